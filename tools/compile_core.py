@@ -1,0 +1,117 @@
+"""Compiles the core of Warren (everything from `broker` down) with mypyc into build/compiled.
+
+The sources are first copied to build/core, so that edits made meanwhile can neither tear the build nor be taken for
+built; the C files and type-checking results stay there, and the next build starts from them. The result replaces
+build/compiled in one rename. tools/importpath/warren_source.py decides whether it is used.
+
+    python tools/compile_core.py                   compile, unless the copy is current
+    python tools/compile_core.py --unless-failed   the same, but sources that failed to compile are not tried again
+    python tools/compile_core.py --is-current      exit 0 when there is nothing to compile
+
+Not here: whether a compiler exists, and what to do when there is none (tools/setup).
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "importpath"))
+import warren_source as source
+
+BUILD = source.ROOT / "build"
+WORK = BUILD / "core"
+LOG = BUILD / "compile.log"
+FAILED = BUILD / "failed-fingerprint"
+
+
+def main() -> int:
+    if not source.compiled_modules() or source.is_current():
+        return 0
+    if "--is-current" in sys.argv:
+        return 1
+    if "--unless-failed" in sys.argv and FAILED.exists() and FAILED.read_text() == source.fingerprint():
+        return 1
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return 0 if source.is_current() else _build()
+
+
+def _build() -> int:
+    fingerprint = _copy_sources()
+    modules = [str(path.relative_to(WORK)) for path in source.compiled_modules(WORK)]
+    print(f"compile: {len(modules)} modules of the core with mypyc and cc -O3; this takes a minute or two", flush=True)
+    started = time.monotonic()
+    with LOG.open("w") as log:
+        command = [sys.executable, __file__, "--in-copy", *modules]
+        code = subprocess.run(command, cwd=WORK, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
+    if code != 0:
+        errors = [line for line in LOG.read_text().splitlines() if "error" in line]
+        print("\n".join(["compile: failed", *errors[-20:]]), file=sys.stderr)
+        FAILED.write_text(fingerprint)
+        return 1
+    _install(fingerprint)
+    print(f"compile: done in {time.monotonic() - started:.0f} s", flush=True)
+    return 0
+
+
+def _copy_sources() -> str:
+    """Mirror src/warren into the working copy, leaving unchanged files (and their times) alone."""
+    WORK.mkdir(exist_ok=True)
+    wanted = {path.relative_to(source.SOURCE) for path in source.compiled_modules()}
+    wanted.add(Path("warren/__init__.py"))
+    for stale in {path.relative_to(WORK) for path in (WORK / "warren").rglob("*.py")} - wanted:
+        (WORK / stale).unlink()
+        shutil.rmtree(WORK / "out", ignore_errors=True)
+    for name in wanted:
+        target = WORK / name
+        text = (source.SOURCE / name).read_bytes()
+        if not target.exists() or target.read_bytes() != text:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(text)
+    return source.fingerprint(WORK)
+
+
+def _compile_in_copy(modules: list[str]) -> None:
+    """Run mypyc and the C compiler in the working copy; every module of the group calls the others directly."""
+    from mypyc.build import mypycify
+    from setuptools import setup
+
+    extensions = mypycify(
+        [f"--config-file={source.ROOT / 'pyproject.toml'}", *modules],
+        opt_level="3",
+        debug_level="0",
+        group_name="warren_core",
+    )
+    setup(
+        name="warren_core",
+        packages=[],
+        ext_modules=extensions,
+        script_args=["build_ext", "--build-lib", "out", "--build-temp", "objects", "--parallel", "2"],
+    )
+
+
+def _install(fingerprint: str) -> None:
+    """Put the compiled modules, and links to the uncompiled rest of the package, in place of build/compiled."""
+    fresh, old = BUILD / "compiled.fresh", BUILD / "compiled.old"
+    for leftover in (fresh, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    shutil.copytree(WORK / "out", fresh)
+    (fresh / "warren").mkdir(exist_ok=True)
+    source.link_shell(fresh / "warren")
+    (fresh / source.STAMP.name).write_text(fingerprint)
+    if source.COMPILED.exists():
+        source.COMPILED.rename(old)
+    os.replace(fresh, source.COMPILED)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--in-copy"]:
+        _compile_in_copy(sys.argv[2:])
+    else:
+        sys.exit(main())

@@ -1,0 +1,94 @@
+"""Chooses, when an interpreter of .venv starts, where `warren` is imported from.
+
+The compiled copy in build/compiled comes first when it was made from exactly these sources by this interpreter;
+otherwise, and always with WARREN_COMPILED=0 in the environment, the sources in src/ are imported. So a stale
+compiled module is never used, whoever edits what, and the same command runs either way.
+
+Not here: how the copy is made (tools/compile_core.py).
+"""
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+COMPILED = ROOT / "build" / "compiled"
+STAMP = COMPILED / "fingerprint"
+
+# Everything from `broker` down; a name that does not exist yet joins when it does.
+COMPILED_NAMES = (
+    "errors.py",
+    "wire",
+    "model",
+    "routing",
+    "queue",
+    "mirroring",
+    "stream",
+    "store",
+    "cluster",
+    "session",
+    "broker",
+)
+
+
+def compiled_modules(source: Path = SOURCE) -> list[Path]:
+    """The files that are compiled, in a fixed order."""
+    package = source / "warren"
+    found: list[Path] = []
+    for name in COMPILED_NAMES:
+        path = package / name
+        found += sorted(path.rglob("*.py")) if path.is_dir() else [path] if path.exists() else []
+    return found
+
+
+def fingerprint(source: Path = SOURCE) -> str:
+    """What a compiled copy depends on: the sources, the compiler's lock, the build script, the interpreter."""
+    digest = hashlib.sha256(f"{sys.implementation.cache_tag} {sys.platform}\n".encode())
+    others = [ROOT / "requirements" / "build.txt", ROOT / "tools" / "compile_core.py"]
+    for path in compiled_modules(source):
+        digest.update(f"{path.relative_to(source)}\n".encode())
+        digest.update(path.read_bytes())
+    for path in others:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def is_current() -> bool:
+    """Whether build/compiled was made from the sources as they are."""
+    try:
+        return STAMP.read_text() == fingerprint()
+    except OSError:
+        return False
+
+
+def shell_names() -> list[str]:
+    """The entries of src/warren that are not compiled: the compiled copy links to them."""
+    return sorted(
+        entry.name
+        for entry in (SOURCE / "warren").iterdir()
+        if entry.name not in COMPILED_NAMES and entry.name != "__pycache__"
+    )
+
+
+def link_shell(package: Path) -> None:
+    """Link the uncompiled rest of the package into a compiled copy."""
+    for name in shell_names():
+        link = package / name
+        if not link.is_symlink():
+            link.symlink_to(os.path.relpath(SOURCE / "warren" / name, package))
+
+
+def _choose() -> None:
+    sys.path.insert(0, str(SOURCE))
+    if os.environ.get("WARREN_COMPILED") == "0" or not is_current():
+        return
+    try:
+        link_shell(COMPILED / "warren")
+    except OSError:
+        return
+    sys.path.insert(0, str(COMPILED))
+
+
+_choose()
