@@ -1,9 +1,9 @@
 # Every target sets up what it needs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run setup test test-fast lint conformance bench soak lock clean
+.PHONY: help run setup test lint conformance bench soak lock clean
 
-WITHOUT_COMPILED := WARREN_COMPILED=0
-PYTEST := .venv/bin/python -m pytest -q -n 2
+PYTEST := .venv/bin/python -m pytest -n 2
+PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -16,17 +16,18 @@ setup: ## set up .venv and the compiled core for development, without running an
 	@tools/setup test
 
 test: setup lint ## the whole suite: lint, every test on the compiled core, the pure tests again uncompiled
-	$(PYTEST)
-	$(WITHOUT_COMPILED) $(PYTEST) $(wildcard tests/unit tests/property tests/wire)
+	@if [ -e build/compiled ]; then \
+		WARREN_COMPILED=1 $(PYTEST) && WARREN_COMPILED=0 $(PYTEST) $(PURE_TESTS); \
+	else \
+		WARREN_COMPILED=0 $(PYTEST); \
+	fi
 
-test-fast: setup ## the pure tests only, on the compiled core
-	$(PYTEST) $(wildcard tests/architecture tests/unit tests/property)
-
-lint: setup ## ruff, mypy --strict and the import contracts
+lint: ## ruff, mypy --strict and the import contracts
+	@tools/setup lint
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	$(WITHOUT_COMPILED) .venv/bin/lint-imports
+	WARREN_COMPILED=0 .venv/bin/lint-imports
 
 conformance: setup ## public AMQP clients' own integration suites against a node
 	conformance/run

@@ -1,0 +1,62 @@
+"""The interpreter imports the compiled copy only while it was made from exactly the sources that are there."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source_tree import ROOT
+
+CHOOSER = "tools/importpath/warren_source.py"
+STAMP_AS_BUILT = "import warren_source as s; s.STAMP.write_text(s.fingerprint())"
+CHOICE = "import sys, warren_source; print(sys.path[0])"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project of one compiled and one uncompiled module, with a copy stamped as built from them."""
+    for name in (CHOOSER, "requirements/build.txt", "tools/compile_core.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("src/warren/__init__.py", "src/warren/wire/__init__.py", "src/warren/node/__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "build/compiled/warren/wire").mkdir(parents=True)
+    _python(tmp_path, STAMP_AS_BUILT)
+    return tmp_path
+
+
+def test_a_copy_made_from_these_sources_is_imported_first(project: Path) -> None:
+    assert _python(project, CHOICE) == str(project / "build/compiled")
+
+
+def test_an_edited_source_puts_the_copy_out_of_use(project: Path) -> None:
+    (project / "src/warren/wire/__init__.py").write_text("edited = True")
+    assert _python(project, CHOICE) == str(project / "src")
+
+
+def test_an_added_source_puts_the_copy_out_of_use(project: Path) -> None:
+    (project / "src/warren/wire/frames.py").touch()
+    assert _python(project, CHOICE) == str(project / "src")
+
+
+def test_the_environment_can_ask_for_the_sources(project: Path) -> None:
+    assert _python(project, CHOICE, WARREN_COMPILED="0") == str(project / "src")
+
+
+def test_an_uncompiled_package_added_later_is_reached_through_the_copy(project: Path) -> None:
+    (project / "src/warren/admin").mkdir()
+    (project / "src/warren/admin/__init__.py").touch()
+    found = _python(project, "import warren_source, warren.admin; print(warren.admin.__file__)")
+    assert found == str(project / "build/compiled/warren/admin/__init__.py")
+
+
+def _python(project: Path, code: str, **environment: str) -> str:
+    inherited = {name: value for name, value in os.environ.items() if name != "WARREN_COMPILED"}
+    path = {"PYTHONPATH": str((project / CHOOSER).parent)}
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, env=inherited | path | environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

@@ -1,0 +1,59 @@
+"""The rules of the map of packages that the import contracts in pyproject.toml cannot say."""
+
+import re
+import tomllib
+
+from tests.architecture.source_tree import PACKAGE, PURE_NAMES, ROOT, imported_names, modules_of, python_files, shown
+
+# What a package beside the layers may import of warren.
+ALLOWED_OF_WARREN = {
+    "client": {"client", "wire", "errors"},
+    "spark": {"spark", "client"},
+}
+SPARK_HOMES = {"spark", "pyspark_warren"}
+
+
+def test_every_package_has_its_place_on_the_map() -> None:
+    present = {path.stem for path in PACKAGE.iterdir() if path.name not in {"__init__.py", "__pycache__", "py.typed"}}
+    assert present - set(_layered_names()) - set(ALLOWED_OF_WARREN) == set()
+
+
+def test_everything_from_broker_down_is_pure() -> None:
+    layers = _layered_names()
+    assert set(layers[layers.index("broker") :]) == set(PURE_NAMES)
+
+
+def test_the_client_and_spark_packages_know_nothing_of_the_broker() -> None:
+    strangers = [
+        f"{shown(path)}:{line} imports {name}"
+        for package, allowed in ALLOWED_OF_WARREN.items()
+        for path in modules_of(package)
+        for line, name in imported_names(path)
+        if name.startswith("warren.") and name.split(".")[1] not in allowed
+    ]
+    assert strangers == []
+
+
+def test_the_simulator_does_not_import_the_admin_shell() -> None:
+    strangers = [
+        f"{shown(path)}:{line}"
+        for path in modules_of("sim")
+        for line, name in imported_names(path)
+        if name.startswith("warren.admin")
+    ]
+    assert strangers == []
+
+
+def test_only_the_spark_package_imports_pyspark() -> None:
+    strangers = [
+        f"{shown(path)}:{line}"
+        for path in python_files("src")
+        for line, name in imported_names(path)
+        if name.split(".")[0] == "pyspark" and not SPARK_HOMES & set(path.relative_to(ROOT).parts)
+    ]
+    assert strangers == []
+
+
+def _layered_names() -> list[str]:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    return [name for contract in contracts for layer in contract["layers"] for name in re.findall(r"\w+", layer)]

@@ -1,0 +1,26 @@
+"""Modules and functions stay small enough to be read in one sitting."""
+
+import ast
+
+from tests.architecture.source_tree import python_files, shown, syntax
+
+MODULE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+MEASURED = ("src", "tests", "tools", "bench", "conformance")
+
+
+def test_no_module_is_longer_than_four_hundred_lines() -> None:
+    lengths = {shown(path): len(path.read_text().splitlines()) for path in python_files(*MEASURED)}
+    assert lengths
+    assert {name: lines for name, lines in lengths.items() if lines > MODULE_LINES_MAX} == {}
+
+
+def test_no_function_is_longer_than_seventy_lines() -> None:
+    too_long = [
+        f"{shown(path)}:{node.lineno} {node.name}"
+        for path in python_files(*MEASURED)
+        for node in ast.walk(syntax(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
+    ]
+    assert too_long == []
