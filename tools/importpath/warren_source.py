@@ -10,6 +10,7 @@ Not here: how the copy is made (tools/compile_core.py).
 import hashlib
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +78,8 @@ def link_shell(package: Path) -> None:
     for name in shell_names():
         link = package / name
         if not link.is_symlink():
-            link.symlink_to(os.path.relpath(SOURCE / "warren" / name, package))
+            with suppress(FileExistsError):  # another interpreter, starting at the same time, made it
+                link.symlink_to(os.path.relpath(SOURCE / "warren" / name, package))
 
 
 def _choose() -> None:
