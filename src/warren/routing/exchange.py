@@ -1,0 +1,96 @@
+"""An exchange, the bindings that hang on it, and the seam behind which each exchange type matches in its own way.
+
+Invariants: a binding stands in the `outgoing` of its source, in its source's matcher, and in the incoming bindings
+of its destination, or in none of them; `Topology` alone adds and removes. Bindings are equal when source,
+destination, routing key and arguments are; that is what makes a second declaration of one a duplicate.
+
+Not here: the types themselves (`direct`, `fanout`, `topic`, `headers`, `consistent_hash`), the graph of exchanges
+(`topology`).
+"""
+
+from abc import ABC, abstractmethod
+from typing import final
+
+from warren.model.ports import QueuePort
+from warren.routing.comparison import identical
+from warren.routing.route import Subject
+from warren.wire.values import Table
+
+
+class Matcher(ABC):
+    """How one exchange type picks among its bindings."""
+
+    def __init__(self, cacheable: bool) -> None:
+        # whether the choice depends on the routing keys alone
+        self.cacheable: bool = cacheable
+
+    def check(self, routing_key: str, arguments: Table) -> None:  # noqa: B027 - most types take any binding
+        """A `ChannelFault` if this type cannot work with such a binding."""
+
+    @abstractmethod
+    def add(self, binding: "Binding") -> None: ...
+
+    @abstractmethod
+    def remove(self, binding: "Binding") -> None:
+        """Forget a binding that was added, leaving no trace of it."""
+
+    @abstractmethod
+    def match(self, subject: Subject, found: "list[Binding]") -> None:
+        """Append the bindings the subject follows; one may appear twice, through two routing keys."""
+
+
+@final
+class Exchange:
+    """One exchange of a virtual host."""
+
+    def __init__(
+        self,
+        name: str,
+        type: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+        matcher: Matcher,
+    ) -> None:
+        self.name: str = name
+        self.type: str = type
+        self.durable: bool = durable
+        self.auto_delete: bool = auto_delete
+        self.internal: bool = internal
+        self.arguments: Table = arguments
+        # where a message goes that no binding here wants; empty: nowhere
+        self.alternate: str = ""
+        self.matcher: Matcher = matcher
+        # keeps messages that ask for it before routing them
+        self.delays: bool = type == "x-delayed-message"
+        self.cacheable: bool = matcher.cacheable and not self.delays
+        # bindings with this exchange as their source, and as their destination, in the order of their creation
+        self.outgoing: dict[Binding, Binding] = {}
+        self.incoming: dict[Binding, Binding] = {}
+        self.deleted: bool = False
+
+
+@final
+class Binding:
+    """A road from an exchange to a queue or to another exchange."""
+
+    def __init__(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> None:
+        self.source: Exchange = source
+        self.destination: QueuePort | Exchange = destination
+        self.routing_key: str = routing_key
+        self.arguments: Table = arguments
+        # arguments are left to `__eq__`: few bindings differ by nothing else
+        self._hash: int = hash((source.name, destination.name, routing_key))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Binding)
+            and self.source is other.source
+            and self.destination is other.destination
+            and self.routing_key == other.routing_key
+            and identical(self.arguments, other.arguments)
+        )

@@ -1,0 +1,84 @@
+"""Field values in reply texts, as RabbitMQ prints them: `<<"text">>`, `{2,314}`, and the names of their types.
+
+Widths of integers do not survive decoding: an integer is called by the type that clients give one of its size.
+
+Not here: comparing values (`comparison`).
+"""
+
+from decimal import Decimal
+
+from warren.wire.values import Long, Timestamp
+
+
+def type_name(value: object) -> str:
+    if value is None:
+        return "void"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "signedint" if -0x80000000 <= value <= 0x7FFFFFFF else "long"
+    if isinstance(value, float):
+        return "double"
+    if isinstance(value, str):
+        return "longstr"
+    if isinstance(value, bytes):
+        return "binary"
+    if isinstance(value, list):
+        return "array"
+    if isinstance(value, dict):
+        return "table"
+    if isinstance(value, Timestamp):
+        return "timestamp"
+    if isinstance(value, Long):
+        return "long"
+    return "decimal"
+
+
+def term(value: object) -> str:
+    if value is None:
+        return "undefined"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _binary(value.encode("utf-8", "surrogateescape"))
+    if isinstance(value, bytes):
+        return _binary(value)
+    if isinstance(value, list):
+        return "[" + ",".join([f"{{{type_name(item)},{term(item)}}}" for item in value]) + "]"
+    if isinstance(value, dict):
+        fields = [f"{{{term(name)},{type_name(field)},{term(field)}}}" for name, field in value.items()]
+        return "[" + ",".join(fields) + "]"
+    if isinstance(value, Timestamp):
+        return str(value.seconds)
+    if isinstance(value, Long):
+        return str(value.value)
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    return _float(value) if isinstance(value, float) else str(value)
+
+
+def _binary(octets: bytes) -> str:
+    """Quoted if every octet is a printable Latin-1 character, else as numbers."""
+    if not octets:
+        return "<<>>"
+    text = octets.decode("latin-1")
+    for character in text:
+        if not (" " <= character <= "~" or character >= "\xa0"):
+            return "<<" + ",".join([str(octet) for octet in octets]) + ">>"
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'<<"{quoted}">>'
+
+
+def _decimal(value: Decimal) -> str:
+    shown = value.as_tuple()
+    exponent = shown.exponent
+    scale = -exponent if isinstance(exponent, int) else 0
+    return f"{{{scale},{int(value.scaleb(scale))}}}"
+
+
+def _float(value: float) -> str:
+    """The shortest text that reads back as the same number, always with a point: 1.0e30."""
+    mantissa, mark, exponent = repr(value).partition("e")
+    if mark and "." not in mantissa:
+        mantissa += ".0"
+    return f"{mantissa}e{int(exponent)}" if mark else mantissa
