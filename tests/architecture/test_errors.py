@@ -1,27 +1,31 @@
-"""The tree of errors drawn at the head of `warren.errors` is the tree of its classes."""
+"""The tree of errors drawn at the head of `warren.errors` is the tree of its classes.
 
-import inspect
+Both are read from the source: a compiled module keeps no docstring.
+"""
+
+import ast
 import re
 
-from warren import errors
+from tests.architecture.source_tree import PACKAGE, syntax
 
 BRANCH = re.compile(r"^(?P<trunk>[ │├└─]*)(?P<name>[A-Z]\w+)(?:\s{2,}\S.*)?$")
+ROOT_OF_TREE = "WarrenError"
 
 
 def test_the_drawn_tree_of_errors_is_the_tree_of_the_classes() -> None:
-    assert _drawn() == _defined()
+    module = syntax(PACKAGE / "errors.py")
+    assert _drawn(ast.get_docstring(module) or "") == _defined(module)
 
 
-def _drawn() -> dict[str, str]:
+def _drawn(prose: str) -> dict[str, str]:
     """Each drawn name and the name it hangs from; a level is four characters of trunk."""
     parents: dict[str, str] = {}
     above: list[str] = []
-    lines = inspect.cleandoc(errors.__doc__ or "").splitlines()
-    start = next(number for number, line in enumerate(lines) if line.strip() == "WarrenError")
-    indent = len(lines[start]) - len("WarrenError")
-    for line in lines[start:]:
-        found = BRANCH.match(line[indent:])
-        if not line.strip() or found is None:
+    lines = prose.splitlines()
+    roots = [number for number, line in enumerate(lines) if line.strip() == ROOT_OF_TREE]
+    for line in lines[roots[0] :] if roots else []:
+        found = BRANCH.match(line[lines[roots[0]].index(ROOT_OF_TREE) :])
+        if found is None:
             break
         level = len(found["trunk"]) // 4
         above[level:] = [found["name"]]
@@ -29,9 +33,5 @@ def _drawn() -> dict[str, str]:
     return parents
 
 
-def _defined() -> dict[str, str]:
-    return {
-        name: kind.__bases__[0].__name__
-        for name, kind in vars(errors).items()
-        if isinstance(kind, type) and issubclass(kind, Exception) and kind.__module__ == errors.__name__
-    }
+def _defined(module: ast.Module) -> dict[str, str]:
+    return {node.name: ast.unparse(node.bases[0]) for node in module.body if isinstance(node, ast.ClassDef)}
