@@ -1,0 +1,19 @@
+"""Scripted AMQP conversations with a broker.
+
+    pytest tests/wire                                      against a Warren node of its own
+    WARREN_TEST_AMQP=127.0.0.1:5672 pytest tests/wire      against a broker that runs already
+
+Every expectation holds on RabbitMQ 3.10.8, except in `test_warren_*.py`: those are left out when the broker says it is
+RabbitMQ. Where Warren may differ on purpose:
+
+| conversation                              | RabbitMQ 3.10.8           | Warren                              |
+|-------------------------------------------|---------------------------|-------------------------------------|
+| unknown method, undecodable field table   | hangs up without a word   | may say 501, 502, 503 or 540 first  |
+| undecodable content header                | 541 INTERNAL_ERROR        | may say 501 or 502 instead          |
+| an error before the vhost is open         | hangs up, 3 s later       | hangs up, at once if it likes       |
+| a framing error                           | 501, hangs up 3 s later   | 501, hangs up, at once if it likes  |
+| field tables nested thousands deep        | accepted                  | accepted, or 501, 502 or 506        |
+| a body frame longer than announced        | becomes the body          | may close with 501 or 505           |
+| x-delivery-limit on a classic queue       | 406                       | works                               |
+| x-consistent-hash, x-delayed-message      | plugins                   | built in                            |
+"""
