@@ -44,15 +44,20 @@ def compiled_modules(source: Path = SOURCE) -> list[Path]:
     return found
 
 
+def toolchain() -> bytes:
+    """What turns sources into a compiled copy: the interpreter, the compiler's lock, the build script."""
+    scripts = [ROOT / "requirements" / "build.txt", ROOT / "tools" / "compile_core.py"]
+    parts = [f"{sys.implementation.cache_tag} {sys.platform}\n".encode(), *(path.read_bytes() for path in scripts)]
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
 def fingerprint(source: Path = SOURCE) -> str:
-    """What a compiled copy depends on: the sources, the compiler's lock, the build script, the interpreter."""
-    digest = hashlib.sha256(f"{sys.implementation.cache_tag} {sys.platform}\n".encode())
-    others = [ROOT / "requirements" / "build.txt", ROOT / "tools" / "compile_core.py"]
+    """What a compiled copy depends on: the toolchain, and the name and text of every compiled module."""
+    digest = hashlib.sha256(toolchain())
     for path in compiled_modules(source):
-        digest.update(f"{path.relative_to(source)}\n".encode())
-        digest.update(path.read_bytes())
-    for path in others:
-        digest.update(path.read_bytes())
+        text = path.read_bytes()
+        digest.update(f"{path.relative_to(source)} {len(text)}\n".encode())
+        digest.update(text)
     return digest.hexdigest()
 
 
