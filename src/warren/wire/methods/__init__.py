@@ -1,0 +1,170 @@
+"""Every method of AMQP 0-9-1 as RabbitMQ 3.10 speaks it: a class for each, and the way between them and bytes.
+
+Attributes carry the names of the specification with underscores. Fields the specification reserves (tickets, old
+options) are skipped on reading and written as zero or empty. `nowait` is spelled so everywhere; `global` is `global_`.
+
+Not here: frames that are not methods (`wire.frames`), content (`wire.properties`).
+"""
+
+from warren.wire.methods.access import (
+    AccessRequest,
+    AccessRequestOk,
+)
+from warren.wire.methods.basic import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicQos,
+    BasicQosOk,
+)
+from warren.wire.methods.basic_content import (
+    BasicDeliver,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicPublish,
+    BasicReturn,
+)
+from warren.wire.methods.basic_settlement import (
+    BasicAck,
+    BasicNack,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    BasicReject,
+)
+from warren.wire.methods.channel import (
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ChannelOpen,
+    ChannelOpenOk,
+)
+from warren.wire.methods.confirm import (
+    ConfirmSelect,
+    ConfirmSelectOk,
+)
+from warren.wire.methods.connection import (
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionSecure,
+    ConnectionSecureOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+)
+from warren.wire.methods.exchange import (
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    ExchangeUnbind,
+    ExchangeUnbindOk,
+)
+from warren.wire.methods.method import Method
+from warren.wire.methods.queue import (
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+)
+from warren.wire.methods.registry import decode_method, encode_method, method_name, write_method
+from warren.wire.methods.tx import (
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
+)
+
+__all__ = [
+    "AccessRequest",
+    "AccessRequestOk",
+    "BasicAck",
+    "BasicCancel",
+    "BasicCancelOk",
+    "BasicConsume",
+    "BasicConsumeOk",
+    "BasicDeliver",
+    "BasicGet",
+    "BasicGetEmpty",
+    "BasicGetOk",
+    "BasicNack",
+    "BasicPublish",
+    "BasicQos",
+    "BasicQosOk",
+    "BasicRecover",
+    "BasicRecoverAsync",
+    "BasicRecoverOk",
+    "BasicReject",
+    "BasicReturn",
+    "ChannelClose",
+    "ChannelCloseOk",
+    "ChannelFlow",
+    "ChannelFlowOk",
+    "ChannelOpen",
+    "ChannelOpenOk",
+    "ConfirmSelect",
+    "ConfirmSelectOk",
+    "ConnectionBlocked",
+    "ConnectionClose",
+    "ConnectionCloseOk",
+    "ConnectionOpen",
+    "ConnectionOpenOk",
+    "ConnectionSecure",
+    "ConnectionSecureOk",
+    "ConnectionStart",
+    "ConnectionStartOk",
+    "ConnectionTune",
+    "ConnectionTuneOk",
+    "ConnectionUnblocked",
+    "ConnectionUpdateSecret",
+    "ConnectionUpdateSecretOk",
+    "ExchangeBind",
+    "ExchangeBindOk",
+    "ExchangeDeclare",
+    "ExchangeDeclareOk",
+    "ExchangeDelete",
+    "ExchangeDeleteOk",
+    "ExchangeUnbind",
+    "ExchangeUnbindOk",
+    "Method",
+    "QueueBind",
+    "QueueBindOk",
+    "QueueDeclare",
+    "QueueDeclareOk",
+    "QueueDelete",
+    "QueueDeleteOk",
+    "QueuePurge",
+    "QueuePurgeOk",
+    "QueueUnbind",
+    "QueueUnbindOk",
+    "TxCommit",
+    "TxCommitOk",
+    "TxRollback",
+    "TxRollbackOk",
+    "TxSelect",
+    "TxSelectOk",
+    "decode_method",
+    "encode_method",
+    "method_name",
+    "write_method",
+]

@@ -1,0 +1,197 @@
+"""The properties of a message as Python values, to and from the payload of its content header frame.
+
+The broker decodes them only where a person or a plugin wants to see them; the road of a message goes by `PropertyScan`.
+
+Invariants: a property that is `None` is absent from the wire; strings keep bytes that are not UTF-8.
+
+Not here: the scan (`wire.property_scan`), changing headers in place (`wire.header_edits`); both are offered here too.
+"""
+
+from typing import Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.wire.field_tables import Table, write_table
+from warren.wire.header_edits import edit_headers, find_header
+from warren.wire.property_scan import (
+    APP_ID,
+    CLUSTER_ID,
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    DELIVERY_MODE,
+    EXPIRATION,
+    FIXED_BYTES,
+    HEADERS,
+    MESSAGE_ID,
+    PRIORITY,
+    REPLY_TO,
+    TIMESTAMP,
+    TYPE,
+    USER_ID,
+    PropertyScan,
+)
+from warren.wire.scalars import write_longlong, write_octet, write_short, write_shortstr
+from warren.wire.values import ArgumentReader
+
+__all__ = [
+    "Properties",
+    "PropertyScan",
+    "decode_properties",
+    "edit_headers",
+    "encode_header_payload",
+    "find_header",
+]
+
+BASIC_CLASS: Final = 60
+
+
+@final
+class Properties:
+    """The fourteen properties of class basic."""
+
+    def __init__(
+        self,
+        content_type: str | None = None,
+        content_encoding: str | None = None,
+        headers: Table | None = None,
+        delivery_mode: int | None = None,
+        priority: int | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        expiration: str | None = None,
+        message_id: str | None = None,
+        timestamp: int | None = None,
+        type: str | None = None,
+        user_id: str | None = None,
+        app_id: str | None = None,
+        cluster_id: str | None = None,
+    ) -> None:
+        self.content_type: str | None = content_type
+        self.content_encoding: str | None = content_encoding
+        self.headers: Table | None = headers
+        self.delivery_mode: int | None = delivery_mode
+        self.priority: int | None = priority
+        self.correlation_id: str | None = correlation_id
+        self.reply_to: str | None = reply_to
+        self.expiration: str | None = expiration
+        self.message_id: str | None = message_id
+        # seconds since 1970, any 64 bits
+        self.timestamp: int | None = timestamp
+        self.type: str | None = type
+        self.user_id: str | None = user_id
+        self.app_id: str | None = app_id
+        self.cluster_id: str | None = cluster_id
+
+    def fields(self) -> list[tuple[str, object]]:
+        """Name and value of every property, present or not, in the order of the wire."""
+        return [
+            ("content_type", self.content_type),
+            ("content_encoding", self.content_encoding),
+            ("headers", self.headers),
+            ("delivery_mode", self.delivery_mode),
+            ("priority", self.priority),
+            ("correlation_id", self.correlation_id),
+            ("reply_to", self.reply_to),
+            ("expiration", self.expiration),
+            ("message_id", self.message_id),
+            ("timestamp", self.timestamp),
+            ("type", self.type),
+            ("user_id", self.user_id),
+            ("app_id", self.app_id),
+            ("cluster_id", self.cluster_id),
+        ]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Properties) and self.fields() == other.fields()
+
+    def __hash__(self) -> int:
+        return hash((self.message_id, self.correlation_id, self.timestamp))
+
+    def __repr__(self) -> str:
+        present = ", ".join([f"{name}={value!r}" for name, value in self.fields() if value is not None])
+        return f"Properties({present})"
+
+
+def decode_properties(payload: bytes, start: i64, end: i64) -> Properties:
+    """The properties in a content header frame's payload, `payload[start:end]`."""
+    scan = PropertyScan()
+    scan.scan(payload, start, end)
+    flags: i64 = scan.flags
+    # everything is there and fits: the scan has checked it
+    source = ArgumentReader(payload, start + FIXED_BYTES, end)
+    properties = Properties()
+    if flags & CONTENT_TYPE:
+        properties.content_type = source.shortstr()
+    if flags & CONTENT_ENCODING:
+        properties.content_encoding = source.shortstr()
+    if flags & HEADERS:
+        properties.headers = source.table()
+    if flags & DELIVERY_MODE:
+        properties.delivery_mode = source.octet()
+    if flags & PRIORITY:
+        properties.priority = source.octet()
+    if flags & CORRELATION_ID:
+        properties.correlation_id = source.shortstr()
+    if flags & REPLY_TO:
+        properties.reply_to = source.shortstr()
+    if flags & EXPIRATION:
+        properties.expiration = source.shortstr()
+    if flags & MESSAGE_ID:
+        properties.message_id = source.shortstr()
+    if flags & TIMESTAMP:
+        properties.timestamp = int(source.longlong()) & 0xFFFFFFFFFFFFFFFF
+    if flags & TYPE:
+        properties.type = source.shortstr()
+    if flags & USER_ID:
+        properties.user_id = source.shortstr()
+    if flags & APP_ID:
+        properties.app_id = source.shortstr()
+    if flags & CLUSTER_ID:
+        properties.cluster_id = source.shortstr()
+    return properties
+
+
+def encode_header_payload(properties: Properties, body_bytes: int) -> bytes:
+    """The payload of the content header frame of a message with these properties."""
+    out = BytesWriter()
+    write_short(out, BASIC_CLASS)
+    write_short(out, 0)
+    write_longlong(out, body_bytes)
+    write_short(out, _flags(properties))
+    _write_text(out, properties.content_type)
+    _write_text(out, properties.content_encoding)
+    if properties.headers is not None:
+        write_table(out, properties.headers)
+    if properties.delivery_mode is not None:
+        write_octet(out, properties.delivery_mode)
+    if properties.priority is not None:
+        write_octet(out, properties.priority)
+    _write_text(out, properties.correlation_id)
+    _write_text(out, properties.reply_to)
+    _write_text(out, properties.expiration)
+    _write_text(out, properties.message_id)
+    if properties.timestamp is not None:
+        write_longlong(out, properties.timestamp)
+    _write_text(out, properties.type)
+    _write_text(out, properties.user_id)
+    _write_text(out, properties.app_id)
+    _write_text(out, properties.cluster_id)
+    return out.getvalue()
+
+
+def _write_text(out: BytesWriter, text: str | None) -> None:
+    if text is not None:
+        write_shortstr(out, text)
+
+
+def _flags(properties: Properties) -> int:
+    """A bit for each property that is present, content-type in the highest."""
+    flags = 0
+    bit = 0x8000
+    for _, value in properties.fields():
+        if value is not None:
+            flags |= bit
+        bit >>= 1
+    return flags

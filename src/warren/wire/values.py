@@ -1,0 +1,112 @@
+"""The arguments of a method, read one by one; and the door to everything else that is a value on the wire.
+
+Invariant: a read beyond the end is a `ConnectionFault` that quotes the arguments, worded as RabbitMQ words it; nothing
+else is ever raised but by the field tables within.
+
+Text is UTF-8. RabbitMQ checks that, except in methods that carry content, and only once all arguments were there. So
+`text` notes that it saw something else and the decoder of methods complains at the end; `shortstr` takes any bytes.
+
+Not here: the methods (`wire.methods`), tables (`wire.field_tables`), writing numbers and strings (`wire.scalars`).
+"""
+
+from typing import final
+
+from librt.strings import read_i16_be, read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from warren.errors import FRAME_ERROR, ConnectionFault
+from warren.wire.field_tables import Long, Table, Timestamp, decode_table, encode_table, write_table
+from warren.wire.scalars import (
+    octets_text,
+    write_long,
+    write_longlong,
+    write_longstr,
+    write_octet,
+    write_short,
+    write_shortstr,
+)
+
+__all__ = [
+    "ArgumentReader",
+    "Long",
+    "Table",
+    "Timestamp",
+    "decode_table",
+    "encode_table",
+    "write_long",
+    "write_longlong",
+    "write_longstr",
+    "write_octet",
+    "write_short",
+    "write_shortstr",
+    "write_table",
+]
+
+
+@final
+class ArgumentReader:
+    """Reads `data[start:end]` from its start to its end."""
+
+    def __init__(self, data: bytes, start: i64, end: i64) -> None:
+        self._data: bytes = data
+        self._start: i64 = start
+        self._at: i64 = start
+        self._end: i64 = end
+        self.malformed_text: bool = False
+
+    def octet(self) -> i64:
+        at: i64 = self._take(1)
+        return self._data[at]
+
+    def bits(self) -> i64:
+        """An octet of flags, the first argument in the lowest bit."""
+        at: i64 = self._take(1)
+        return self._data[at]
+
+    def short(self) -> i64:
+        return i64(read_i16_be(self._data, self._take(2))) & 0xFFFF
+
+    def long(self) -> i64:
+        return i64(read_i32_be(self._data, self._take(4))) & 0xFFFFFFFF
+
+    def longlong(self) -> i64:
+        """64 bits as a signed number."""
+        return read_i64_be(self._data, self._take(8))
+
+    def shortstr(self) -> str:
+        """Any bytes, losslessly: those that are not UTF-8 are escaped."""
+        at: i64 = self._take(self.octet())
+        return self._data[at : self._at].decode("utf-8", "surrogateescape")
+
+    def text(self) -> str:
+        """A short string that ought to be UTF-8; `malformed_text` tells if it was not."""
+        at: i64 = self._take(self.octet())
+        octets = self._data[at : self._at]
+        try:
+            return octets.decode("utf-8")
+        except UnicodeDecodeError:
+            self.malformed_text = True
+            return octets.decode("utf-8", "surrogateescape")
+
+    def longstr(self) -> bytes:
+        at: i64 = self._take(self.long())
+        return self._data[at : self._at]
+
+    def table(self) -> Table:
+        at: i64 = self._take(self.long())
+        return decode_table(self._data, at, self._at)
+
+    def at_end(self) -> bool:
+        return self._at == self._end
+
+    def fault(self) -> ConnectionFault:
+        """What the peer is told when these arguments make no sense."""
+        return ConnectionFault(FRAME_ERROR, octets_text("cannot decode ", self._data, self._start, self._end))
+
+    def _take(self, size: i64) -> i64:
+        """Step over `size` octets; where they start."""
+        at: i64 = self._at
+        if size > self._end - at:
+            raise self.fault()
+        self._at = at + size
+        return at
