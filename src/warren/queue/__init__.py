@@ -1,0 +1,1 @@
+"""One queue: its contents, its consumers, its limits and deadlines."""

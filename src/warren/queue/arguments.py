@@ -1,0 +1,242 @@
+"""Whether the arguments of a `queue.declare` can be accepted.
+
+The checks run in RabbitMQ's order and each refusal is worded as RabbitMQ words it, Erlang terms included, because
+clients match on those texts. Arguments that no queue type knows are accepted and ignored; one that only another
+type knows is refused.
+
+Where this differs from RabbitMQ 3.10: `x-delivery-limit` works on every queue and must be a number; an unknown
+`x-queue-master-locator` is refused rather than crashing the declaration.
+
+Not here: what the arguments mean (`queue.settings`), comparing them with those of a queue that exists
+(`queue.equivalence`).
+"""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Final
+
+from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.wire.values import Table, Timestamp
+
+TEN_YEARS_MS: Final = 315_360_000_000
+PRIORITY_MAX: Final = 255
+
+COMMON_ARGUMENTS: Final = (
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-overflow",
+    "x-single-active-consumer",
+    "x-queue-type",
+    "x-delivery-limit",
+)
+CLASSIC_ARGUMENTS: Final = (
+    *COMMON_ARGUMENTS,
+    "x-max-priority",
+    "x-queue-mode",
+    "x-queue-version",
+    "x-queue-master-locator",
+)
+QUORUM_ARGUMENTS: Final = (
+    *COMMON_ARGUMENTS,
+    "x-dead-letter-strategy",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-quorum-initial-group-size",
+    "x-queue-leader-locator",
+)
+
+QUEUE_MODES: Final = ("default", "lazy")
+OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
+MASTER_LOCATORS: Final = ("min-masters", "client-local", "random")
+LEADER_LOCATORS: Final = ("client-local", "balanced", "least-leaders", "random")
+DEAD_LETTER_STRATEGIES: Final = ("at-most-once", "at-least-once")
+
+
+def validate_arguments(queue_name: str, vhost: str, arguments: Table) -> None:
+    """Raise a `ChannelFault` for the first argument that cannot be accepted."""
+    if not arguments:
+        return
+    where = f"queue '{queue_name}' in vhost '{vhost}'"
+    exchange = arguments.get("x-dead-letter-exchange", "")
+    if not isinstance(exchange, str):
+        text = f"invalid type '{type_name(exchange)}' for arg 'x-dead-letter-exchange' in {where}"
+        raise ChannelFault(PRECONDITION_FAILED, text)
+    _check("x-queue-type", _queue_type_refusal, arguments, where)
+    queue_type = type_of(arguments)
+    known = QUORUM_ARGUMENTS if queue_type == "quorum" else CLASSIC_ARGUMENTS
+    for name, refusal in CHECKS:
+        if name not in arguments:
+            continue
+        if name not in known:
+            raise ChannelFault(
+                PRECONDITION_FAILED, f"invalid arg '{name}' for {where} of queue type rabbit_{queue_type}_queue"
+            )
+        _check(name, refusal, arguments, where)
+
+
+def validate_declaration(
+    queue_name: str, vhost: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table
+) -> None:
+    """`validate_arguments`, and that the type they ask for goes with the queue's properties."""
+    validate_arguments(queue_name, vhost, arguments)
+    if type_of(arguments) == "quorum":
+        misfit = ""
+        if auto_delete:
+            misfit = "auto-delete"
+        elif exclusive:
+            misfit = "exclusive-owner"
+        elif not durable:
+            misfit = "non-durable"
+        if misfit:
+            text = f"invalid property '{misfit}' for queue '{queue_name}' in vhost '{vhost}'"
+            raise ChannelFault(PRECONDITION_FAILED, text)
+
+
+def type_of(arguments: Table) -> str:
+    """The queue type asked for; a classic one unless something else is said."""
+    asked = arguments.get("x-queue-type")
+    return asked if isinstance(asked, str) else "classic"
+
+
+def type_name(value: object) -> str:
+    """What RabbitMQ calls the type of a field; how wide an integer was on the wire is not known any more."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "signedint" if -(1 << 31) <= value < 1 << 31 else "long"
+    if isinstance(value, str):
+        return "longstr"
+    if isinstance(value, bytes):
+        return "binary"
+    if isinstance(value, float):
+        return "double"
+    if isinstance(value, Decimal):
+        return "decimal"
+    if isinstance(value, Timestamp):
+        return "timestamp"
+    if isinstance(value, dict):
+        return "table"
+    return "array" if isinstance(value, list) else "void"
+
+
+# -- each returns why the value is refused, in Erlang's notation; empty if it is not
+
+
+def _check(name: str, refusal: Callable[[object, Table], str], arguments: Table, where: str) -> None:
+    if name in arguments:
+        reason = refusal(arguments[name], arguments)
+        if reason:
+            raise ChannelFault(PRECONDITION_FAILED, f"invalid arg '{name}' for {where}: {reason}")
+
+
+def _integer_refusal(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return ""
+    return f'"expected integer, got {type_name(value)}"'
+
+
+def _count_refusal(value: object, arguments: Table) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{{value_negative,{value}}}" if value < 0 else ""
+    return _integer_refusal(value)
+
+
+def _size_refusal(value: object, arguments: Table) -> str:
+    return _count_refusal(value, arguments) or ("{value_zero,0}" if value == 0 else "")
+
+
+def _ttl_refusal(value: object, arguments: Table) -> str:
+    refusal = _count_refusal(value, arguments)
+    if not refusal and isinstance(value, int) and value > TEN_YEARS_MS:
+        return f"{{value_too_large,{value}}}"
+    return refusal
+
+
+def _expires_refusal(value: object, arguments: Table) -> str:
+    return _ttl_refusal(value, arguments) or _size_refusal(value, arguments)
+
+
+def _max_priority_refusal(value: object, arguments: Table) -> str:
+    refusal = _count_refusal(value, arguments)
+    if not refusal and isinstance(value, int) and value > PRIORITY_MAX:
+        return f"{{max_value_exceeded,{value}}}"
+    return refusal
+
+
+def _text_refusal(value: object, known: tuple[str, ...], unknown: str) -> str:
+    if not isinstance(value, str):
+        return f"{{unacceptable_type,{type_name(value)}}}"
+    return "" if value in known else unknown
+
+
+def _dead_letter_exchange_refusal(value: object, arguments: Table) -> str:
+    # its type was checked before anything else
+    return ""
+
+
+def _dead_letter_routing_key_refusal(value: object, arguments: Table) -> str:
+    if not isinstance(value, str):
+        return f"{{unacceptable_type,{type_name(value)}}}"
+    return "" if "x-dead-letter-exchange" in arguments else "routing_key_but_no_dlx_defined"
+
+
+def _dead_letter_strategy_refusal(value: object, arguments: Table) -> str:
+    return _text_refusal(value, DEAD_LETTER_STRATEGIES, "invalid_dlx_strategy")
+
+
+def _overflow_refusal(value: object, arguments: Table) -> str:
+    return _text_refusal(value, OVERFLOWS, "invalid_overflow")
+
+
+def _queue_mode_refusal(value: object, arguments: Table) -> str:
+    return _text_refusal(value, QUEUE_MODES, f"\"unsupported queue mode '{value}'\"")
+
+
+def _queue_type_refusal(value: object, arguments: Table) -> str:
+    return _text_refusal(value, ("classic", "quorum"), f"\"unsupported queue type '{value}'\"")
+
+
+def _queue_version_refusal(value: object, arguments: Table) -> str:
+    return _integer_refusal(value) or ("" if value in (1, 2) else f"\"unsupported queue version '{value}'\"")
+
+
+def _master_locator_refusal(value: object, arguments: Table) -> str:
+    return _text_refusal(value, MASTER_LOCATORS, f"\"unsupported queue master locator '{value}'\"")
+
+
+def _leader_locator_refusal(value: object, arguments: Table) -> str:
+    return _text_refusal(value, LEADER_LOCATORS, "invalid_queue_locator_arg")
+
+
+def _flag_refusal(value: object, arguments: Table) -> str:
+    return "" if isinstance(value, bool) else f"{{unacceptable_type,{type_name(value)}}}"
+
+
+CHECKS: Final[tuple[tuple[str, Callable[[object, Table], str]], ...]] = (
+    ("x-expires", _expires_refusal),
+    ("x-message-ttl", _ttl_refusal),
+    ("x-dead-letter-exchange", _dead_letter_exchange_refusal),
+    ("x-dead-letter-routing-key", _dead_letter_routing_key_refusal),
+    ("x-dead-letter-strategy", _dead_letter_strategy_refusal),
+    ("x-max-length", _count_refusal),
+    ("x-max-length-bytes", _count_refusal),
+    ("x-max-in-memory-length", _count_refusal),
+    ("x-max-in-memory-bytes", _count_refusal),
+    ("x-max-priority", _max_priority_refusal),
+    ("x-overflow", _overflow_refusal),
+    ("x-queue-mode", _queue_mode_refusal),
+    ("x-queue-version", _queue_version_refusal),
+    ("x-single-active-consumer", _flag_refusal),
+    ("x-quorum-initial-group-size", _size_refusal),
+    ("x-max-age", _flag_refusal),
+    ("x-stream-max-segment-size-bytes", _count_refusal),
+    ("x-initial-cluster-size", _size_refusal),
+    ("x-queue-leader-locator", _leader_locator_refusal),
+    ("x-queue-master-locator", _master_locator_refusal),
+    ("x-delivery-limit", _count_refusal),
+)
+"""In the order they are made. A queue type that does not know an argument refuses it before its value is looked at."""

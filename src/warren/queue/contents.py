@@ -1,0 +1,220 @@
+"""The entries a queue holds: the ready ones, by priority and in order; the unacked ones, as figures.
+
+An entry is *admitted*, which makes it ready; *taken*, which makes it unacked or, when nobody will ack it, gone; and
+from there it is *given back* or *gone*. Unacked entries themselves are kept by whoever took them.
+
+The highest priority level goes first. A level is made when it is first used, and a queue that never sees a priority
+has none but the bottom. Deadlines count at the head of each level only.
+
+Invariants: `check`. Every entry held, ready or unacked, is counted once in `held_bytes` and in `Turn.held_bytes`;
+`ready_count` and `ready_bytes` are the sums over all levels; no level above `_top` holds anything; `deadlines` is
+set while a ready entry has one.
+
+Not here: the order within a level (`queue.sequence`), who takes and when (`queue.queue`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import InvariantBroken
+from warren.model.message import NEVER, Entry, Message
+from warren.model.turn import Turn
+from warren.queue.sequence import ReadySequence
+
+ENTRY_BYTES: Final[i64] = 256
+"""What an entry costs besides its content: objects, list slots, the unacked ledger."""
+
+
+@final
+class Contents:
+    """What one queue holds. Sizes are those of bodies, but for what memory is held."""
+
+    def __init__(self, turn: Turn, max_priority: i64) -> None:
+        self.ready_count: i64 = 0
+        self.ready_bytes: i64 = 0
+        self.unacked_count: i64 = 0
+        self.unacked_bytes: i64 = 0
+        self.held_bytes: i64 = 0
+        self.deadlines: bool = False
+        self._turn: Turn = turn
+        self._next_position: i64 = 1
+        self._max_priority: i64 = max_priority
+        self._bottom: ReadySequence = ReadySequence()
+        # by priority, `_bottom` at 0; None until a message with a priority comes
+        self._levels: list[ReadySequence | None] | None = None
+        # no level above this one holds anything
+        self._top: i64 = 0
+
+    def admit(self, message: Message, expires_at_ms: i64) -> None:
+        """A message comes in, behind all others of its priority."""
+        position = self._next_position
+        self._next_position = position + 1
+        entry = Entry(message, position, expires_at_ms)
+        if self._max_priority == 0 or message.priority <= 0:
+            self._bottom.append(entry)
+        else:
+            self._level(message.priority).append(entry)
+        if expires_at_ms != NEVER:
+            self.deadlines = True
+        self.ready_count += 1
+        self.ready_bytes += message.body_bytes
+        cost: i64 = len(message.content) + ENTRY_BYTES
+        self.held_bytes += cost
+        self._turn.held_bytes += cost
+
+    def take(self, no_ack: bool) -> Entry:
+        """The next entry goes out; there must be one."""
+        entry = self._bottom.pop() if self._top == 0 else self._first_level().pop()
+        size = entry.message.body_bytes
+        self.ready_count -= 1
+        self.ready_bytes -= size
+        if no_ack:
+            self._release(entry)
+        else:
+            self.unacked_count += 1
+            self.unacked_bytes += size
+        return entry
+
+    def gone(self, entry: Entry) -> None:
+        """An unacked entry is held no more."""
+        self.unacked_count -= 1
+        self.unacked_bytes -= entry.message.body_bytes
+        self._release(entry)
+
+    def give_back(self, entry: Entry) -> None:
+        """An unacked entry becomes ready again, in its old place."""
+        message = entry.message
+        self.unacked_count -= 1
+        self.unacked_bytes -= message.body_bytes
+        self.ready_count += 1
+        self.ready_bytes += message.body_bytes
+        if entry.expires_at_ms != NEVER:
+            self.deadlines = True
+        if self._max_priority == 0 or message.priority <= 0:
+            self._bottom.give_back(entry)
+        else:
+            self._level(message.priority).give_back(entry)
+
+    def take_expired(self, until_ms: i64) -> list[Entry]:
+        """Take out heads whose deadline is `until_ms` or earlier, until no level begins with one."""
+        expired: list[Entry] = []
+        for level in self._levels_in_use():
+            head = level.head()
+            while head is not None and head.expires_at_ms != NEVER and head.expires_at_ms <= until_ms:
+                expired.append(level.pop())
+                self.ready_count -= 1
+                self.ready_bytes -= head.message.body_bytes
+                self._release(head)
+                head = level.head()
+        if self.ready_count == 0:
+            self.deadlines = False
+        return expired
+
+    def earliest_deadline_ms(self) -> i64:
+        """The earliest deadline among the heads, or `NEVER`."""
+        earliest: i64 = NEVER
+        for level in self._levels_in_use():
+            head = level.head()
+            if head is None or head.expires_at_ms == NEVER:
+                continue
+            if earliest == NEVER or head.expires_at_ms < earliest:
+                earliest = head.expires_at_ms
+        return earliest
+
+    def ready(self) -> list[Entry]:
+        """Everything ready, the next one first."""
+        found: list[Entry] = []
+        for level in self._levels_in_use():
+            found += level.entries()
+        return found
+
+    def drop_ready(self) -> None:
+        for entry in self.ready():
+            self._release(entry)
+        self._clear_ready()
+
+    def drop_all(self) -> None:
+        """Hold nothing any more; what is unacked is forgotten, too."""
+        self._clear_ready()
+        self.unacked_count = 0
+        self.unacked_bytes = 0
+        self._turn.held_bytes -= self.held_bytes
+        self.held_bytes = 0
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the figures contradict what is held."""
+        ready = self.ready()
+        for level in self._levels_in_use():
+            level.check()
+        if len(ready) != self.ready_count:
+            raise InvariantBroken(f"{self.ready_count} entries are counted ready but {len(ready)} are held")
+        if sum([entry.message.body_bytes for entry in ready]) != self.ready_bytes:
+            raise InvariantBroken(f"{self.ready_bytes} bytes are counted ready but others are held")
+        if not self.deadlines and any(entry.expires_at_ms != NEVER for entry in ready):
+            raise InvariantBroken("an entry with a deadline is ready unnoticed")
+        for priority, level_above in enumerate(self._levels or []):
+            if priority > self._top and level_above is not None and level_above.count:
+                raise InvariantBroken(f"level {priority} holds entries above the top, {self._top}")
+        self._check_held(sum([len(entry.message.content) + int(ENTRY_BYTES) for entry in ready]))
+
+    def _check_held(self, held_ready_bytes: int) -> None:
+        lent_bytes = self.held_bytes - held_ready_bytes
+        if self.unacked_count < 0 or lent_bytes < self.unacked_count * ENTRY_BYTES + self.unacked_bytes:
+            raise InvariantBroken(f"{self.unacked_count} unacked entries hold {lent_bytes} bytes")
+        if self.unacked_count == 0 and (lent_bytes != 0 or self.unacked_bytes != 0):
+            raise InvariantBroken(f"{lent_bytes} bytes are held for nothing")
+
+    def _release(self, entry: Entry) -> None:
+        cost: i64 = len(entry.message.content) + ENTRY_BYTES
+        self.held_bytes -= cost
+        self._turn.held_bytes -= cost
+
+    def _clear_ready(self) -> None:
+        self.ready_count = 0
+        self.ready_bytes = 0
+        self.deadlines = False
+        self._bottom.clear()
+        self._levels = None
+        self._top = 0
+
+    def _levels_in_use(self) -> list[ReadySequence]:
+        """The levels that hold something, the highest first."""
+        if self.ready_count == 0:
+            return []
+        levels = self._levels
+        if levels is None:
+            return [self._bottom]
+        return [level for level in reversed(levels) if level is not None and level.count > 0]
+
+    def _level(self, priority: i64) -> ReadySequence:
+        """The level of a message priority above 0, made if it is not there; the top rises to it."""
+        if priority > self._max_priority:
+            priority = self._max_priority
+        levels = self._levels
+        if levels is None:
+            levels = [self._bottom]
+            self._levels = levels
+        while len(levels) <= priority:
+            levels.append(None)
+        if priority > self._top:
+            self._top = priority
+        level = levels[priority]
+        if level is None:
+            level = ReadySequence()
+            levels[priority] = level
+        return level
+
+    def _first_level(self) -> ReadySequence:
+        """The highest level that holds something; the top sinks to it."""
+        levels = self._levels
+        assert levels is not None
+        top = self._top
+        while top > 0:
+            level = levels[top]
+            if level is not None and level.count > 0:
+                self._top = top
+                return level
+            top -= 1
+        self._top = 0
+        return self._bottom
