@@ -260,8 +260,15 @@ class Connection:
 
     def cut(self) -> None:
         """Drop the socket without a word."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with contextlib.suppress(OSError):
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
+
+    def hang_up(self) -> None:
+        """Say that nothing more will come, and see the server hang up too."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+        self.expect_hang_up()
 
 
 def _ids(method: str) -> tuple[int, int]:
