@@ -58,14 +58,13 @@ def term(value: object) -> str:
 
 
 def _binary(octets: bytes) -> str:
-    """Quoted if every octet is a printable Latin-1 character, else as numbers."""
+    """Quoted if every octet would be a printable Latin-1 character, else as numbers."""
+    for octet in octets:
+        if octet < 0x20 or 0x7E < octet < 0xA0:
+            return "<<" + ",".join([str(octet) for octet in octets]) + ">>"
     if not octets:
         return "<<>>"
-    text = octets.decode("latin-1")
-    for character in text:
-        if not (" " <= character <= "~" or character >= "\xa0"):
-            return "<<" + ",".join([str(octet) for octet in octets]) + ">>"
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    quoted = octets.decode("utf-8", "surrogateescape").replace("\\", "\\\\").replace('"', '\\"')
     return f'<<"{quoted}">>'
 
 

@@ -163,6 +163,10 @@ class Topology:
         """The bindings that lead away from an exchange, oldest first."""
         return list(source.outgoing)
 
+    def bound_queue_count(self) -> int:
+        """How many queues have bindings besides the implicit one."""
+        return len(self._queue_bindings)
+
     def route(self, exchange: Exchange, routing_key: str, message: Message | None) -> Route:
         """Where a message published to an exchange goes; without a message, where one without properties would."""
         return self.route_keys(exchange, [routing_key], message)

@@ -1,0 +1,43 @@
+"""Queues, messages and exchanges to route with, made in one line each."""
+
+from warren.model.message import Envelope, Message
+from warren.model.ports import QueuePort
+from warren.queue.queue import Queue
+from warren.routing.exchange import Exchange
+from warren.routing.topology import Topology
+from warren.wire.properties import Properties, encode_header_payload
+from warren.wire.values import Table
+
+
+def a_queue(name: str) -> QueuePort:
+    """A queue as far as routing looks at one: its identity and its facts, with nothing inside."""
+    queue = Queue.__new__(Queue)
+    QueuePort.__init__(queue, "/", name, False, False, False, {}, 0)
+    return queue
+
+
+def queues_in(topology: Topology, *names: str) -> list[QueuePort]:
+    queues = [a_queue(name) for name in names]
+    for queue in queues:
+        topology.add_queue(queue)
+    return queues
+
+
+def a_message(headers: Table | None = None, **properties: object) -> Message:
+    known = Properties(headers=headers)
+    for name, value in properties.items():
+        setattr(known, name, value)
+    payload = encode_header_payload(known, 0)
+    content = b"\x02\x00\x01" + len(payload).to_bytes(4, "big") + payload + b"\xce"
+    return Message(Envelope("x", "k"), content, 1, 0, len(content))
+
+
+def an_exchange(topology: Topology, name: str, type: str, auto_delete: bool = False, **arguments: object) -> Exchange:
+    """An exchange whose arguments are given with underscores for dashes."""
+    table: Table = {key.replace("_", "-"): value for key, value in arguments.items()}
+    return topology.declare_exchange(name, type, False, auto_delete, False, table)
+
+
+def reached(topology: Topology, exchange: Exchange, key: str, message: Message | None = None) -> list[str]:
+    """The names of the queues a message is for."""
+    return [queue.name for queue in topology.route(exchange, key, message).queues]
