@@ -1,0 +1,1 @@
+"""A whole node as one pure machine: events in, effects out."""

@@ -1,0 +1,80 @@
+"""Messages that x-delayed-message exchanges hold back.
+
+A message waits here until its `x-delay` has passed, then goes on through the exchange's bindings as they are at that
+moment, with the header negated, which tells the consumer how long it was delayed and every other such exchange that
+it was.
+
+Not here: which messages ask for a delay (`routing.delayed`).
+"""
+
+import heapq
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.model.message import Message
+from warren.model.turn import Timed, Timer, Turn
+from warren.routing.delayed import delay_of
+from warren.routing.exchange import Exchange
+from warren.routing.topology import Topology
+from warren.session.special_properties import with_header_payload
+from warren.wire.properties import edit_headers
+
+OVERHEAD_BYTES: Final[i64] = 256
+
+
+@final
+class Delays(Timed):
+    """One vhost's delayed messages, soonest first."""
+
+    def __init__(self, topology: Topology, turn: Turn) -> None:
+        self._topology: Topology = topology
+        self._turn: Turn = turn
+        self._heap: list[tuple[int, int, Exchange, Message]] = []
+        self._serial: int = 0
+        self._timer: Timer | None = None
+        self._timer_at_ms: int = 0
+        self._counts: dict[str, int] = {}
+
+    def hold(self, exchange: Exchange, message: Message) -> None:
+        self._serial += 1
+        due_ms = int(self._turn.now_ms + delay_of(message))
+        heapq.heappush(self._heap, (due_ms, self._serial, exchange, message))
+        self._counts[exchange.name] = self.count(exchange.name) + 1
+        self._turn.held_bytes += len(message.content) + OVERHEAD_BYTES
+        self._arm()
+
+    def count(self, exchange_name: str) -> int:
+        """How many messages an exchange holds back: `messages_delayed` in listings."""
+        return self._counts.get(exchange_name, 0)
+
+    def timer_fired(self) -> None:
+        while self._heap and self._heap[0][0] <= self._turn.now_ms:
+            _due_ms, _serial, exchange, message = heapq.heappop(self._heap)
+            self._release(exchange, message)
+        self._arm()
+
+    def _release(self, exchange: Exchange, message: Message) -> None:
+        self._turn.held_bytes -= len(message.content) + OVERHEAD_BYTES
+        remaining = self.count(exchange.name) - 1
+        if remaining:
+            self._counts[exchange.name] = remaining
+        else:
+            del self._counts[exchange.name]
+        if exchange.deleted:
+            return
+        payload = edit_headers(message.header_payload(), [], {"x-delay": -int(delay_of(message))})
+        due = with_header_payload(message, payload)
+        for queue in self._topology.route_delayed(exchange, message.envelope.routing_key, due).queues:
+            queue.publish(due)
+
+    def _arm(self) -> None:
+        if not self._heap:
+            return
+        due_ms = self._heap[0][0]
+        if self._timer is not None and self._timer.live:
+            if self._timer_at_ms <= due_ms:
+                return
+            self._timer.live = False
+        self._timer = self._turn.set_timer(due_ms, self)
+        self._timer_at_ms = due_ms

@@ -1,0 +1,65 @@
+"""Deliveries that stay unacked too long.
+
+Checked at intervals, as RabbitMQ does, by the oldest delivery of each channel. Depending on the node's settings the
+channel is closed with 406, or the late deliveries alone go back to their queues.
+
+Not here: how old a delivery is (`session.ledger`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.model.settings import REQUEUE_DELIVERY, BrokerSettings
+from warren.model.turn import Timed, Turn
+from warren.session import settling
+from warren.session.channel import Channel
+from warren.session.connection import Connection
+
+CHECK_EVERY_MS: Final[i64] = 60_000
+CHECK_AT_LEAST_EVERY_MS: Final[i64] = 100
+
+
+@final
+class ConsumerTimeouts(Timed):
+    """Looks at every channel now and then."""
+
+    def __init__(self, settings: BrokerSettings, turn: Turn, connections: dict[int, Connection]) -> None:
+        self._limit_ms: i64 = settings.consumer_timeout_ms
+        self._requeue: bool = settings.consumer_timeout_action == REQUEUE_DELIVERY
+        self._turn: Turn = turn
+        self._connections: dict[int, Connection] = connections
+        self._started: bool = False
+
+    def start(self) -> None:
+        if not self._started and self._limit_ms:
+            self._started = True
+            self._arm()
+
+    def timer_fired(self) -> None:
+        before_ms = self._turn.now_ms - self._limit_ms
+        for connection in list(self._connections.values()):
+            for channel in list(connection.channels.values()):
+                last_tag = channel.ledger.overdue(before_ms)
+                if last_tag:
+                    self._act(channel, last_tag)
+        self._arm()
+
+    def _act(self, channel: Channel, last_tag: i64) -> None:
+        if self._requeue:
+            deliveries = channel.ledger.lift_to(last_tag)
+            channel.connection.note(
+                "warning", "delivery.timed_out", {"channel": int(channel.number), "count": len(deliveries)}
+            )
+            settling.settle_refused(channel, deliveries, True)
+            return
+        text = (
+            f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: {self._limit_ms} ms. "
+            "This timeout value can be configured, see consumers doc guide to learn more"
+        )
+        channel.fail(ChannelFault(PRECONDITION_FAILED, text), 0, 0)
+
+    def _arm(self) -> None:
+        every_ms = min(CHECK_EVERY_MS, max(self._limit_ms // 2, CHECK_AT_LEAST_EVERY_MS))
+        self._turn.set_timer(self._turn.now_ms + every_ms, self)

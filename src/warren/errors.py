@@ -1,0 +1,100 @@
+"""Every error Warren raises, named by who must act on it.
+
+::
+
+    WarrenError
+    ├── ConfigError        the operator: a bad option, file or port; the node does not start
+    ├── StoreError         the operator: a failed flush stops the node
+    ├── ProtocolFault      the AMQP peer: a reply code and a text as RabbitMQ words it
+    │   ├── ChannelFault       closes one channel
+    │   └── ConnectionFault    closes the connection
+    └── InvariantBroken    us: a machine found itself in a state its theory forbids
+
+Protocol faults are raised anywhere below the session and caught in exactly two places: the channel's door
+and the connection's door. Expected trouble (a lost link, a full buffer) is an event, not an exception.
+
+Not here: which method caused a fault (the session knows when it catches one).
+"""
+
+from typing import Final
+
+CONTENT_TOO_LARGE: Final = 311
+NO_ROUTE: Final = 312
+NO_CONSUMERS: Final = 313
+CONNECTION_FORCED: Final = 320
+INVALID_PATH: Final = 402
+ACCESS_REFUSED: Final = 403
+NOT_FOUND: Final = 404
+RESOURCE_LOCKED: Final = 405
+PRECONDITION_FAILED: Final = 406
+FRAME_ERROR: Final = 501
+SYNTAX_ERROR: Final = 502
+COMMAND_INVALID: Final = 503
+CHANNEL_ERROR: Final = 504
+UNEXPECTED_FRAME: Final = 505
+RESOURCE_ERROR: Final = 506
+NOT_ALLOWED: Final = 530
+NOT_IMPLEMENTED: Final = 540
+INTERNAL_ERROR: Final = 541
+
+REPLY_NAMES: Final[dict[int, str]] = {
+    311: "CONTENT_TOO_LARGE",
+    312: "NO_ROUTE",
+    313: "NO_CONSUMERS",
+    320: "CONNECTION_FORCED",
+    402: "INVALID_PATH",
+    403: "ACCESS_REFUSED",
+    404: "NOT_FOUND",
+    405: "RESOURCE_LOCKED",
+    406: "PRECONDITION_FAILED",
+    501: "FRAME_ERROR",
+    502: "SYNTAX_ERROR",
+    503: "COMMAND_INVALID",
+    504: "CHANNEL_ERROR",
+    505: "UNEXPECTED_FRAME",
+    506: "RESOURCE_ERROR",
+    530: "NOT_ALLOWED",
+    540: "NOT_IMPLEMENTED",
+    541: "INTERNAL_ERROR",
+}
+
+
+class WarrenError(Exception):
+    """The root of the tree."""
+
+
+class ConfigError(WarrenError):
+    """The operator gave an option, file or port that cannot be used."""
+
+
+class StoreError(WarrenError):
+    """The disk did not keep its promise."""
+
+
+class ProtocolFault(WarrenError):
+    """The AMQP peer did what the protocol forbids; `code` and `text` are what it is told."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{REPLY_NAMES[code]} - {text}")
+        self.code = code
+        self.text = text
+
+    def reply_text(self) -> str:
+        """The text on the wire: the code's name, a dash, the sentence, within a short string."""
+        whole = f"{REPLY_NAMES[self.code]} - {self.text}"
+        encoded = whole.encode("utf-8", "surrogateescape")
+        if len(encoded) <= 255:
+            return whole
+        return encoded[:252].decode("utf-8", "ignore") + "..."
+
+
+class ChannelFault(ProtocolFault):
+    """Closes the channel it happened on; the connection lives on."""
+
+
+class ConnectionFault(ProtocolFault):
+    """Closes the whole connection."""
+
+
+class InvariantBroken(WarrenError):
+    """A machine found itself in a state its own theory forbids; the node stops rather than guess."""

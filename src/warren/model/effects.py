@@ -1,0 +1,102 @@
+"""What a node wants done: orders in the imperative, the only output of `Broker.handle`.
+
+Effects are carried out in order. They compare by value, so that a test can compare lists of them.
+
+Not here: the facts that caused them (`model.events`).
+"""
+
+from abc import ABC, abstractmethod
+from typing import final
+
+
+class Effect(ABC):
+    """An order to the shell."""
+
+    @abstractmethod
+    def facts(self) -> tuple[object, ...]: ...
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and isinstance(other, Effect) and self.facts() == other.facts()
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self.facts()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self.facts()!r}"
+
+
+@final
+class SendBytes(Effect):
+    """Write these bytes to the client's socket: a turn's worth, in one call."""
+
+    def __init__(self, connection_id: int, data: bytes) -> None:
+        self.connection_id = connection_id
+        self.data = data
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.connection_id, self.data)
+
+
+@final
+class CloseConnection(Effect):
+    """Close the socket once what was sent has gone out; no event of it is wanted any more but its loss."""
+
+    def __init__(self, connection_id: int) -> None:
+        self.connection_id = connection_id
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.connection_id,)
+
+
+@final
+class PauseReading(Effect):
+    """Stop reading the client's socket: TCP slows it down."""
+
+    def __init__(self, connection_id: int) -> None:
+        self.connection_id = connection_id
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.connection_id,)
+
+
+@final
+class ResumeReading(Effect):
+    """Read the client's socket again."""
+
+    def __init__(self, connection_id: int) -> None:
+        self.connection_id = connection_id
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.connection_id,)
+
+
+@final
+class SetTimer(Effect):
+    """Call `handle` at `at_ms` even if nothing happens; replaces the previous order. In the past means at once."""
+
+    def __init__(self, at_ms: int) -> None:
+        self.at_ms = at_ms
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.at_ms,)
+
+
+@final
+class Note(Effect):
+    """Something worth a log line: `connection.opened`, with its facts. Never bodies, never passwords."""
+
+    def __init__(self, level: str, name: str, fields: dict[str, object]) -> None:
+        self.level = level
+        self.name = name
+        self.fields = fields
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.level, self.name, tuple(sorted(self.fields.items())))
+
+
+@final
+class StopNode(Effect):
+    """Every connection was told and closed; the process may end."""
+
+    def facts(self) -> tuple[object, ...]:
+        return ()

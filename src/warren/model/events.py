@@ -1,0 +1,84 @@
+"""What can happen to a node: facts in the past tense, the only input of `Broker.handle`.
+
+One event is coarse: a whole socket read, not a frame. A turn is a list of them.
+
+Not here: what the node then wants done (`model.effects`); the passing of time, which is `handle`'s `now_ms`.
+"""
+
+from typing import final
+
+
+class Event:
+    """Something that happened outside the core."""
+
+
+@final
+class ConnectionOpened(Event):
+    """A client's socket was accepted (and its TLS handshake, if any, is complete)."""
+
+    def __init__(
+        self,
+        connection_id: int,
+        peer_host: str,
+        peer_port: int,
+        local_host: str,
+        local_port: int,
+        tls: bool = False,
+        certificate_name: str = "",
+    ) -> None:
+        self.connection_id = connection_id
+        self.peer_host = peer_host
+        self.peer_port = peer_port
+        self.local_host = local_host
+        self.local_port = local_port
+        self.tls = tls
+        # the name the client's verified certificate gives it; empty without one
+        self.certificate_name = certificate_name
+
+
+@final
+class BytesReceived(Event):
+    """One read of a client's socket."""
+
+    def __init__(self, connection_id: int, data: bytes) -> None:
+        self.connection_id = connection_id
+        self.data = data
+
+
+@final
+class ConnectionLost(Event):
+    """The socket is gone, whoever closed it."""
+
+    def __init__(self, connection_id: int, reason: str = "") -> None:
+        self.connection_id = connection_id
+        self.reason = reason
+
+
+@final
+class WritesPaused(Event):
+    """The client reads slower than we write; its socket buffer is full."""
+
+    def __init__(self, connection_id: int) -> None:
+        self.connection_id = connection_id
+
+
+@final
+class WritesResumed(Event):
+    """The client caught up; its socket buffer drained."""
+
+    def __init__(self, connection_id: int) -> None:
+        self.connection_id = connection_id
+
+
+@final
+class MemoryMeasured(Event):
+    """The process holds `used_bytes` of the `limit_bytes` its watermark allows."""
+
+    def __init__(self, used_bytes: int, limit_bytes: int) -> None:
+        self.used_bytes = used_bytes
+        self.limit_bytes = limit_bytes
+
+
+@final
+class StopRequested(Event):
+    """The operator wants the node down: connections are told, then closed."""

@@ -1,0 +1,143 @@
+"""The seams between rooms: what a channel asks of a queue, what a queue asks of a consumer.
+
+A queue may live on another node or be mirrored; a session does not know. It holds a `QueuePort` and is told later
+what a queue could not answer at once. A queue in turn sees a `Consumer`, never a channel or a socket.
+
+Not here: the queue itself (`queue.queue`), the consumer's side (`session.consumer`), routing (`routing`).
+"""
+
+from abc import ABC, abstractmethod
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.model.message import Entry, Message
+from warren.wire.values import Table
+
+SETTLED: Final[i64] = 0
+"""The queue holds the message as safely as it promises to: it may be confirmed."""
+
+REJECTED: Final[i64] = 1
+"""The queue is full and refuses: nack it."""
+
+
+class Consumer(ABC):
+    """Whoever takes messages from a queue, as the queue sees it."""
+
+    def __init__(self, tag: str, no_ack: bool, exclusive: bool, priority: i64, arguments: Table) -> None:
+        self.tag: str = tag
+        self.no_ack: bool = no_ack
+        self.exclusive: bool = exclusive
+        self.priority: i64 = priority
+        self.arguments: Table = arguments
+
+    @abstractmethod
+    def able(self) -> bool:
+        """Whether it can take one more message now: prefetch, flow, and room in its connection's output."""
+
+    @abstractmethod
+    def deliver(self, entry: Entry) -> None:
+        """Take this entry; unless `no_ack`, it comes back by `ack`, `requeue` or `reject`."""
+
+    @abstractmethod
+    def cancelled(self) -> None:
+        """The queue is gone: tell the client, forget the consumer."""
+
+
+class QueuePort(ABC):
+    """One queue, wherever it lives."""
+
+    def __init__(
+        self, vhost: str, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table, owner_id: int
+    ) -> None:
+        self.vhost: str = vhost
+        self.name: str = name
+        self.durable: bool = durable
+        self.exclusive: bool = exclusive
+        self.auto_delete: bool = auto_delete
+        self.arguments: Table = arguments
+        # the connection an exclusive queue belongs to; 0 if it is not exclusive
+        self.owner_id: int = owner_id
+        self.deleted: bool = False
+
+    # -- contents
+
+    @abstractmethod
+    def publish(self, message: Message) -> i64:
+        """Take a message: `SETTLED` or `REJECTED`."""
+
+    @abstractmethod
+    def get(self, no_ack: bool) -> Entry | None:
+        """The first ready entry, or nothing. Unless `no_ack` it counts as unacked from here on."""
+
+    @abstractmethod
+    def ack(self, entry: Entry) -> None:
+        """An unacked entry was dealt with: it is gone."""
+
+    @abstractmethod
+    def requeue(self, entries: list[Entry]) -> None:
+        """Unacked entries go back to their places, marked redelivered."""
+
+    @abstractmethod
+    def reject(self, entry: Entry) -> None:
+        """An unacked entry was refused for good: dead-letter or drop it."""
+
+    @abstractmethod
+    def purge(self) -> int:
+        """Drop every ready message; how many."""
+
+    # -- consumers
+
+    @abstractmethod
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Subscribe; a `ChannelFault` if the queue is held exclusively."""
+
+    @abstractmethod
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Unsubscribe; may end an auto-delete queue."""
+
+    # -- the turn
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Something changed that may let a consumer take more: look again before the turn ends."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Hand ready entries to able consumers; called by the broker for every queue that was woken."""
+
+    @abstractmethod
+    def touch(self) -> None:
+        """The queue was used: its idle expiry starts anew."""
+
+    # -- figures
+
+    @abstractmethod
+    def ready_count(self) -> int: ...
+
+    @abstractmethod
+    def unacked_count(self) -> int: ...
+
+    @abstractmethod
+    def consumer_count(self) -> int: ...
+
+
+class OutputPort(ABC):
+    """A connection with bytes (or confirms) to write before the turn ends."""
+
+    @abstractmethod
+    def flush(self) -> None: ...
+
+
+@final
+class DeadLetter:
+    """A message on its way from a queue to that queue's dead-letter exchange."""
+
+    def __init__(self, queue: QueuePort, entry: Entry, reason: str, exchange: str, routing_key: str | None) -> None:
+        self.queue = queue
+        self.entry = entry
+        # rejected, expired, maxlen or delivery_limit
+        self.reason = reason
+        self.exchange = exchange
+        # None: the keys it was published with
+        self.routing_key = routing_key

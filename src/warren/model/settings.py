@@ -1,0 +1,47 @@
+"""What an operator may set about one node, as plain values.
+
+Not here: where the values come from (`node.config`), a queue's own settings (`queue.settings`).
+"""
+
+from typing import Final, final
+
+CLOSE_CHANNEL: Final = "close"
+REQUEUE_DELIVERY: Final = "requeue"
+
+
+@final
+class BrokerSettings:
+    """One node's settings; the defaults are RabbitMQ 3.10's."""
+
+    def __init__(
+        self,
+        node_name: str = "warren@localhost",
+        default_user: str = "guest",
+        default_pass: str = "guest",
+        default_vhost: str = "/",
+        loopback_users: list[str] | None = None,
+        frame_max: int = 131072,
+        channel_max: int = 2047,
+        heartbeat_s: int = 60,
+        handshake_timeout_ms: int = 10_000,
+        max_message_size: int = 134_217_728,
+        consumer_timeout_ms: int = 1_800_000,
+        consumer_timeout_action: str = CLOSE_CHANNEL,
+        auth_mechanisms: list[str] | None = None,
+    ) -> None:
+        self.node_name = node_name
+        self.default_user = default_user
+        self.default_pass = default_pass
+        self.default_vhost = default_vhost
+        # users that may only connect from this machine
+        self.loopback_users: list[str] = ["guest"] if loopback_users is None else loopback_users
+        self.frame_max = frame_max
+        self.channel_max = channel_max
+        self.heartbeat_s = heartbeat_s
+        self.handshake_timeout_ms = handshake_timeout_ms
+        self.max_message_size = max_message_size
+        # how long a delivery may stay unacked; 0 means for ever
+        self.consumer_timeout_ms = consumer_timeout_ms
+        # what happens then: the channel is closed, as RabbitMQ does, or only that delivery is requeued
+        self.consumer_timeout_action = consumer_timeout_action
+        self.auth_mechanisms: list[str] = ["PLAIN", "AMQPLAIN"] if auth_mechanisms is None else auth_mechanisms

@@ -1,0 +1,76 @@
+"""The turn: what one call of `Broker.handle` has gathered to do before it returns.
+
+Objects that have something left to do at the end of a turn put themselves on its lists; the broker empties them in a
+fixed order (dead letters, drains, confirms, output). That is where all batching comes from: nobody sleeps to batch.
+
+Also the clock of the core: `now_ms` is wall time in milliseconds, set once a turn and never running backwards; and
+the timers.
+
+Not here: the order in which the lists are emptied (`broker.broker`).
+"""
+
+import heapq
+from abc import abstractmethod
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64, trait
+
+from warren.model.effects import Effect, Note
+
+if TYPE_CHECKING:
+    from warren.model.ports import DeadLetter, OutputPort, QueuePort
+
+
+@trait
+class Timed:
+    """Something that wants to be woken."""
+
+    @abstractmethod
+    def timer_fired(self) -> None: ...
+
+
+@final
+class Timer:
+    """One wish to be woken; dropped by clearing `live`, which leaves a husk on the heap until its time."""
+
+    def __init__(self, target: Timed) -> None:
+        self.target: Timed = target
+        self.live: bool = True
+
+
+@final
+class Turn:
+    """The worklists and the clock that every object of one node shares."""
+
+    def __init__(self) -> None:
+        self.now_ms: i64 = 0
+        self.effects: list[Effect] = []
+        self.drains: list[QueuePort] = []
+        self.dead_letters: list[DeadLetter] = []
+        self.outputs: list[OutputPort] = []
+        self.held_bytes: i64 = 0
+        self._timers: list[tuple[int, int, Timer]] = []
+        self._timer_serial: int = 0
+
+    def note(self, level: str, name: str, fields: dict[str, object]) -> None:
+        self.effects.append(Note(level, name, fields))
+
+    def set_timer(self, at_ms: i64, target: Timed) -> Timer:
+        timer = Timer(target)
+        self._timer_serial += 1
+        heapq.heappush(self._timers, (at_ms, self._timer_serial, timer))
+        return timer
+
+    def fire_timers(self) -> None:
+        """Wake everyone whose time has come, earliest first."""
+        while self._timers and self._timers[0][0] <= self.now_ms:
+            timer = heapq.heappop(self._timers)[2]
+            if timer.live:
+                timer.live = False
+                timer.target.timer_fired()
+
+    def next_timer_ms(self) -> int:
+        """When the earliest living timer is due; 0 if there is none."""
+        while self._timers and not self._timers[0][2].live:
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else 0

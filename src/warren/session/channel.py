@@ -1,0 +1,127 @@
+"""One channel: the state its methods share.
+
+Invariant: once `closing` is set (we sent channel.close) nothing but the peer's channel.close or close-ok has any
+effect; its consumers are gone and its unacked deliveries are back in their queues.
+
+Not here: what each method does (`session.dispatch` names the modules).
+"""
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.errors import NOT_FOUND, ChannelFault
+from warren.model.ports import QueuePort
+from warren.session import direct_reply, settling
+from warren.session.confirms import Confirms
+from warren.session.consumer import ChannelConsumer
+from warren.session.content import Content
+from warren.session.ledger import Ledger
+from warren.session.ports import NodePort, VhostPort
+from warren.wire.methods import ChannelClose, Method, write_method
+
+if TYPE_CHECKING:
+    from warren.session.connection import Connection
+    from warren.session.direct_reply import ReplyInbox
+    from warren.session.transaction import Transaction
+
+
+@final
+class Channel:
+    """One of a connection's conversations."""
+
+    def __init__(self, connection: "Connection", number: i64, vhost: VhostPort) -> None:
+        self.connection: Connection = connection
+        self.node: NodePort = connection.node
+        self.number: i64 = number
+        self.vhost: VhostPort = vhost
+        self.closing: bool = False
+        self.ledger: Ledger = Ledger()
+        self.confirms: Confirms = Confirms()
+        self.transaction: Transaction | None = None
+        self.content: Content | None = None
+        self.consumers: dict[str, ChannelConsumer] = {}
+        self.inbox: ReplyInbox | None = None
+        # basic.qos: for the channel as a whole, and for consumers started from here on; 0 means no limit
+        self.prefetch: i64 = 0
+        self.consumer_prefetch: i64 = 0
+        # a consumer was held back by `prefetch`: an ack on any queue may free another
+        self.starved: bool = False
+        self.last_queue: str = ""
+        self.awaits_flush: bool = False
+
+    def send(self, method: Method) -> None:
+        write_method(self.connection.output(), int(self.number), method)
+
+    def await_flush(self) -> None:
+        """Confirms are due at the end of the turn."""
+        if not self.awaits_flush:
+            self.awaits_flush = True
+            self.connection.confirming.append(self)
+            self.connection.output()
+
+    def tell_confirms(self) -> None:
+        """Write the confirms that are due."""
+        self.awaits_flush = False
+        if self.confirms.on and not self.closing:
+            self.confirms.flush(self.connection.output(), self.number)
+
+    def wake_consumers(self) -> None:
+        """Something that held consumers back is gone: their queues look again."""
+        self.starved = False
+        for consumer in self.consumers.values():
+            consumer.queue.wake()
+
+    def has_consumer(self, tag: str) -> bool:
+        return tag in self.consumers or (self.inbox is not None and self.inbox.consumer_tag == tag)
+
+    def queue_name(self, given: str) -> str:
+        """The queue a method means: an empty name is the last one declared on this channel."""
+        if given:
+            return given
+        if not self.last_queue:
+            raise ChannelFault(NOT_FOUND, "no previously declared queue")
+        return self.last_queue
+
+    def queue(self, given: str) -> QueuePort:
+        """The queue a method means; it must exist and be open to this connection."""
+        name = self.queue_name(given)
+        queue = self.vhost.topology.queues.get(name)
+        if queue is None:
+            raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{self.vhost.name}'")
+        self.connection.check_owner(queue)
+        return queue
+
+    def fail(self, fault: ChannelFault, class_id: int, method_id: int) -> None:
+        """Close this channel because of a fault, laid to a method (0, 0 for none)."""
+        facts: dict[str, object] = {"channel": int(self.number), "code": fault.code, "text": fault.text}
+        self.connection.note("error", "channel.failed", facts)
+        self.tell_confirms()
+        self.close()
+        self.closing = True
+        self.send(
+            ChannelClose(
+                reply_code=fault.code,
+                reply_text=fault.reply_text(),
+                blamed_class_id=class_id,
+                blamed_method_id=method_id,
+            )
+        )
+
+    def close(self) -> None:
+        """Give back everything: consumers, deliveries, the inbox, an open transaction."""
+        self.content = None
+        direct_reply.close_inbox(self)
+        consumers = list(self.consumers.values())
+        self.consumers.clear()
+        deliveries = self.ledger.lift_to(0)
+        if self.transaction is not None:
+            deliveries = sorted(deliveries + self.transaction.lifted(), key=lambda delivery: delivery.tag)
+            self.transaction = None
+        # deliveries first: an auto-delete queue may go with its last consumer, and a requeue must not wake a consumer
+        # that is leaving
+        for consumer in consumers:
+            consumer.stopped = True
+        settling.requeue_all(deliveries)
+        for consumer in consumers:
+            consumer.queue.remove_consumer(consumer)

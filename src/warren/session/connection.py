@@ -1,0 +1,281 @@
+"""One client connection: its state, its output, its life from accept to loss.
+
+States, in order: header -> start_ok -> tune_ok -> open_ok -> running -> closing -> closed, where `closing` (we sent
+connection.close) only waits for the answer, and `distrusted` waits for nothing but the end of three seconds.
+
+Output gathers in one buffer and leaves it once a turn. A consumer may fill it up to `OUTPUT_BUDGET_BYTES` a turn, and
+not at all while the socket's own buffer is full, so that a client that stops reading costs a bounded amount of
+memory.
+
+Not here: the input (`session.input`), the handshake's rules (`session.handshake`), channels (`session.channel`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.errors import ConnectionFault
+from warren.model.effects import CloseConnection, PauseReading, ResumeReading, SendBytes
+from warren.model.events import ConnectionOpened
+from warren.model.ports import OutputPort, QueuePort
+from warren.model.turn import Timed, Timer, Turn
+from warren.queue.equivalence import locked
+from warren.session.ports import NodePort, VhostPort
+from warren.wire.frames import FRAME_MIN, HEARTBEAT_FRAME, FrameReader
+from warren.wire.methods import (
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionUnblocked,
+    Method,
+    write_method,
+)
+from warren.wire.properties import PropertyScan
+from warren.wire.values import Table
+
+if TYPE_CHECKING:
+    from warren.session.channel import Channel
+    from warren.session.publishing import Publishing
+
+AWAIT_HEADER: Final[i64] = 0
+AWAIT_START_OK: Final[i64] = 1
+AWAIT_TUNE_OK: Final[i64] = 2
+AWAIT_OPEN: Final[i64] = 3
+RUNNING: Final[i64] = 4
+CLOSING: Final[i64] = 5
+DISTRUSTED: Final[i64] = 6
+CLOSED: Final[i64] = 7
+
+OUTPUT_BUDGET_BYTES: Final[i64] = 1024 * 1024
+SILENT_CLOSE_MS: Final[i64] = 3_000
+CLOSE_OK_WAIT_MS: Final[i64] = 30_000
+
+
+@final
+class Connection(OutputPort, Timed):
+    """One client."""
+
+    def __init__(self, opened: ConnectionOpened, node: NodePort) -> None:
+        self.connection_id: int = opened.connection_id
+        self.opened: ConnectionOpened = opened
+        self.node: NodePort = node
+        self.turn: Turn = node.turn
+        self.state: i64 = AWAIT_HEADER
+        # octets of the protocol header that came in pieces
+        self.early: bytes = b""
+        self.reader: FrameReader = FrameReader(FRAME_MIN)
+        self.user: str = ""
+        self.client_properties: Table = {}
+        self.vhost: VhostPort | None = None
+        self.channels: dict[int, Channel] = {}
+        self.publishings: dict[bytes, Publishing] = {}
+        self.scan: PropertyScan = PropertyScan()
+        self.channel_max: i64 = 0
+        self.frame_max: i64 = FRAME_MIN
+        self.message_bytes_max: i64 = node.settings.max_message_size
+        self.heartbeat_ms: i64 = 0
+        self.received_at_ms: i64 = node.turn.now_ms
+        # an alarm is on and this client published since: its socket is not read
+        self.blocked: bool = False
+        self.confirming: list[Channel] = []
+        self._out: BytesWriter = BytesWriter()
+        self._flush_due: bool = False
+        self._starved: bool = False
+        self._writes_paused: bool = False
+        self._sent_at_ms: i64 = node.turn.now_ms
+        self._timer: Timer = self.turn.set_timer(self.turn.now_ms + node.settings.handshake_timeout_ms, self)
+
+    # -- output
+
+    def output(self) -> BytesWriter:
+        """Where to write; it leaves at the end of the turn."""
+        if not self._flush_due:
+            self._flush_due = True
+            self.turn.outputs.append(self)
+        return self._out
+
+    def send(self, method: Method) -> None:
+        write_method(self.output(), 0, method)
+
+    def has_room(self) -> bool:
+        """Whether one more delivery may be written now."""
+        if self._writes_paused or len(self._out) >= OUTPUT_BUDGET_BYTES:
+            self._starved = True
+            return False
+        return True
+
+    def flush(self) -> None:
+        self._flush_due = False
+        if self.confirming:
+            for channel in self.confirming:
+                channel.tell_confirms()
+            self.confirming = []
+        if len(self._out) > 0:
+            self.turn.effects.append(SendBytes(self.connection_id, self._out.getvalue()))
+            self._out = BytesWriter()
+            self._sent_at_ms = self.turn.now_ms
+        if self.state == CLOSED:
+            self.turn.effects.append(CloseConnection(self.connection_id))
+        elif self._starved and not self._writes_paused:
+            self._wake_consumers()
+
+    def writes_paused(self) -> None:
+        self._writes_paused = True
+
+    def writes_resumed(self) -> None:
+        self._writes_paused = False
+        if self._starved:
+            self._wake_consumers()
+
+    def _wake_consumers(self) -> None:
+        self._starved = False
+        for channel in self.channels.values():
+            channel.wake_consumers()
+
+    # -- the handshake's milestones
+
+    def awaits_start_ok(self) -> None:
+        self.state = AWAIT_START_OK
+
+    def awaits_tune_ok(self) -> None:
+        self.state = AWAIT_TUNE_OK
+
+    def tuned(self, channel_max: int, frame_max: int, heartbeat_s: int) -> None:
+        self.channel_max = channel_max
+        self.frame_max = frame_max
+        self.reader.payload_max = frame_max
+        self.heartbeat_ms = heartbeat_s * 1000
+        self.state = AWAIT_OPEN
+
+    def entered(self, vhost: VhostPort) -> None:
+        self.vhost = vhost
+        self.state = RUNNING
+        self._arm_heartbeat()
+        self.note("info", "connection.opened", {"user": self.user, "vhost": vhost.name})
+
+    def capable(self, name: str) -> bool:
+        """Whether the client announced a capability."""
+        capabilities = self.client_properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(name) is True
+
+    # -- queues
+
+    def check_owner(self, queue: QueuePort) -> None:
+        """An exclusive queue is open to the connection that declared it alone."""
+        if queue.owner_id and queue.owner_id != self.connection_id:
+            raise locked(queue)
+
+    # -- alarms
+
+    def block(self) -> None:
+        """This client published while an alarm is on: its socket is left alone until the alarm is over."""
+        self.blocked = True
+        if self.capable("connection.blocked"):
+            self.send(ConnectionBlocked(reason=self.node.alarm))
+        self.turn.effects.append(PauseReading(self.connection_id))
+
+    def unblock(self) -> None:
+        self.blocked = False
+        self.received_at_ms = self.turn.now_ms
+        if self.state == RUNNING and self.capable("connection.blocked"):
+            self.send(ConnectionUnblocked())
+        self.turn.effects.append(ResumeReading(self.connection_id))
+
+    # -- the end
+
+    def fault(self, fault: ConnectionFault, class_id: int, method_id: int) -> None:
+        """The client broke the protocol: tell it, then wait for its close-ok."""
+        self.note("error", "connection.failed", {"code": fault.code, "text": fault.text})
+        self.send(
+            ConnectionClose(
+                reply_code=fault.code,
+                reply_text=fault.reply_text(),
+                blamed_class_id=class_id,
+                blamed_method_id=method_id,
+            )
+        )
+        self.end_channels()
+        self.await_close_ok()
+
+    def await_close_ok(self) -> None:
+        self.state = CLOSING
+        self._arm(CLOSE_OK_WAIT_MS)
+
+    def distrust(self, reason: str) -> None:
+        """Nothing this client sends is looked at any more; it is cut off after a while."""
+        self.note("warning", "connection.distrusted", {"reason": reason})
+        self.state = DISTRUSTED
+        self._arm(SILENT_CLOSE_MS)
+
+    def ignore_input(self) -> None:
+        """The stream of frames is broken: what was sent stands, nothing more is read, the end comes after a while."""
+        self.state = DISTRUSTED
+        self._arm(SILENT_CLOSE_MS)
+
+    def hang_up(self) -> None:
+        """Close the socket once the output is gone."""
+        self.end_channels()
+        self.state = CLOSED
+        self._timer.live = False
+        self.output()
+
+    def lost(self, reason: str) -> None:
+        """The socket is gone."""
+        if self.state == RUNNING:
+            self.note("warning", "connection.lost", {"reason": reason})
+        self.end_channels()
+        self.state = CLOSED
+        self._timer.live = False
+        # nothing is left to send to
+        self._flush_due = True
+
+    def end_channels(self) -> None:
+        """Give back what the channels hold and the exclusive queues."""
+        channels = list(self.channels.values())
+        self.channels = {}
+        self.confirming = []
+        for channel in channels:
+            channel.close()
+        if self.vhost is not None:
+            self.node.connection_ended(self)
+            self.vhost = None
+
+    # -- time
+
+    def timer_fired(self) -> None:
+        if self.state == RUNNING:
+            self._beat()
+        elif self.state == CLOSED:
+            return
+        else:
+            if self.state < RUNNING:
+                self.note("warning", "handshake.timed_out", {})
+            self.hang_up()
+
+    def _beat(self) -> None:
+        """Half a heartbeat has passed: keep our side alive, and give up on a client silent for two."""
+        silent_ms: i64 = self.turn.now_ms - self.received_at_ms
+        if silent_ms > 2 * self.heartbeat_ms and not self.blocked:
+            self.note("warning", "connection.silent", {"silent_ms": int(silent_ms)})
+            self.hang_up()
+            return
+        if self.turn.now_ms - self._sent_at_ms >= self.heartbeat_ms // 2:
+            self.output().write(HEARTBEAT_FRAME)
+        self._arm_heartbeat()
+
+    def _arm_heartbeat(self) -> None:
+        self._timer.live = False
+        if self.heartbeat_ms:
+            self._arm(self.heartbeat_ms // 2)
+
+    def _arm(self, delay_ms: i64) -> None:
+        self._timer.live = False
+        self._timer = self.turn.set_timer(self.turn.now_ms + delay_ms, self)
+
+    def note(self, level: str, name: str, fields: dict[str, object]) -> None:
+        facts: dict[str, object] = {
+            "connection": self.connection_id,
+            "peer": f"{self.opened.peer_host}:{self.opened.peer_port}",
+        }
+        facts.update(fields)
+        self.turn.note(level, name, facts)

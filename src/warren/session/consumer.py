@@ -1,0 +1,72 @@
+"""One consumer of a channel, as its queue sees it.
+
+Not here: which consumer is next (`queue.consumers`), the bytes of a delivery (`session.delivery`), the ledger
+(`session.ledger`).
+"""
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.model.message import Entry
+from warren.model.ports import Consumer, QueuePort
+from warren.session.delivery import DeliveryWriter
+from warren.wire.methods import BasicCancel
+from warren.wire.values import Table
+
+if TYPE_CHECKING:
+    from warren.session.channel import Channel
+
+
+@final
+class ChannelConsumer(Consumer):
+    """Takes a queue's messages for one channel."""
+
+    def __init__(
+        self,
+        channel: "Channel",
+        queue: QueuePort,
+        tag: str,
+        no_ack: bool,
+        exclusive: bool,
+        priority: i64,
+        prefetch: i64,
+        arguments: Table,
+    ) -> None:
+        super().__init__(tag, no_ack, exclusive, priority, arguments)
+        self.channel: Channel = channel
+        self.queue: QueuePort = queue
+        # 0 means no limit
+        self.prefetch: i64 = prefetch
+        self.unacked: i64 = 0
+        # its channel is closing: it takes nothing more, though its queue may still know it
+        self.stopped: bool = False
+        self._writer: DeliveryWriter = DeliveryWriter(channel.number, tag)
+
+    def able(self) -> bool:
+        if self.stopped:
+            return False
+        channel = self.channel
+        if not self.no_ack:
+            if self.prefetch != 0 and self.unacked >= self.prefetch:
+                return False
+            if channel.prefetch != 0 and channel.ledger.count >= channel.prefetch:
+                channel.starved = True
+                return False
+        return channel.connection.has_room()
+
+    def deliver(self, entry: Entry) -> None:
+        channel = self.channel
+        connection = channel.connection
+        if self.no_ack:
+            tag = channel.ledger.skip()
+        else:
+            tag = channel.ledger.record(entry, self, connection.turn.now_ms)
+            self.unacked += 1
+        self._writer.write(connection.output(), entry.message, tag, entry.redelivered, connection.frame_max)
+
+    def cancelled(self) -> None:
+        channel = self.channel
+        channel.consumers.pop(self.tag, None)
+        if channel.connection.capable("consumer_cancel_notify"):
+            channel.send(BasicCancel(consumer_tag=self.tag, nowait=True))

@@ -1,0 +1,225 @@
+"""exchange.* and queue.*: making, binding and deleting what messages travel through.
+
+Not here: the tables themselves (`routing.topology`), a queue's arguments (`queue.arguments`).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, ChannelFault
+from warren.model.ports import QueuePort
+from warren.queue.arguments import validate_declaration
+from warren.queue.equivalence import check_equivalent
+from warren.routing.exchange import Exchange
+from warren.session import direct_reply
+from warren.session.exchange_arguments import check_exchange_arguments, check_exchange_equivalent
+from warren.wire.methods import (
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    ExchangeUnbind,
+    ExchangeUnbindOk,
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+)
+
+if TYPE_CHECKING:
+    from warren.session.channel import Channel
+
+RESERVED_PREFIX: Final = "amq."
+GENERATED_PREFIX: Final = "amq.gen-"
+
+
+def exchange_declare(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, ExchangeDeclare)
+    name = _one_line(method.exchange)
+    _refuse_default(name)
+    if method.passive:
+        _existing_exchange(channel, name)
+    else:
+        _declare_exchange(channel, name, method)
+    if not method.nowait:
+        channel.send(ExchangeDeclareOk())
+
+
+def _declare_exchange(channel: "Channel", name: str, method: ExchangeDeclare) -> None:
+    check_exchange_arguments(method.type, name, channel.vhost.name, method.arguments)
+    existing = channel.vhost.topology.exchanges.get(name)
+    if existing is not None:
+        check_exchange_equivalent(existing, channel.vhost.name, method)
+        return
+    if name.startswith(RESERVED_PREFIX):
+        raise ChannelFault(ACCESS_REFUSED, f"exchange name '{name}' contains reserved prefix 'amq.*'")
+    channel.vhost.declare_exchange(
+        name, method.type, method.durable, method.auto_delete, method.internal, method.arguments
+    )
+
+
+def exchange_delete(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, ExchangeDelete)
+    name = _one_line(method.exchange)
+    _refuse_default(name)
+    if name.startswith(RESERVED_PREFIX):
+        where = f"'{name}' in vhost '{channel.vhost.name}'"
+        raise ChannelFault(ACCESS_REFUSED, f"deletion of system exchange {where} not allowed")
+    exchange = channel.vhost.topology.exchanges.get(name)
+    if exchange is not None:
+        if method.if_unused and channel.vhost.topology.bindings_from(exchange):
+            raise ChannelFault(PRECONDITION_FAILED, f"exchange '{name}' in vhost '{channel.vhost.name}' in use")
+        channel.vhost.delete_exchange(exchange)
+    if not method.nowait:
+        channel.send(ExchangeDeleteOk())
+
+
+def exchange_bind(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, ExchangeBind)
+    destination_name, source_name = _one_line(method.destination), _one_line(method.source)
+    _refuse_default(destination_name)
+    _refuse_default(source_name)
+    source = _existing_exchange(channel, source_name)
+    destination = _existing_exchange(channel, destination_name)
+    channel.vhost.topology.bind(source, destination, method.routing_key, method.arguments)
+    if not method.nowait:
+        channel.send(ExchangeBindOk())
+
+
+def exchange_unbind(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, ExchangeUnbind)
+    _refuse_default(method.destination)
+    _refuse_default(method.source)
+    exchanges = channel.vhost.topology.exchanges
+    source, destination = exchanges.get(method.source), exchanges.get(method.destination)
+    if source is not None and destination is not None:
+        channel.vhost.topology.unbind(source, destination, method.routing_key, method.arguments)
+    if not method.nowait:
+        channel.send(ExchangeUnbindOk())
+
+
+def queue_declare(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, QueueDeclare)
+    name = _one_line(method.queue)
+    if name.startswith(direct_reply.REPLY_TO):
+        _declare_reply_queue(channel, name, method)
+        return
+    queue = _passive_queue(channel, name) if method.passive else _declared_queue(channel, name, method)
+    queue.touch()
+    channel.last_queue = queue.name
+    if not method.nowait:
+        channel.send(
+            QueueDeclareOk(queue=queue.name, message_count=queue.ready_count(), consumer_count=queue.consumer_count())
+        )
+
+
+def _passive_queue(channel: "Channel", name: str) -> QueuePort:
+    queue = channel.vhost.topology.queues.get(name)
+    if queue is None:
+        raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    channel.connection.check_owner(queue)
+    return queue
+
+
+def _declared_queue(channel: "Channel", name: str, method: QueueDeclare) -> QueuePort:
+    vhost = channel.vhost
+    # an exclusive queue dies with its connection, so it is never durable
+    durable = method.durable and not method.exclusive
+    if not name:
+        name = channel.node.fresh_name(GENERATED_PREFIX)
+    else:
+        existing = vhost.topology.queues.get(name)
+        if existing is not None:
+            channel.connection.check_owner(existing)
+            check_equivalent(existing, durable, method.exclusive, method.auto_delete, method.arguments)
+            return existing
+        if name.startswith(RESERVED_PREFIX):
+            raise ChannelFault(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
+    validate_declaration(name, vhost.name, durable, method.exclusive, method.auto_delete, method.arguments)
+    owner_id = channel.connection.connection_id if method.exclusive else 0
+    return vhost.declare_queue(name, durable, method.exclusive, method.auto_delete, method.arguments, owner_id)
+
+
+def _declare_reply_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
+    """A client may ask whether an inbox is still there by declaring it."""
+    if name != direct_reply.REPLY_TO and name not in channel.node.reply_inboxes:
+        raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    if not method.nowait:
+        channel.send(QueueDeclareOk(queue=name, message_count=0, consumer_count=1))
+
+
+def queue_bind(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, QueueBind)
+    name = channel.queue_name(_one_line(method.queue))
+    exchange_name = _one_line(method.exchange)
+    _refuse_default(exchange_name)
+    # an empty queue and an empty key both mean the last declared queue
+    key = name if not method.queue and not method.routing_key else method.routing_key
+    source = _existing_exchange(channel, exchange_name)
+    channel.vhost.topology.bind(source, channel.queue(name), key, method.arguments)
+    if not method.nowait:
+        channel.send(QueueBindOk())
+
+
+def queue_unbind(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, QueueUnbind)
+    name = channel.queue_name(_one_line(method.queue))
+    exchange_name = _one_line(method.exchange)
+    _refuse_default(exchange_name)
+    key = name if not method.queue and not method.routing_key else method.routing_key
+    topology = channel.vhost.topology
+    source, queue = topology.exchanges.get(exchange_name), topology.queues.get(name)
+    if source is not None and queue is not None:
+        topology.unbind(source, queue, key, method.arguments)
+    channel.send(QueueUnbindOk())
+
+
+def queue_purge(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, QueuePurge)
+    count = channel.queue(method.queue).purge()
+    if not method.nowait:
+        channel.send(QueuePurgeOk(message_count=count))
+
+
+def queue_delete(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, QueueDelete)
+    name = channel.queue_name(_one_line(method.queue))
+    queue = channel.vhost.topology.queues.get(name)
+    count = 0 if queue is None else _delete_queue(channel, queue, method)
+    if not method.nowait:
+        channel.send(QueueDeleteOk(message_count=count))
+
+
+def _delete_queue(channel: "Channel", queue: QueuePort, method: QueueDelete) -> int:
+    channel.connection.check_owner(queue)
+    where = f"queue '{queue.name}' in vhost '{channel.vhost.name}'"
+    if method.if_unused and queue.consumer_count():
+        raise ChannelFault(PRECONDITION_FAILED, f"{where} in use")
+    if method.if_empty and queue.ready_count():
+        raise ChannelFault(PRECONDITION_FAILED, f"{where} not empty")
+    return channel.vhost.delete_queue(queue)
+
+
+def _existing_exchange(channel: "Channel", name: str) -> Exchange:
+    exchange = channel.vhost.topology.exchanges.get(name)
+    if exchange is None:
+        raise ChannelFault(NOT_FOUND, f"no exchange '{name}' in vhost '{channel.vhost.name}'")
+    return exchange
+
+
+def _refuse_default(name: str) -> None:
+    if not name:
+        raise ChannelFault(ACCESS_REFUSED, "operation not permitted on the default exchange")
+
+
+def _one_line(name: str) -> str:
+    """RabbitMQ takes line breaks out of names before it looks at them."""
+    return name.replace("\r", "").replace("\n", "")

@@ -1,0 +1,60 @@
+"""How a delivery is written.
+
+The bytes of `basic.deliver` up to the delivery tag are the same for every message whose exchange and routing key have
+the same length, so they are kept; the content follows verbatim with the channel number patched.
+
+Not here: who gets which message (`queue.consumers`), delivery tags (`session.ledger`).
+"""
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
+from mypy_extensions import i16, i32, i64
+
+from warren.model.message import Message
+from warren.wire.frames import reframe, write_content
+
+BASIC_DELIVER: Final[i32] = 60 << 16 | 60
+
+
+@final
+class DeliveryWriter:
+    """Writes basic.deliver for one consumer."""
+
+    def __init__(self, channel: i64, consumer_tag: str) -> None:
+        self._channel: i64 = channel
+        self._consumer_tag: str = consumer_tag
+        self._prefix: bytes = b""
+        self._prefix_tail_bytes: i64 = -1
+
+    def write(self, out: BytesWriter, message: Message, tag: i64, redelivered: bool, frame_max: i64) -> None:
+        tail = message.envelope.tail_and_end
+        tail_bytes: i64 = len(tail)
+        if tail_bytes != self._prefix_tail_bytes:
+            self._remember_prefix(tail_bytes)
+        out.write(self._prefix)
+        write_i64_be(out, tag)
+        out.append(1 if redelivered else 0)
+        out.write(tail)
+        write_message(out, message, self._channel, frame_max)
+
+    def _remember_prefix(self, tail_bytes: i64) -> None:
+        tag = self._consumer_tag.encode("utf-8", "surrogateescape")
+        out = BytesWriter()
+        out.append(1)
+        write_i16_be(out, i16(self._channel))
+        # class and method, consumer tag, delivery tag, redelivered, exchange and routing key without the frame end
+        write_i32_be(out, i32(4 + 1 + len(tag) + 8 + 1 + tail_bytes - 1))
+        write_i32_be(out, BASIC_DELIVER)
+        out.append(len(tag))
+        out.write(tag)
+        self._prefix = out.getvalue()
+        self._prefix_tail_bytes = tail_bytes
+
+
+def write_message(out: BytesWriter, message: Message, channel: i64, frame_max: i64) -> None:
+    """The content of a delivery, a get or a return."""
+    if frame_max != 0 and message.frame_bytes_max > frame_max:
+        out.write(reframe(message.content, channel, frame_max))
+    else:
+        write_content(out, message.content, message.channel, channel)

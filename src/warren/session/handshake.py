@@ -1,0 +1,166 @@
+"""From the protocol header to connection.open-ok.
+
+    client                       server
+    AMQP 0 0 9 1          ->
+                          <-     start (properties, mechanisms)
+    start-ok (SASL)       ->
+                          <-     tune (limits)
+    tune-ok               ->
+    open (vhost)          ->
+                          <-     open-ok
+
+A client that errs before tune-ok is not trusted with an answer: it is left waiting for three seconds and then cut
+off, as RabbitMQ does, so that guessing passwords is slow. A refused login is answered at once if the client says it
+understands that.
+
+Not here: who may log in (`broker.access`), the frames (`session.input`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, NOT_ALLOWED, ConnectionFault, WarrenError
+from warren.session.ports import LoginAttempt
+from warren.wire.frames import FRAME_MIN
+from warren.wire.methods import (
+    ConnectionClose,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    Method,
+)
+from warren.wire.values import Table, decode_table
+
+if TYPE_CHECKING:
+    from warren.session.connection import Connection
+
+# the header of 0-9-1, and that of 0-9, which RabbitMQ answers alike
+HEADERS: Final = (b"AMQP\x00\x00\x09\x01", b"AMQP\x01\x01\x00\x09")
+
+COMPATIBLE_VERSION: Final = "3.10.8"
+"""The RabbitMQ whose behaviour this node has, for clients that look."""
+
+CAPABILITIES: Final = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+
+
+@final
+class Distrusted(WarrenError):
+    """The client erred before it proved who it is: it gets no answer, and is cut off after a while."""
+
+
+def start(connection: "Connection") -> None:
+    capabilities: Table = dict.fromkeys(CAPABILITIES, True)
+    node_name = connection.node.settings.node_name
+    properties: Table = {
+        "capabilities": capabilities,
+        "cluster_name": node_name,
+        "copyright": "Copyright the Warren authors.",
+        "information": "Licensed under the Apache License 2.0.",
+        "platform": "Python",
+        "product": "Warren",
+        "version": COMPATIBLE_VERSION,
+    }
+    mechanisms = " ".join(offered_mechanisms(connection)).encode()
+    connection.send(ConnectionStart(server_properties=properties, mechanisms=mechanisms))
+
+
+def offered_mechanisms(connection: "Connection") -> list[str]:
+    offered = connection.node.settings.auth_mechanisms
+    return [name for name in offered if name != "EXTERNAL" or connection.opened.tls]
+
+
+def start_ok(connection: "Connection", method: Method) -> None:
+    if not isinstance(method, ConnectionStartOk):
+        raise Distrusted(f"{method.name} instead of connection.start-ok")
+    connection.client_properties = method.client_properties
+    if method.mechanism not in offered_mechanisms(connection):
+        raise Distrusted(f"unknown authentication mechanism '{method.mechanism}'")
+    attempt = attempt_of(connection, method.mechanism, method.response)
+    refusal = connection.node.refusal_of(attempt)
+    if refusal:
+        _refuse_login(connection, method.mechanism, refusal)
+        return
+    connection.user = attempt.user
+    settings = connection.node.settings
+    connection.send(
+        ConnectionTune(channel_max=settings.channel_max, frame_max=settings.frame_max, heartbeat=settings.heartbeat_s)
+    )
+    connection.awaits_tune_ok()
+
+
+def attempt_of(connection: "Connection", mechanism: str, response: bytes) -> LoginAttempt:
+    """Who the client says it is, in the words of its mechanism."""
+    opened = connection.opened
+    if mechanism == "EXTERNAL":
+        return LoginAttempt(opened.certificate_name, "", opened.peer_host, opened.certificate_name, True)
+    user, password = _plain(response) if mechanism == "PLAIN" else _amqplain(response)
+    return LoginAttempt(user, password, opened.peer_host, opened.certificate_name, False)
+
+
+def _plain(response: bytes) -> tuple[str, str]:
+    parts = response.split(b"\0")
+    if len(parts) != 3 or parts[0]:
+        raise Distrusted("a PLAIN response that is not NUL user NUL password")
+    return parts[1].decode("utf-8", "surrogateescape"), parts[2].decode("utf-8", "surrogateescape")
+
+
+def _amqplain(response: bytes) -> tuple[str, str]:
+    try:
+        table = decode_table(response, 0, len(response))
+    except ConnectionFault as fault:
+        raise Distrusted(f"an AMQPLAIN response that is no table: {fault.text}") from fault
+    login, password = table.get("LOGIN"), table.get("PASSWORD")
+    if not isinstance(login, str) or not isinstance(password, str):
+        raise Distrusted("an AMQPLAIN response without LOGIN and PASSWORD")
+    return login, password
+
+
+def _refuse_login(connection: "Connection", mechanism: str, refusal: str) -> None:
+    connection.note("warning", "login.refused", {"mechanism": mechanism, "reason": refusal})
+    if not connection.capable("authentication_failure_close"):
+        raise Distrusted(refusal)
+    text = (
+        f"ACCESS_REFUSED - Login was refused using authentication mechanism {mechanism}. "
+        "For details see the broker logfile."
+    )
+    connection.send(ConnectionClose(reply_code=ACCESS_REFUSED, reply_text=text))
+    connection.await_close_ok()
+
+
+def tune_ok(connection: "Connection", method: Method) -> None:
+    if not isinstance(method, ConnectionTuneOk):
+        raise Distrusted(f"{method.name} instead of connection.tune-ok")
+    settings = connection.node.settings
+    _check_limit("channel_max", method.channel_max, 1, settings.channel_max)
+    _check_limit("frame_max", method.frame_max, FRAME_MIN, settings.frame_max)
+    connection.tuned(channel_max=method.channel_max or 65535, frame_max=method.frame_max, heartbeat_s=method.heartbeat)
+
+
+def _check_limit(name: str, value: int, lowest: int, highest: int) -> None:
+    """A limit of 0 on our side allows anything, one on theirs asks for no limit."""
+    if highest and (value == 0 or value > highest):
+        raise Distrusted(f"negotiated {name} = {value} is higher than the maximum allowed value ({highest})")
+    if value and value < lowest:
+        raise Distrusted(f"negotiated {name} = {value} is lower than the minimum allowed value ({lowest})")
+
+
+def open_vhost(connection: "Connection", method: Method) -> None:
+    if not isinstance(method, ConnectionOpen):
+        raise ConnectionFault(CHANNEL_ERROR, "unexpected method in connection state opening")
+    vhost = connection.node.vhost(method.virtual_host)
+    if vhost is None:
+        raise ConnectionFault(NOT_ALLOWED, f"vhost {method.virtual_host} not found")
+    connection.entered(vhost)
+    connection.send(ConnectionOpenOk())

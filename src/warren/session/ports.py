@@ -1,0 +1,93 @@
+"""What a session asks of the node it runs on.
+
+A session knows routing and queues; who may log in, which vhosts there are and how a queue comes to be is the node's
+business.
+
+Not here: what a channel asks of one queue (`model.ports`), the node itself (`broker`).
+"""
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, final
+
+from warren.model.message import Message
+from warren.model.ports import QueuePort
+from warren.model.settings import BrokerSettings
+from warren.model.turn import Turn
+from warren.routing.exchange import Exchange
+from warren.routing.topology import Topology
+from warren.wire.values import Table
+
+if TYPE_CHECKING:
+    from warren.session.connection import Connection
+    from warren.session.direct_reply import ReplyInbox
+
+
+class VhostPort(ABC):
+    """One virtual host: its exchanges and queues."""
+
+    def __init__(self, name: str) -> None:
+        self.name: str = name
+        self.topology: Topology = Topology(name)
+
+    @abstractmethod
+    def declare_queue(
+        self, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table, owner_id: int
+    ) -> QueuePort:
+        """Make a queue that does not exist yet."""
+
+    @abstractmethod
+    def delete_queue(self, queue: QueuePort) -> int:
+        """Delete it, tell its consumers; how many ready messages went with it."""
+
+    @abstractmethod
+    def declare_exchange(
+        self, name: str, kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
+    ) -> Exchange:
+        """Make an exchange that does not exist yet."""
+
+    @abstractmethod
+    def delete_exchange(self, exchange: Exchange) -> None:
+        """Delete it and its bindings."""
+
+    @abstractmethod
+    def delay(self, exchange: Exchange, message: Message) -> None:
+        """Hold a message back at an x-delayed-message exchange for as long as its header asks."""
+
+
+@final
+class LoginAttempt:
+    """What a client offered to prove who it is."""
+
+    def __init__(self, user: str, password: str, peer_host: str, certificate_name: str, external: bool) -> None:
+        self.user = user
+        self.password = password
+        self.peer_host = peer_host
+        self.certificate_name = certificate_name
+        self.external = external
+
+
+class NodePort(ABC):
+    """The node, as one connection sees it."""
+
+    def __init__(self, settings: BrokerSettings, turn: Turn) -> None:
+        self.settings: BrokerSettings = settings
+        self.turn: Turn = turn
+        # why publishers are held back; empty when they are not
+        self.alarm: str = ""
+        self.reply_inboxes: dict[str, ReplyInbox] = {}
+
+    @abstractmethod
+    def refusal_of(self, attempt: LoginAttempt) -> str:
+        """Why this login is refused, for the log; empty when it is good."""
+
+    @abstractmethod
+    def vhost(self, name: str) -> VhostPort | None:
+        """The virtual host of that name."""
+
+    @abstractmethod
+    def fresh_name(self, prefix: str) -> str:
+        """A name nobody else has or can guess."""
+
+    @abstractmethod
+    def connection_ended(self, connection: "Connection") -> None:
+        """The connection is over: its exclusive queues go."""

@@ -1,0 +1,219 @@
+"""The road of a publish from its frames to its queues.
+
+A publisher sends the same `basic.publish` frame again and again, so what it means (exchange, key, route) is
+remembered under the frame's own bytes, per connection, and looked at again only when the topology changed. Content
+that arrived whole is sliced once; properties are scanned without being decoded, and only messages that carry
+something the broker acts on (headers, expiration, user-id, reply-to) take the longer road.
+
+Not here: assembling content that came in pieces (`session.content`), the route itself (`routing`), confirms
+(`session.confirms`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import read_i16_be
+from mypy_extensions import i64
+
+from warren.errors import (
+    ACCESS_REFUSED,
+    NO_ROUTE,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    REPLY_NAMES,
+    ChannelFault,
+    ConnectionFault,
+)
+from warren.model.message import Envelope, Message
+from warren.model.ports import REJECTED, QueuePort
+from warren.routing.exchange import Exchange
+from warren.routing.route import Route
+from warren.routing.topology import Topology
+from warren.session import direct_reply, special_properties
+from warren.session.delivery import write_message
+from warren.wire.methods import BasicPublish, BasicReturn, decode_method
+
+if TYPE_CHECKING:
+    from warren.session.channel import Channel
+
+REMEMBERED_MAX: Final = 4096
+UNRESOLVED: Final[i64] = -1
+DELIVERY_MODE_ONLY: Final[i64] = 0x1000
+PERSISTENT: Final[i64] = 2
+
+
+@final
+class Publishing:
+    """What one basic.publish frame means."""
+
+    def __init__(self, method: BasicPublish) -> None:
+        self.envelope: Envelope = Envelope(method.exchange, method.routing_key)
+        self.mandatory: bool = method.mandatory
+        self.exchange: Exchange | None = None
+        self.queues: list[QueuePort] = []
+        # the topology version `queues` was true for
+        self.version: i64 = UNRESOLVED
+        # whether `queues` depends on exchange and key alone
+        self.fixed: bool = False
+
+
+@final
+class RoutedPublish:
+    """A publish whose queues are known; in a transaction it waits in this form."""
+
+    def __init__(self, message: Message, queues: list[QueuePort], delayed: list[Exchange], mandatory: bool) -> None:
+        self.message = message
+        self.queues = queues
+        self.delayed = delayed
+        self.mandatory = mandatory
+
+
+def publishing_of(channel: "Channel", frame: bytes) -> Publishing:
+    """What this basic.publish frame means, decoded once."""
+    remembered = channel.connection.publishings
+    found = remembered.get(frame)
+    if found is not None:
+        return found
+    method = decode_method(frame, 7, len(frame) - 1)
+    assert isinstance(method, BasicPublish)
+    if method.immediate:
+        raise ConnectionFault(NOT_IMPLEMENTED, "immediate=true")
+    if len(remembered) >= REMEMBERED_MAX:
+        remembered.clear()
+    made = Publishing(method)
+    remembered[frame] = made
+    return made
+
+
+def accept(
+    channel: "Channel",
+    publishing: Publishing,
+    data: bytes,
+    header_start: i64,
+    header_end: i64,
+    message: Message,
+) -> None:
+    """A publish is complete; `data[header_start:header_end]` is the payload of its content header."""
+    topology = channel.vhost.topology
+    if publishing.version != topology.version:
+        resolve(publishing, topology, channel.vhost.name)
+    if message.body_bytes > channel.connection.message_bytes_max:
+        raise _too_large(message.body_bytes, channel.connection.message_bytes_max)
+    flags: i64 = i64(read_i16_be(data, header_start + 12)) & 0xFFFF
+    if flags == 0:
+        pass
+    elif flags == DELIVERY_MODE_ONLY and i64(data[header_start + 14]) in (1, PERSISTENT):
+        message.persistent = i64(data[header_start + 14]) == PERSISTENT
+    else:
+        scan = channel.connection.scan
+        scan.scan(data, header_start, header_end)
+        message = special_properties.applied(channel, message, data, header_start, header_end, scan)
+        extra_keys = special_properties.copy_keys(data, scan)
+        if extra_keys:
+            _publish_with_copies(channel, publishing, message, extra_keys)
+            return
+    if publishing.fixed and channel.transaction is None:
+        _enqueue(channel, message, publishing.queues, publishing.mandatory)
+    else:
+        _publish_routed(channel, publishing, message)
+
+
+def resolve(publishing: Publishing, topology: Topology, vhost: str) -> None:
+    """Find the exchange and, where it depends on the key alone, the queues."""
+    envelope = publishing.envelope
+    exchange = topology.exchanges.get(envelope.exchange)
+    if exchange is None:
+        raise ChannelFault(NOT_FOUND, f"no exchange '{envelope.exchange}' in vhost '{vhost}'")
+    if exchange.internal:
+        raise ChannelFault(ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost}'")
+    publishing.exchange = exchange
+    publishing.fixed = False
+    if not direct_reply.is_inbox_key(exchange, envelope.routing_key):
+        route = topology.route(exchange, envelope.routing_key, None) if exchange.cacheable else None
+        if route is not None and route.cacheable and not route.delayed:
+            publishing.queues = route.queues
+            publishing.fixed = True
+    publishing.version = topology.version
+
+
+def carry_out(channel: "Channel", publish: RoutedPublish) -> bool:
+    """Put a routed message into its queues; False if one refused it."""
+    for exchange in publish.delayed:
+        channel.vhost.delay(exchange, publish.message)
+    accepted = True
+    for queue in publish.queues:
+        if queue.publish(publish.message) == REJECTED:
+            accepted = False
+    if publish.mandatory and not publish.queues and not publish.delayed:
+        _give_back(channel, publish.message)
+    return accepted
+
+
+def _enqueue(channel: "Channel", message: Message, queues: list[QueuePort], mandatory: bool) -> None:
+    """The ordinary road: no transaction, the queues known beforehand."""
+    accepted = True
+    for queue in queues:
+        if queue.publish(message) == REJECTED:
+            accepted = False
+    if mandatory and not queues:
+        _give_back(channel, message)
+    if channel.confirms.on:
+        _confirm(channel, accepted)
+
+
+def _publish_routed(channel: "Channel", publishing: Publishing, message: Message) -> None:
+    exchange = publishing.exchange
+    assert exchange is not None
+    key = publishing.envelope.routing_key
+    if direct_reply.is_inbox_key(exchange, key):
+        direct_reply.deliver(channel.node, key, message)
+        route = Route([], [], False)
+    else:
+        route = channel.vhost.topology.route(exchange, key, message)
+    _hand_over(channel, RoutedPublish(message, route.queues, route.delayed, publishing.mandatory))
+
+
+def _publish_with_copies(channel: "Channel", publishing: Publishing, message: Message, extra_keys: list[str]) -> None:
+    """CC and BCC name further routing keys; a queue still gets one copy."""
+    exchange = publishing.exchange
+    assert exchange is not None
+    envelope = publishing.envelope
+    keys = [envelope.routing_key, *extra_keys]
+    message.envelope = Envelope(envelope.exchange, envelope.routing_key, extra_keys)
+    route = channel.vhost.topology.route_keys(exchange, keys, message)
+    _hand_over(channel, RoutedPublish(message, route.queues, route.delayed, publishing.mandatory))
+
+
+def _hand_over(channel: "Channel", publish: RoutedPublish) -> None:
+    if channel.transaction is not None:
+        channel.transaction.publishes.append(publish)
+        return
+    accepted = carry_out(channel, publish)
+    if channel.confirms.on:
+        _confirm(channel, accepted)
+
+
+def _confirm(channel: "Channel", accepted: bool) -> None:
+    if accepted:
+        channel.confirms.settled()
+    else:
+        channel.confirms.rejected()
+    channel.await_flush()
+
+
+def _give_back(channel: "Channel", message: Message) -> None:
+    """A mandatory message found no queue: it returns to its publisher, ahead of its confirm."""
+    envelope = message.envelope
+    channel.send(
+        BasicReturn(
+            reply_code=NO_ROUTE,
+            reply_text=REPLY_NAMES[NO_ROUTE],
+            exchange=envelope.exchange,
+            routing_key=envelope.routing_key,
+        )
+    )
+    write_message(channel.connection.output(), message, channel.number, channel.connection.frame_max)
+
+
+def _too_large(body_bytes: i64, limit: i64) -> ChannelFault:
+    return ChannelFault(PRECONDITION_FAILED, f"message size {body_bytes} is larger than configured max size {limit}")

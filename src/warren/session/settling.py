@@ -1,0 +1,121 @@
+"""Ack, nack, reject and recover: what a consumer says about its deliveries.
+
+Not here: where unacked deliveries are kept (`session.ledger`), what a queue then does (`queue.queue`).
+"""
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from warren.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, ChannelFault, ConnectionFault
+from warren.model.message import Entry
+from warren.model.ports import QueuePort
+from warren.session.ledger import Unacked
+from warren.wire.methods import BasicNack, BasicRecover, BasicRecoverAsync, BasicRecoverOk, BasicReject, Method
+
+if TYPE_CHECKING:
+    from warren.session.channel import Channel
+
+
+def ack(channel: "Channel", tag: i64, multiple: bool) -> None:
+    """The consumer has dealt with a delivery, or with all up to it."""
+    ledger = channel.ledger
+    if channel.transaction is not None:
+        channel.transaction.acks.append(_lifted(channel, tag, multiple))
+        return
+    if not multiple:
+        index = ledger.index_of(tag)
+        if index < 0:
+            raise _unknown_tag(tag)
+        entry, taker = ledger.entries[index], ledger.takers[index]
+        ledger.clear(index)
+        if entry is not None and taker is not None:
+            taker.unacked -= 1
+            taker.queue.ack(entry)
+    elif tag == 0:
+        ledger.ack_through(len(ledger.entries) - 1)
+    else:
+        index = ledger.index_of(tag)
+        if index < 0:
+            raise _unknown_tag(tag)
+        ledger.ack_through(index)
+    if channel.starved:
+        channel.wake_consumers()
+
+
+def basic_nack(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, BasicNack)
+    _refuse(channel, method.delivery_tag, method.multiple, method.requeue)
+
+
+def basic_reject(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, BasicReject)
+    _refuse(channel, method.delivery_tag, False, method.requeue)
+
+
+def basic_recover(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, BasicRecover)
+    _recover(channel, method.requeue)
+    channel.send(BasicRecoverOk())
+
+
+def basic_recover_async(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, BasicRecoverAsync)
+    _recover(channel, method.requeue)
+
+
+def settle_acked(channel: "Channel", deliveries: list[Unacked]) -> None:
+    for delivery in deliveries:
+        delivery.taker.unacked -= 1
+        delivery.taker.queue.ack(delivery.entry)
+    channel.wake_consumers()
+
+
+def settle_refused(channel: "Channel", deliveries: list[Unacked], requeue: bool) -> None:
+    """Requeue or dead-letter deliveries that were lifted out of the ledger."""
+    if requeue:
+        requeue_all(deliveries)
+    else:
+        for delivery in deliveries:
+            delivery.taker.unacked -= 1
+            delivery.taker.queue.reject(delivery.entry)
+    channel.wake_consumers()
+
+
+def requeue_all(deliveries: list[Unacked]) -> None:
+    """Give deliveries back to their queues, one call a queue, in delivery order."""
+    by_queue: dict[QueuePort, list[Entry]] = {}
+    for delivery in deliveries:
+        delivery.taker.unacked -= 1
+        by_queue.setdefault(delivery.taker.queue, []).append(delivery.entry)
+    for queue, entries in by_queue.items():
+        queue.requeue(entries)
+
+
+def _refuse(channel: "Channel", tag: int, multiple: bool, requeue: bool) -> None:
+    deliveries = _lifted(channel, tag, multiple)
+    if channel.transaction is not None:
+        channel.transaction.refuse(deliveries, requeue)
+        return
+    settle_refused(channel, deliveries, requeue)
+
+
+def _recover(channel: "Channel", requeue: bool) -> None:
+    if not requeue:
+        raise ConnectionFault(NOT_IMPLEMENTED, "requeue=false")
+    requeue_all(channel.ledger.lift_to(0))
+    channel.wake_consumers()
+
+
+def _lifted(channel: "Channel", tag: i64, multiple: bool) -> list[Unacked]:
+    ledger = channel.ledger
+    if multiple and tag == 0:
+        return ledger.lift_to(0)
+    index = ledger.index_of(tag)
+    if index < 0:
+        raise _unknown_tag(tag)
+    return ledger.lift_to(tag) if multiple else [ledger.lift(index)]
+
+
+def _unknown_tag(tag: i64) -> ChannelFault:
+    return ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {tag}")

@@ -1,0 +1,154 @@
+"""The properties of a message that the broker itself acts on.
+
+Delivery mode, priority and expiration become facts of the message; user-id is checked; CC and BCC name further
+routing keys, and BCC is taken out; a reply-to of `amq.rabbitmq.reply-to` becomes the publisher's own inbox.
+Everything else stays as it came, byte for byte.
+
+Not here: the scan itself (`wire.properties`), dead-letter headers (`broker.dead_letters`).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.model.message import Message
+from warren.session import direct_reply
+from warren.wire.frames import FRAME_OVERHEAD, HEADER, write_frame
+from warren.wire.properties import PropertyScan, edit_headers, find_header
+from warren.wire.values import decode_table
+
+if TYPE_CHECKING:
+    from warren.session.channel import Channel
+
+EXPIRATION_MAX_MS: Final = 315_360_000_000
+"""Ten years: RabbitMQ's bound on any time to live."""
+
+TYPE_NAMES: Final[dict[str, str]] = {
+    "t": "bool",
+    "b": "byte",
+    "B": "unsignedbyte",
+    "s": "short",
+    "u": "unsignedshort",
+    "I": "signedint",
+    "i": "unsignedint",
+    "l": "long",
+    "f": "float",
+    "d": "double",
+    "D": "decimal",
+    "S": "longstr",
+    "A": "array",
+    "T": "timestamp",
+    "F": "table",
+    "V": "void",
+    "x": "binary",
+}
+
+
+def applied(channel: "Channel", message: Message, data: bytes, start: i64, end: i64, scan: PropertyScan) -> Message:
+    """The message with its special properties checked and acted on; a new one if its content had to change."""
+    if scan.user_id_end:
+        _check_user_id(channel, data[scan.user_id_start : scan.user_id_end].decode("utf-8", "surrogateescape"))
+    if scan.expiration_end:
+        message.expiration_ms = _expiration_ms(data[scan.expiration_start : scan.expiration_end])
+    elif scan.flags & 0x0100:
+        message.expiration_ms = _expiration_ms(b"")
+    if scan.flags & 0x1000:
+        if scan.delivery_mode != 1 and scan.delivery_mode != 2:
+            raise _invalid_message(f"{{delivery_mode_unknown,{scan.delivery_mode}}}")
+        message.persistent = scan.delivery_mode == 2
+    if scan.priority > 0:
+        message.priority = scan.priority
+    payload = data[start:end]
+    changed = payload
+    if scan.headers_end and find_header(data, scan.headers_start, scan.headers_end, b"BCC") >= 0:
+        changed = edit_headers(changed, ["BCC"], {})
+    if scan.reply_to_end and data[scan.reply_to_start : scan.reply_to_end] == direct_reply.REPLY_TO_BYTES:
+        changed = _with_inbox(channel, changed)
+    if changed is not payload:
+        return with_header_payload(message, changed)
+    return message
+
+
+def copy_keys(data: bytes, scan: PropertyScan) -> list[str]:
+    """The routing keys CC and BCC add."""
+    if not scan.headers_end:
+        return []
+    return _keys_in(data, scan, b"CC") + _keys_in(data, scan, b"BCC")
+
+
+def with_header_payload(message: Message, payload: bytes) -> Message:
+    """The same message with another content header."""
+    content = message.content
+    body_start = int.from_bytes(content[3:7], "big") + int(FRAME_OVERHEAD)
+    out = BytesWriter()
+    write_frame(out, HEADER, message.channel, payload)
+    out.write(content[body_start:])
+    return Message(
+        message.envelope,
+        out.getvalue(),
+        message.channel,
+        message.body_bytes,
+        message.frame_bytes_max,
+        message.persistent,
+        message.priority,
+        message.expiration_ms,
+    )
+
+
+def _check_user_id(channel: "Channel", claimed: str) -> None:
+    user = channel.connection.user
+    if claimed != user:
+        raise ChannelFault(
+            PRECONDITION_FAILED, f"user_id property set to '{claimed}' but authenticated user was '{user}'"
+        )
+
+
+def _expiration_ms(raw: bytes) -> int:
+    text = raw.decode("utf-8", "replace")
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    length = 0
+    while length < len(digits) and digits[length] in "0123456789":
+        length += 1
+    if length == 0:
+        raise _invalid_expiration(text, "no_integer")
+    if length < len(digits):
+        raise _invalid_expiration(text, f'{{leftover_string,"{digits[length:]}"}}')
+    value = int(digits) if text[:1] != "-" else -int(digits)
+    if value < 0:
+        raise _invalid_expiration(text, f"{{value_negative,{value}}}")
+    if value > EXPIRATION_MAX_MS:
+        raise _invalid_expiration(text, f"{{value_too_large,{value}}}")
+    return value
+
+
+def _keys_in(data: bytes, scan: PropertyScan, name: bytes) -> list[str]:
+    at = find_header(data, scan.headers_start, scan.headers_end, name)
+    if at < 0:
+        return []
+    kind = chr(data[at])
+    if kind != "A":
+        found = TYPE_NAMES.get(kind, kind)
+        raise _invalid_message(f'{{unacceptable_type_in_header,"{name.decode()}",{found}}}')
+    values = decode_table(data, scan.headers_start, scan.headers_end)[name.decode()]
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def _with_inbox(channel: "Channel", payload: bytes) -> bytes:
+    """The header payload with reply-to naming the inbox of this channel's direct-reply consumer."""
+    inbox = channel.inbox
+    if inbox is None:
+        raise ChannelFault(PRECONDITION_FAILED, "fast reply consumer does not exist")
+    scan = PropertyScan()
+    scan.scan(payload, 0, len(payload))
+    name = inbox.name.encode()
+    return payload[: scan.reply_to_start - 1] + bytes([len(name)]) + name + payload[scan.reply_to_end :]
+
+
+def _invalid_expiration(text: str, reason: str) -> ChannelFault:
+    return ChannelFault(PRECONDITION_FAILED, f"invalid expiration '{text}': {reason}")
+
+
+def _invalid_message(reason: str) -> ChannelFault:
+    return ChannelFault(PRECONDITION_FAILED, f"invalid message: {reason}")

@@ -1,0 +1,101 @@
+"""A channel in transaction mode: publishes and acks wait for tx.commit.
+
+As RabbitMQ does it: a publish is routed when it arrives and enters its queues at commit; an acked delivery leaves the
+ledger at once, is settled at commit and is outstanding again after rollback. It is not atomic across queues.
+
+Not here: the routing of a publish (`session.publishing`).
+"""
+
+from typing import TYPE_CHECKING, final
+
+from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.session import publishing, settling
+from warren.session.ledger import Unacked
+from warren.wire.methods import (
+    ConfirmSelect,
+    ConfirmSelectOk,
+    Method,
+    TxCommitOk,
+    TxRollbackOk,
+    TxSelectOk,
+)
+
+if TYPE_CHECKING:
+    from warren.session.channel import Channel
+    from warren.session.publishing import RoutedPublish
+
+
+@final
+class Refused:
+    """Deliveries nacked or rejected inside the transaction."""
+
+    def __init__(self, deliveries: list[Unacked], requeue: bool) -> None:
+        self.deliveries = deliveries
+        self.requeue = requeue
+
+
+@final
+class Transaction:
+    """What waits for tx.commit."""
+
+    def __init__(self) -> None:
+        self.publishes: list[RoutedPublish] = []
+        self.acks: list[list[Unacked]] = []
+        self.refusals: list[Refused] = []
+
+    def refuse(self, deliveries: list[Unacked], requeue: bool) -> None:
+        self.refusals.append(Refused(deliveries, requeue))
+
+    def lifted(self) -> list[Unacked]:
+        """Every delivery that was taken out of the ledger since the transaction began."""
+        taken: list[Unacked] = []
+        for deliveries in self.acks:
+            taken.extend(deliveries)
+        for refusal in self.refusals:
+            taken.extend(refusal.deliveries)
+        return taken
+
+
+def tx_select(channel: "Channel", method: Method) -> None:
+    if channel.confirms.on:
+        raise ChannelFault(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
+    if channel.transaction is None:
+        channel.transaction = Transaction()
+    channel.send(TxSelectOk())
+
+
+def tx_commit(channel: "Channel", method: Method) -> None:
+    transaction = _open_transaction(channel)
+    channel.transaction = Transaction()
+    rejected = False
+    for publish in transaction.publishes:
+        rejected = not publishing.carry_out(channel, publish) or rejected
+    for deliveries in transaction.acks:
+        settling.settle_acked(channel, deliveries)
+    for refusal in transaction.refusals:
+        settling.settle_refused(channel, refusal.deliveries, refusal.requeue)
+    if rejected:
+        raise ChannelFault(PRECONDITION_FAILED, "partial tx completion")
+    channel.send(TxCommitOk())
+
+
+def tx_rollback(channel: "Channel", method: Method) -> None:
+    transaction = _open_transaction(channel)
+    channel.ledger.put_back(transaction.lifted())
+    channel.transaction = Transaction()
+    channel.send(TxRollbackOk())
+
+
+def confirm_select(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, ConfirmSelect)
+    if channel.transaction is not None:
+        raise ChannelFault(PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
+    channel.confirms.on = True
+    if not method.nowait:
+        channel.send(ConfirmSelectOk())
+
+
+def _open_transaction(channel: "Channel") -> Transaction:
+    if channel.transaction is None:
+        raise ChannelFault(PRECONDITION_FAILED, "channel is not transactional")
+    return channel.transaction

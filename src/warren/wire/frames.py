@@ -1,0 +1,229 @@
+"""Bytes to frames, and the few frames that are written by hand because they are written millions of times.
+
+`FrameReader` is fed one socket read at a time and steps from frame to frame without copying: after `next()` its
+attributes say where the payload lies in `data`. `take_content()` swallows the header and body frame that follow a
+publish in one step, so that a message stays one slice.
+
+Invariants: a frame longer than `payload_max` is refused before its bytes are awaited; at most one incomplete frame is
+buffered; the bytes of an incomplete frame are joined once, when it is complete, however small the reads.
+
+Not here: what the payloads mean (`wire.methods`, `wire.properties`), and which frame may follow which
+(`session.connection`).
+"""
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i16_be, write_i32_be, write_i64_be
+from mypy_extensions import i16, i32, i64, u8
+
+from warren.errors import FRAME_ERROR, ConnectionFault
+
+METHOD: Final[i64] = 1
+HEADER: Final[i64] = 2
+BODY: Final[i64] = 3
+HEARTBEAT: Final[i64] = 8
+FRAME_END: Final[i64] = 0xCE
+
+FRAME_OVERHEAD: Final[i64] = 8
+"""Octets of a frame around its payload: type, channel, size, end."""
+
+FRAME_MIN: Final = 4096
+"""The smallest frame_max a peer may ask for."""
+
+HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+
+
+@final
+class FrameReader:
+    """Steps through the frames of one connection's input."""
+
+    def __init__(self, frame_max: i64) -> None:
+        self.data: bytes = b""
+        self.position: i64 = 0
+        # RabbitMQ lets the payload alone be as long as frame_max
+        self.payload_max: i64 = frame_max
+        # the frame `next()` stopped at
+        self.frame_type: i64 = 0
+        self.channel: i64 = 0
+        self.frame_start: i64 = 0
+        self.start: i64 = 0
+        self.end: i64 = 0
+        # the content `take_content()` took
+        self.content_start: i64 = 0
+        self.header_start: i64 = 0
+        self.header_end: i64 = 0
+        self.body_bytes: i64 = 0
+        # a fault was found in the framing itself: where the next frame starts is no longer known
+        self.broken: bool = False
+        self._wanted: i64 = 0
+        self._pending: list[bytes] = []
+        self._pending_bytes: i64 = 0
+
+    def feed(self, data: bytes) -> None:
+        """Add one read; what was left incomplete is joined with it once enough has come."""
+        if self._pending_bytes == 0:
+            self.data = data
+            self.position = 0
+            return
+        self._pending.append(data)
+        self._pending_bytes += len(data)
+        if self._pending_bytes < self._wanted:
+            return
+        self.data = b"".join(self._pending)
+        self.position = 0
+        self._pending = []
+        self._pending_bytes = 0
+
+    def next(self) -> bool:
+        """Step to the next complete frame; False when more bytes are needed."""
+        data = self.data
+        position: i64 = self.position
+        have: i64 = len(data) - position
+        if have < 7:
+            return self._await(have, 7)
+        size: i64 = i64(read_i32_be(data, position + 3)) & 0xFFFFFFFF
+        if size > self.payload_max:
+            self.broken = True
+            raise frame_too_large(i64(data[position]), size, self.payload_max)
+        if have < size + FRAME_OVERHEAD:
+            return self._await(have, size + FRAME_OVERHEAD)
+        self.frame_type = i64(data[position])
+        self.channel = i64(read_i16_be(data, position + 1)) & 0xFFFF
+        self.frame_start = position
+        self.start = position + 7
+        end: i64 = position + 7 + size
+        self.end = end
+        self.position = end + 1
+        if i64(data[end]) != FRAME_END:
+            self.broken = True
+            reason = f"{{invalid_frame_end_marker,{data[end]}}}"
+            raise ConnectionFault(FRAME_ERROR, f"{described(self.frame_type, self.payload())}: {reason}")
+        return True
+
+    def take_content(self) -> bool:
+        """Swallow header and body if both follow whole, on the same channel, in at most one body frame; else stay."""
+        data = self.data
+        at: i64 = self.position
+        have: i64 = len(data)
+        if have - at < 22 or i64(data[at]) != HEADER:
+            return False
+        channel: i64 = self.channel
+        if i64(read_i16_be(data, at + 1)) & 0xFFFF != channel:
+            return False
+        header_end: i64 = at + 7 + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF)
+        if header_end >= have or header_end - at - 7 > self.payload_max or header_end < at + 21:
+            return False
+        if i64(data[header_end]) != FRAME_END:
+            return False
+        body_bytes: i64 = read_i64_be(data, at + 11)
+        after: i64 = header_end + 1
+        if body_bytes != 0:
+            if have - after < 8 or i64(data[after]) != BODY or i64(read_i16_be(data, after + 1)) & 0xFFFF != channel:
+                return False
+            if i64(read_i32_be(data, after + 3)) != body_bytes or body_bytes > self.payload_max or body_bytes < 0:
+                return False
+            if have - after < body_bytes + FRAME_OVERHEAD or i64(data[after + 7 + body_bytes]) != FRAME_END:
+                return False
+            after += body_bytes + FRAME_OVERHEAD
+        self.content_start = at
+        self.header_start = at + 7
+        self.header_end = header_end
+        self.body_bytes = body_bytes
+        self.position = after
+        return True
+
+    def frame(self) -> bytes:
+        """The whole frame `next()` stopped at, type to end octet."""
+        return self.data[self.frame_start : self.position]
+
+    def payload(self) -> bytes:
+        return self.data[self.start : self.end]
+
+    def buffered_bytes(self) -> i64:
+        return self._pending_bytes
+
+    def _await(self, have: i64, wanted: i64) -> bool:
+        if have > 0:
+            rest = self.data[self.position :] if self.position else self.data
+            self._pending.append(rest)
+            self._pending_bytes = have
+            self._wanted = wanted
+        self.data = b""
+        self.position = 0
+        return False
+
+
+def frame_too_large(frame_type: i64, size: i64, frame_max: i64) -> ConnectionFault:
+    reason = f"{{frame_too_large,{size},{frame_max - FRAME_OVERHEAD}}}"
+    return ConnectionFault(FRAME_ERROR, f"{described(frame_type, b'')}: {reason}")
+
+
+def unknown_frame(frame_type: i64, payload: bytes) -> ConnectionFault:
+    return ConnectionFault(FRAME_ERROR, f"{described(frame_type, payload)}: unknown_frame")
+
+
+def described(frame_type: i64, payload: bytes) -> str:
+    """A frame in an error text: its type and the first octets of its payload, as RabbitMQ prints them."""
+    which = "all octets" if len(payload) <= 16 else "first 16 octets"
+    head = payload[:16]
+    printable = len(head) > 0 and all(32 <= octet < 127 for octet in head)
+    shown = f'"{head.decode("ascii")}"' if printable else ",".join([str(octet) for octet in head])
+    return f"type {frame_type}, {which} = <<{shown}>>"
+
+
+def write_ack(out: BytesWriter, channel: i64, method: i64, tag: i64, bits: i64) -> None:
+    """A whole basic.ack (80) or basic.nack (120) frame: the broker's confirms, the client's acks."""
+    out.append(1)
+    write_i16_be(out, i16(channel))
+    write_i32_be(out, 13)
+    write_i32_be(out, i32(60 << 16 | method))
+    write_i64_be(out, tag)
+    out.append(int(bits))
+    out.append(0xCE)
+
+
+def write_content(out: BytesWriter, content: bytes, content_channel: i64, channel: i64) -> None:
+    """Copy header and body frames, put `channel` in each."""
+    start: i64 = len(out)
+    out.write(content)
+    if content_channel == channel:
+        return
+    at: i64 = 0
+    size: i64 = len(content)
+    while at < size:
+        out[start + at + 1] = u8(channel >> 8)
+        out[start + at + 2] = u8(channel & 0xFF)
+        at += (i64(read_i32_be(content, at + 3)) & 0xFFFFFFFF) + FRAME_OVERHEAD
+
+
+def reframe(content: bytes, channel: i64, frame_max: i64) -> bytes:
+    """The same content cut into body frames of at most `frame_max`, for a peer that negotiated less."""
+    header_size = int.from_bytes(content[3:7], "big")
+    parts: list[bytes] = []
+    at = header_size + 8
+    while at < len(content):
+        size = int.from_bytes(content[at + 3 : at + 7], "big")
+        parts.append(content[at + 7 : at + 7 + size])
+        at += size + 8
+    return content_frames(content[7 : 7 + header_size], b"".join(parts), channel, frame_max)
+
+
+def content_frames(header_payload: bytes, body: bytes, channel: i64, frame_max: i64) -> bytes:
+    """Header frame and body frames for a header payload and a body."""
+    out = BytesWriter()
+    write_frame(out, HEADER, channel, header_payload)
+    step: i64 = frame_max - FRAME_OVERHEAD
+    at: i64 = 0
+    while at < len(body):
+        write_frame(out, BODY, channel, body[at : at + step])
+        at += step
+    return out.getvalue()
+
+
+def write_frame(out: BytesWriter, frame_type: i64, channel: i64, payload: bytes) -> None:
+    out.append(int(frame_type))
+    write_i16_be(out, i16(channel))
+    write_i32_be(out, i32(len(payload)))
+    out.write(payload)
+    out.append(0xCE)
