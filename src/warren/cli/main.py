@@ -1,0 +1,104 @@
+"""`warren`: the commands, and the one place where an error becomes a sentence and an exit code.
+
+Exit codes: 0 done; 1 refused or failed, the reason on standard error; 2 wrong usage, a bad option, file or port.
+
+Commands import what they need when they run, so that `--help` and a refused option are quick.
+
+Not here: what a command does (the package it calls).
+"""
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from warren import __version__
+from warren.errors import ConfigError, WarrenError
+
+_TO_READ_WARREN_VARIABLES = {"auto_envvar_prefix": "WARREN"}
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def main() -> None:
+    """The entry point of the `warren` script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; its exit code."""
+    try:
+        outcome = app(arguments, prog_name="warren", standalone_mode=False)
+    except typer.TyperException as error:
+        return _refuse(error.format_message(), 2)
+    except ConfigError as error:
+        return _refuse(str(error), 2)
+    except WarrenError as error:
+        return _refuse(str(error), 1)
+    except (typer.Abort, KeyboardInterrupt):
+        return 1
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _refuse(sentence: str, exit_code: int) -> int:
+    print(f"warren: {' '.join(sentence.split())}", file=sys.stderr)
+    return exit_code
+
+
+@app.callback(invoke_without_command=True, epilog="Example: warren serve --amqp 127.0.0.1:5672 --data var")
+def root(context: typer.Context) -> None:
+    """An AMQP 0-9-1 message broker."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def _option(metavar: str, sentence: str) -> Any:
+    return typer.Option(metavar=metavar, help=sentence)
+
+
+@app.command(
+    context_settings=_TO_READ_WARREN_VARIABLES,
+    epilog="Example: warren serve --name rabbit@one --amqp 127.0.0.1:5672 --config warren.conf\n\n"
+    "Each key of the configuration file is also an environment variable, in capitals, with two underscores for a dot: "
+    "WARREN_LISTENERS__TCP__DEFAULT=5673",
+)
+def serve(
+    name: Annotated[str, _option("NAME[@HOST]", "The node's name.")] = "",
+    data: Annotated[str, _option("DIR", "Where the node keeps its files.")] = "",
+    amqp: Annotated[str, _option("HOST:PORT", "Where to listen for AMQP; port 0 picks a free one.")] = "",
+    http: Annotated[str, _option("HOST:PORT", "Where to serve the HTTP API; no effect yet.")] = "",
+    peer: Annotated[str, _option("HOST:PORT", "Where to listen for other nodes; no effect yet.")] = "",
+    config: Annotated[str, _option("FILE", "A rabbitmq.conf-style file of key = value lines.")] = "",
+) -> int:
+    """Run one node in the foreground until SIGTERM or Ctrl-C."""
+    from warren.node.config.settings import Flags, read_settings
+    from warren.node.node import serve as serve_node
+
+    flags = Flags(name=name, data=data, amqp=amqp, http=http, peer=peer, config=config)
+    return serve_node(read_settings(flags, os.environ))
+
+
+@app.command(epilog="Example: warren sim --seed 42 --steps 2000")
+def sim(
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which run: the same seed is the same run.")],
+    steps: Annotated[int, typer.Option(min=1, metavar="N", help="How many steps to take.")] = 1000,
+) -> int:
+    """Replay one simulated run and print its trace."""
+    from warren.sim.run import replay
+
+    return replay(seed, steps)
+
+
+@app.command(epilog="Example: warren version")
+def version() -> int:
+    """Print the version, and whether the core is compiled."""
+    from warren.node.process import core_kind
+
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    print(f"warren {__version__} core={core_kind()} python={python}")
+    return 0
+
+
+if __name__ == "__main__":
+    main()

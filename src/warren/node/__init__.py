@@ -1,0 +1,1 @@
+"""The asyncio shell round the pure core: sockets, TLS, the clock, configuration, logs, signals."""

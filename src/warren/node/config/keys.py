@@ -1,0 +1,177 @@
+"""Every key a configuration file may hold: those that act, and those of RabbitMQ that have no effect yet.
+
+`ACTING` says which setting a key fills and how its text is read. A key that ends in `.*` stands for a family
+(`listeners.tcp.default`, `listeners.tcp.1`): the rest of the key and the value go to a list, in order.
+
+Not here: the settings themselves (`node.config`).
+"""
+
+import difflib
+from collections.abc import Callable
+
+from warren.node.config import values
+from warren.node.logs import LEVELS
+from warren.node.tls import TLS_VERSIONS
+
+Parser = Callable[[str], object]
+
+ACTING: dict[str, tuple[str, Parser]] = {
+    "auth_mechanisms.*": ("auth_mechanisms", values.name),
+    "channel_max": ("channel_max", values.whole_number(0, 65535)),
+    "consumer_timeout": ("consumer_timeout_ms", values.timeout_ms),
+    "consumer_timeout_action": ("consumer_timeout_action", values.one_of(("close", "requeue"))),
+    "default_pass": ("default_pass", values.text),
+    "default_user": ("default_user", values.name),
+    "default_vhost": ("default_vhost", values.name),
+    "frame_max": ("frame_max", values.byte_size(4096, 2**31 - 1)),
+    "handshake_timeout": ("handshake_timeout_ms", values.patience_ms),
+    "heartbeat": ("heartbeat_s", values.whole_number(0, 65535)),
+    "listeners.ssl": ("ssl_listeners_none", values.one_of(("none",))),
+    "listeners.ssl.*": ("ssl_listeners", values.address),
+    "listeners.tcp": ("tcp_listeners_none", values.one_of(("none",))),
+    "listeners.tcp.*": ("tcp_listeners", values.address),
+    "log.console.level": ("console_log_level", values.one_of(LEVELS)),
+    "log.default.level": ("log_level", values.one_of(LEVELS)),
+    "log.level": ("log_level", values.one_of(LEVELS)),
+    "loopback_users": ("loopback_users_none", values.one_of(("none",))),
+    "loopback_users.*": ("loopback_users", values.truth),
+    "max_message_size": ("max_message_size", values.whole_number(1, 536_870_912)),
+    "memory_monitor_interval": ("memory_interval_ms", values.whole_number(100, 3_600_000)),
+    "ssl_cert_login_from": (
+        "cert_login_from",
+        values.one_of(("distinguished_name", "common_name", "subject_alternative_name", "subject_alt_name")),
+    ),
+    "ssl_cert_login_san_index": ("cert_login_san_index", values.whole_number(0, 1000)),
+    "ssl_cert_login_san_type": ("cert_login_san_type", values.one_of(("dns", "ip", "email", "uri"))),
+    "ssl_handshake_timeout": ("ssl_handshake_timeout_ms", values.patience_ms),
+    "ssl_options.cacertfile": ("tls.cacertfile", values.name),
+    "ssl_options.certfile": ("tls.certfile", values.name),
+    "ssl_options.fail_if_no_peer_cert": ("tls.fail_if_no_peer_cert", values.truth),
+    "ssl_options.keyfile": ("tls.keyfile", values.name),
+    "ssl_options.password": ("tls.password", values.text),
+    "ssl_options.verify": ("tls.verify", values.one_of(("verify_peer", "verify_none"))),
+    "ssl_options.versions.*": ("tls_versions", values.one_of(TLS_VERSIONS)),
+    "total_memory_available_override_value": ("total_memory_bytes", values.information_size),
+    "vm_memory_high_watermark": ("watermark_relative", values.ratio),
+    "vm_memory_high_watermark.absolute": ("watermark_absolute_bytes", values.information_size),
+    "vm_memory_high_watermark.relative": ("watermark_relative", values.ratio),
+}
+
+FAMILIES: list[str] = [entry.removesuffix("*") for entry in ACTING if entry.endswith(".*")]
+
+WITHOUT_EFFECT: frozenset[str] = frozenset(
+    [
+        "auth_backends.*",
+        "auth_cache.*",
+        "auth_http.*",
+        "auth_ldap.*",
+        "auth_oauth2.*",
+        "aws.*",
+        "background_gc_enabled",
+        "background_gc_target_interval",
+        "classic_queue.default_version",
+        "cluster_formation.*",
+        "cluster_keepalive_interval",
+        "cluster_name",
+        "cluster_partition_handling",
+        "cluster_partition_handling.*",
+        "collect_statistics",
+        "collect_statistics_interval",
+        "connection_max",
+        "credential_validator.*",
+        "default_permissions.*",
+        "default_user_tags.*",
+        "default_worker_pool_size",
+        "definitions.*",
+        "delegate_count",
+        "disk_free_limit.*",
+        "distribution.*",
+        "erlang.*",
+        "event_exchange.*",
+        "amqp1_0.*",
+        "initial_frame_max",
+        "load_definitions",
+        "log.channel.*",
+        "log.connection.*",
+        "log.console",
+        "log.console.*",
+        "log.default.*",
+        "log.dir",
+        "log.exchange",
+        "log.exchange.*",
+        "log.federation.*",
+        "log.file",
+        "log.file.*",
+        "log.journald",
+        "log.journald.*",
+        "log.mirroring.*",
+        "log.queue.*",
+        "log.ra.*",
+        "log.syslog",
+        "log.syslog.*",
+        "log.upgrade.*",
+        "management.*",
+        "management_agent.*",
+        "message_store_shutdown_timeout",
+        "mirroring_sync_batch_size",
+        "mirroring_sync_max_throughput",
+        "mnesia_table_loading_retry_limit",
+        "mnesia_table_loading_retry_timeout",
+        "motd_file",
+        "mqtt.*",
+        "net_ticktime",
+        "num_acceptors.*",
+        "password_hashing_module",
+        "product.*",
+        "prometheus.*",
+        "proxy_protocol",
+        "queue_index_embed_msgs_below",
+        "queue_leader_locator",
+        "queue_master_locator",
+        "quorum_queue.*",
+        "raft.*",
+        "reverse_dns_lookups",
+        "socket_writer.*",
+        "ssl_options",
+        "ssl_options.*",
+        "ssl_allow_poodle_attack",
+        "stomp.*",
+        "stream.*",
+        "sysmon_handler.*",
+        "tcp_listen_options",
+        "tcp_listen_options.*",
+        "trust_store.*",
+        "vhost_restart_strategy",
+        "vm_memory_calculation_strategy",
+        "vm_memory_high_watermark_paging_ratio",
+        "web_mqtt.*",
+        "web_stomp.*",
+        "hipe_compile",
+    ]
+)
+
+
+def find_acting(key: str) -> tuple[str, str] | None:
+    """The entry of `ACTING` that answers for a key, and what a family's star stands for in it."""
+    for family in FAMILIES:
+        if key.startswith(family) and key != family:
+            return f"{family}*", key.removeprefix(family)
+    return (key, "") if key in ACTING else None
+
+
+def is_without_effect(key: str) -> bool:
+    parts = key.split(".")
+    return key in WITHOUT_EFFECT or any(
+        ".".join([*parts[:length], "*"]) in WITHOUT_EFFECT for length in range(1, len(parts))
+    )
+
+
+def nearest(key: str) -> str:
+    """The known key most like this one; empty if none is."""
+    known = [entry.removesuffix(".*") for entry in (*ACTING, *sorted(WITHOUT_EFFECT))]
+    family, _, member = key.rpartition(".")
+    for wanted, rest in ((key, ""), (family, f".{member}")):
+        found = difflib.get_close_matches(wanted, known, n=1, cutoff=0.75)
+        if found:
+            return found[0] + rest
+    return ""

@@ -1,0 +1,243 @@
+"""A node's settings: the configuration file, overridden by the environment, overridden by flags.
+
+An environment variable is `WARREN_` and the key in capitals, with two underscores for a dot:
+`WARREN_LISTENERS__TCP__DEFAULT=5673`, `WARREN_DEFAULT_USER=alice`. The flags of `warren serve` have variables of
+their own (`WARREN_AMQP`, `WARREN_DATA`, …), which the command line reads. A variable that is no key is reported, not
+refused: container platforms make up variables from the names of services.
+
+Everything is checked before the node opens anything. A `ConfigError` is one sentence that names the line, the
+variable or the flag.
+
+Not here: the shape of the file (`config.file`), the keys (`config.keys`), the values (`config.values`).
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from warren.errors import ConfigError
+from warren.model.settings import BrokerSettings
+from warren.node.certificates import CertificateNaming
+from warren.node.config import values
+from warren.node.config.file import Setting, read_file
+from warren.node.config.keys import ACTING, find_acting, is_without_effect, nearest
+from warren.node.listeners import ListenAddress
+from warren.node.memory import DEFAULT_WATERMARK, MEASURE_EVERY_S, total_memory_bytes
+from warren.node.tls import TlsSettings
+
+ENVIRONMENT_PREFIX = "WARREN_"
+FLAG_VARIABLES = frozenset({"WARREN_NAME", "WARREN_DATA", "WARREN_AMQP", "WARREN_HTTP", "WARREN_PEER", "WARREN_CONFIG"})
+_NOT_FOR_THE_NODE = ("WARREN_COMPILED", "WARREN_TEST_")
+DEFAULT_AMQP_PORT = 5672
+TLS_HANDSHAKE_TIMEOUT_MS = 5000
+
+_BROKER_FIELDS = (
+    "default_user",
+    "default_pass",
+    "default_vhost",
+    "frame_max",
+    "channel_max",
+    "heartbeat_s",
+    "handshake_timeout_ms",
+    "max_message_size",
+    "consumer_timeout_ms",
+    "consumer_timeout_action",
+)
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What the command line said; empty where it said nothing."""
+
+    name: str = ""
+    data: str = ""
+    amqp: str = ""
+    http: str = ""
+    peer: str = ""
+    config: str = ""
+
+
+@dataclass
+class NodeSettings:
+    """All a node needs to know before it starts."""
+
+    broker: BrokerSettings
+    tcp_listeners: list[ListenAddress] = field(default_factory=list)
+    ssl_listeners: list[ListenAddress] = field(default_factory=list)
+    data_dir: str = ""
+    tls: TlsSettings = field(default_factory=TlsSettings)
+    tls_handshake_timeout_ms: int = TLS_HANDSHAKE_TIMEOUT_MS
+    certificate_naming: CertificateNaming = field(default_factory=CertificateNaming)
+    memory_limit_bytes: int = 0
+    memory_interval_s: float = MEASURE_EVERY_S
+    log_level: str = "info"
+    without_effect: list[str] = field(default_factory=list)
+    unknown_variables: list[str] = field(default_factory=list)
+
+
+class _Gathered:
+    """Values by the setting they fill; of a family, by member."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.families: dict[str, dict[str, Any]] = {}
+        self.without_effect: list[str] = []
+
+    def take(self, setting: Setting) -> None:
+        found = find_acting(setting.key)
+        if found is None:
+            self._take_other(setting)
+            return
+        entry, member = found
+        name, parse = ACTING[entry]
+        try:
+            value = parse(setting.value)
+        except ValueError as error:
+            raise ConfigError(f"{setting.where}: {setting.key} must be {error}, not {setting.value!r}") from error
+        if member:
+            self.families.setdefault(name, {})[member] = value
+        else:
+            self.values[name] = value
+
+    def _take_other(self, setting: Setting) -> None:
+        if not is_without_effect(setting.key):
+            suggestion = nearest(setting.key)
+            hint = f"; did you mean {suggestion}?" if suggestion else ""
+            raise ConfigError(f"{setting.where}: unknown key {setting.key}{hint}")
+        if setting.key not in self.without_effect:
+            self.without_effect.append(setting.key)
+
+    def members(self, name: str) -> list[Any]:
+        return list(self.families.get(name, {}).values())
+
+
+def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
+    """The settings of a node, from all three sources."""
+    gathered = _Gathered()
+    for setting in read_file(flags.config) if flags.config else []:
+        gathered.take(setting)
+    unknown_variables = _take_environment(gathered, environment)
+    settings = NodeSettings(
+        broker=_broker_settings(gathered, flags),
+        tcp_listeners=_tcp_listeners(gathered, flags),
+        ssl_listeners=[] if "ssl_listeners_none" in gathered.values else gathered.members("ssl_listeners"),
+        data_dir=flags.data,
+        tls=_tls_settings(gathered),
+        certificate_naming=_certificate_naming(gathered),
+        memory_limit_bytes=_memory_limit_bytes(gathered),
+        memory_interval_s=gathered.values.get("memory_interval_ms", MEASURE_EVERY_S * 1000) / 1000,
+        log_level=gathered.values.get("console_log_level", gathered.values.get("log_level", "info")),
+        without_effect=[*gathered.without_effect, *_flags_without_effect(flags)],
+        unknown_variables=unknown_variables,
+    )
+    settings.tls_handshake_timeout_ms = gathered.values.get(
+        "ssl_handshake_timeout_ms", min(TLS_HANDSHAKE_TIMEOUT_MS, settings.broker.handshake_timeout_ms)
+    )
+    if not settings.tcp_listeners and not settings.ssl_listeners:
+        raise ConfigError("listeners.tcp = none leaves nothing to listen on; set listeners.ssl.default or --amqp")
+    return settings
+
+
+def prepare_data_directory(path: str) -> None:
+    """Create the directory if need be, and prove that it can be written to."""
+    probe = os.path.join(path, f".probe-{os.getpid()}")
+    try:
+        os.makedirs(path, exist_ok=True)
+        with open(probe, "xb"):
+            os.unlink(probe)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigError(f"--data {path} is not a directory") from error
+    except OSError as error:
+        raise ConfigError(f"--data {path} cannot be written to: {error.strerror}") from error
+
+
+def _take_environment(gathered: _Gathered, environment: Mapping[str, str]) -> list[str]:
+    """Take the variables that are keys; those that are not."""
+    unknown: list[str] = []
+    for variable in sorted(environment):
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable.startswith(_NOT_FOR_THE_NODE):
+            continue
+        if variable in FLAG_VARIABLES:
+            continue
+        key = variable.removeprefix(ENVIRONMENT_PREFIX).replace("__", ".").lower()
+        if find_acting(key) or is_without_effect(key):
+            gathered.take(Setting(key, environment[variable], f"environment variable {variable}"))
+        else:
+            unknown.append(variable)
+    return unknown
+
+
+def _broker_settings(gathered: _Gathered, flags: Flags) -> BrokerSettings:
+    chosen = {name: gathered.values[name] for name in _BROKER_FIELDS if name in gathered.values}
+    mechanisms = gathered.members("auth_mechanisms")
+    if not mechanisms:
+        mechanisms = ["PLAIN", "AMQPLAIN"] + (["EXTERNAL"] if gathered.families.get("ssl_listeners") else [])
+    return BrokerSettings(
+        node_name=_node_name(flags.name),
+        loopback_users=_loopback_users(gathered),
+        auth_mechanisms=mechanisms,
+        **chosen,
+    )
+
+
+def _node_name(given: str) -> str:
+    if any(character.isspace() for character in given) or given.count("@") > 1 or given.startswith("@"):
+        raise ConfigError(f"--name must be NAME or NAME@HOST, without spaces, not {given!r}")
+    name, _, host = given.partition("@")
+    return f"{name or 'warren'}@{host or socket.gethostname().partition('.')[0]}"
+
+
+def _loopback_users(gathered: _Gathered) -> list[str]:
+    if "loopback_users_none" in gathered.values:
+        return []
+    named = gathered.families.get("loopback_users")
+    # as in RabbitMQ, naming anybody replaces the default
+    return ["guest"] if named is None else [user for user, only_loopback in named.items() if only_loopback]
+
+
+def _tcp_listeners(gathered: _Gathered, flags: Flags) -> list[ListenAddress]:
+    if flags.amqp:
+        return [_flag_address("--amqp", flags.amqp)]
+    if "tcp_listeners_none" in gathered.values:
+        return []
+    return gathered.members("tcp_listeners") or [ListenAddress("", DEFAULT_AMQP_PORT)]
+
+
+def _flag_address(flag: str, value: str) -> ListenAddress:
+    try:
+        return values.address(value)
+    except ValueError as error:
+        raise ConfigError(f"{flag} must be {error}, not {value!r}") from error
+
+
+def _flags_without_effect(flags: Flags) -> list[str]:
+    given = [("--http", flags.http), ("--peer", flags.peer)]
+    for flag, value in given:
+        if value:
+            _flag_address(flag, value)
+    return [flag for flag, value in given if value]
+
+
+def _tls_settings(gathered: _Gathered) -> TlsSettings:
+    chosen = {name.removeprefix("tls."): value for name, value in gathered.values.items() if name.startswith("tls.")}
+    verify_peer = chosen.pop("verify", "verify_none") == "verify_peer"
+    return TlsSettings(**chosen, verify_peer=verify_peer, versions=gathered.members("tls_versions"))
+
+
+def _certificate_naming(gathered: _Gathered) -> CertificateNaming:
+    login_from = gathered.values.get("cert_login_from", "distinguished_name")
+    return CertificateNaming(
+        login_from="subject_alternative_name" if login_from == "subject_alt_name" else login_from,
+        alternative_name_type=gathered.values.get("cert_login_san_type", "dns"),
+        alternative_name_index=gathered.values.get("cert_login_san_index", 0),
+    )
+
+
+def _memory_limit_bytes(gathered: _Gathered) -> int:
+    given = gathered.values
+    if "watermark_absolute_bytes" in given and "watermark_relative" not in given:
+        return cast(int, given["watermark_absolute_bytes"])
+    total_bytes = given.get("total_memory_bytes") or total_memory_bytes()
+    return int(total_bytes * given.get("watermark_relative", DEFAULT_WATERMARK))

@@ -1,0 +1,81 @@
+"""The node's log: one line an event on standard error, `time=… level=… event=noun.verb key=value …`.
+
+Values that hold anything but plain characters are written as JSON strings, so a client's bytes can neither break a
+line nor drive a terminal. A traceback follows its line as it is.
+
+Not here: what is worth a line (the core's `Note`, and whoever holds a `Log`).
+"""
+
+import json
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, TextIO
+
+import structlog
+
+LEVELS = {
+    "debug": 10,
+    "info": 20,
+    "notice": 20,
+    "warning": 30,
+    "error": 40,
+    "critical": 50,
+    "alert": 50,
+    "emergency": 50,
+    "none": 100,
+}
+"""RabbitMQ's level names, by severity."""
+
+_PLAIN = re.compile(r"[\w.,:;/@+*%()\[\]<>~^!?&|#-]+", re.ASCII)
+
+
+class Log:
+    """A structlog logger with the node's level, and a door for notes whose level is a name."""
+
+    __slots__ = ("_logger", "_threshold")
+
+    def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
+        self._threshold = LEVELS[level]
+        self._logger: Any = structlog.wrap_logger(
+            structlog.WriteLogger(sys.stderr if stream is None else stream),
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+                structlog.processors.ExceptionRenderer(),
+                render_line,
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(0),
+        ).bind()
+
+    def write(self, level: str, event: str, fields: Mapping[str, object]) -> None:
+        severity = LEVELS[level]
+        if severity >= self._threshold:
+            self._logger.log(severity, event, **fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        self.write("info", event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.write("warning", event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        self.write("error", event, fields)
+
+    def critical(self, event: str, **fields: object) -> None:
+        self.write("critical", event, fields)
+
+
+def render_line(logger: object, method: str, event: MutableMapping[str, Any]) -> str:
+    """The event as one line of `key=value`, and its traceback below."""
+    traceback = event.pop("exception", None)
+    head = f"time={event.pop('time')} level={event.pop('level')} event={event.pop('event')}"
+    line = " ".join([head, *(f"{key}={_value(value)}" for key, value in event.items())])
+    return f"{line}\n{traceback}" if traceback else line
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)

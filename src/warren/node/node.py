@@ -1,0 +1,172 @@
+"""A running node: the core, its turns, its listeners, its memory watch, and the signals that end it.
+
+Starting: what can be refused is refused before anything listens. The `ready` line comes when connections are
+accepted.
+
+Stopping: the first SIGTERM or SIGINT closes the listeners and tells the core, which says goodbye to every client and
+then orders `StopNode`; a core that takes too long is not waited for. A second signal ends the process without
+goodbyes.
+
+Exit codes: 0 stopped as asked; 1 the core failed, or a second signal.
+
+Not here: what the settings mean (`node.config`), the command line (`cli`).
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from warren.model.events import StopRequested
+from warren.node import process
+from warren.node.client_link import ClientLinks
+from warren.node.clock import Clock
+from warren.node.config.settings import NodeSettings, prepare_data_directory
+from warren.node.listeners import ListenAddress, bind, bound_address, listen
+from warren.node.logs import Log
+from warren.node.memory import MemoryWatch
+from warren.node.tls import server_context
+from warren.node.turns import Core, Turns
+
+STOP_PATIENCE_S = 8.0
+LAST_BYTES_PATIENCE_S = 1.0
+_CHOOSE_TCP = "choose another with --amqp HOST:PORT (port 0 picks a free one) or listeners.tcp.default"
+_CHOOSE_SSL = "choose another with listeners.ssl.default"
+
+
+def serve(settings: NodeSettings, core: Core | None = None) -> int:
+    """Run a node until it is stopped; its exit code. `ConfigError` if it cannot start."""
+    if settings.data_dir:
+        prepare_data_directory(settings.data_dir)
+    process.raise_descriptor_limit()
+    node = Node(settings, Log(settings.log_level))
+    loop_name, new_loop = _event_loop()
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(node.run(core or _new_core(settings), loop_name))
+
+
+def _new_core(settings: NodeSettings) -> Core:
+    from warren.broker.broker import Broker
+
+    return Broker(settings.broker)
+
+
+def _event_loop() -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
+    try:
+        import uvloop
+    except ImportError:
+        return "asyncio", asyncio.new_event_loop
+    return "uvloop", uvloop.new_event_loop
+
+
+class Node:
+    """One node's life between its bound sockets and its exit code."""
+
+    def __init__(self, settings: NodeSettings, log: Log) -> None:
+        self._settings = settings
+        self._log = log
+        self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
+        self._tcp_sockets = [s for address in settings.tcp_listeners for s in bind(address, _CHOOSE_TCP)]
+        self._ssl_sockets = [s for address in settings.ssl_listeners for s in bind(address, _CHOOSE_SSL)]
+        self._servers: list[asyncio.Server] = []
+        self._stopping = False
+
+    async def run(self, core: Core, loop_name: str) -> int:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._loop_trouble)
+        self._finished: asyncio.Future[int] = loop.create_future()
+        self._turns = Turns(core, loop, Clock(), self._log, self._finish)
+        memory = MemoryWatch(loop, self._turns.add, self._settings.memory_limit_bytes, self._settings.memory_interval_s)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled, number)
+        await self._listen()
+        memory.start()
+        self._announce(loop_name)
+        process.settle_garbage_collector()
+        exit_code = await self._finished
+        self._close_listeners()
+        memory.stop()
+        await self._let_last_bytes_out(loop)
+        self._log.info("node.stopped", exit_code=exit_code)
+        return exit_code
+
+    async def _listen(self) -> None:
+        serial = count(1)
+        plain = ClientLinks(self._turns, serial)
+        self._servers += await listen(self._tcp_sockets, plain.accept)
+        if self._context is not None:
+            secured = ClientLinks(self._turns, serial, self._settings.certificate_naming)
+            patience_s = self._settings.tls_handshake_timeout_ms / 1000
+            self._servers += await listen(self._ssl_sockets, secured.accept, self._context, patience_s)
+
+    def _announce(self, loop_name: str) -> None:
+        broker, log = self._settings.broker, self._log
+        log.info(
+            "node.started",
+            name=broker.node_name,
+            pid=os.getpid(),
+            core=process.core_kind(),
+            loop=loop_name,
+            memory_limit_bytes=self._settings.memory_limit_bytes,
+        )
+        for protocol, sockets in (("amqp", self._tcp_sockets), ("amqps", self._ssl_sockets)):
+            for bound in sockets:
+                log.info("listener.opened", protocol=protocol, address=bound_address(bound))
+        if self._settings.without_effect:
+            log.warning(
+                "settings.accepted", keys=",".join(self._settings.without_effect), effect="accepted, no effect yet"
+            )
+        if self._settings.unknown_variables:
+            log.warning("environment.ignored", variables=",".join(self._settings.unknown_variables))
+        if (broker.default_user, broker.default_pass) == ("guest", "guest"):
+            log.warning("credentials.defaulted", user="guest", advice="set default_user and default_pass")
+        amqps = f" amqps={_first_address(self._ssl_sockets)}" if self._ssl_sockets else ""
+        print(f"ready name={broker.node_name} amqp={_first_address(self._tcp_sockets)} http=-{amqps}", flush=True)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        self._log.info("signal.received", signal=signal.Signals(number).name)
+        if self._stopping:
+            self._finish(1)
+            return
+        self._stopping = True
+        self._close_listeners()
+        self._turns.add(StopRequested())
+        asyncio.get_running_loop().call_later(STOP_PATIENCE_S, self._stop_overdue)
+
+    def _stop_overdue(self) -> None:
+        if not self._finished.done():
+            self._log.warning("node.hurried", waited_s=STOP_PATIENCE_S)
+            self._finish(0)
+
+    def _finish(self, exit_code: int) -> None:
+        if not self._finished.done():
+            self._finished.set_result(exit_code)
+
+    def _close_listeners(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+
+    async def _let_last_bytes_out(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Closed connections may still have a goodbye in their buffers; whoever does not read it is cut off."""
+        deadline = loop.time() + LAST_BYTES_PATIENCE_S
+        while self._turns.lingering and loop.time() < deadline:
+            await asyncio.sleep(0.005)
+        for link in [*self._turns.lingering, *self._turns.links.values()]:
+            link.abort()
+
+    def _loop_trouble(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What the loop could not hand to anybody: a client's failed TLS handshake, or a fault of the shell."""
+        error = context.get("exception")
+        if isinstance(error, OSError):
+            self._log.info("connection.failed", reason=error.strerror or str(error) or type(error).__name__)
+        else:
+            self._log.error("loop.failed", reason=context.get("message", ""), exc_info=error)
+
+
+def _first_address(sockets: list[socket.socket]) -> ListenAddress | str:
+    return bound_address(sockets[0]) if sockets else "-"

@@ -1,0 +1,227 @@
+"""A node's settings from a file, the environment and flags."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warren.errors import ConfigError
+from warren.node.config.keys import ACTING, WITHOUT_EFFECT
+from warren.node.config.settings import Flags, NodeSettings, prepare_data_directory, read_settings
+from warren.node.listeners import ListenAddress
+from warren.node.memory import total_memory_bytes
+
+Read = Callable[..., NodeSettings]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def settings(text: str = "", environment: dict[str, str] | None = None, **flags: str) -> NodeSettings:
+        file = tmp_path / "my.conf"
+        file.write_text(text)
+        return read_settings(Flags(config=str(file), **flags), environment or {})
+
+    return settings
+
+
+def broker_of(settings: NodeSettings, field: str) -> Any:
+    return getattr(settings.broker, field)
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ("default_user = alice", "default_user", "alice"),
+        ("default_pass = secret", "default_pass", "secret"),
+        ("default_vhost = sales", "default_vhost", "sales"),
+        ("frame_max = 64KB", "frame_max", 65536),
+        ("frame_max = 0", "frame_max", 0),
+        ("channel_max = 128", "channel_max", 128),
+        ("heartbeat = 0", "heartbeat_s", 0),
+        ("heartbeat = 20", "heartbeat_s", 20),
+        ("handshake_timeout = 3000", "handshake_timeout_ms", 3000),
+        ("handshake_timeout = infinity", "handshake_timeout_ms", 86_400_000),
+        ("max_message_size = 1000000", "max_message_size", 1_000_000),
+        ("consumer_timeout = 60000", "consumer_timeout_ms", 60_000),
+        ("consumer_timeout = undefined", "consumer_timeout_ms", 0),
+        ("consumer_timeout_action = requeue", "consumer_timeout_action", "requeue"),
+        ("loopback_users = none", "loopback_users", []),
+        ("loopback_users.guest = false", "loopback_users", []),
+        ("loopback_users.guest = true\nloopback_users.bob = true", "loopback_users", ["guest", "bob"]),
+        ("loopback_users.a.b = true", "loopback_users", ["a.b"]),
+        ("auth_mechanisms.1 = PLAIN", "auth_mechanisms", ["PLAIN"]),
+        ("auth_mechanisms.1 = EXTERNAL\nauth_mechanisms.2 = PLAIN", "auth_mechanisms", ["EXTERNAL", "PLAIN"]),
+        ("heartbeat = 20\nheartbeat = 30", "heartbeat_s", 30),
+    ],
+)
+def test_a_key_of_the_file_fills_the_brokers_setting(read: Read, line: str, field: str, value: object) -> None:
+    assert broker_of(read(line), field) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ("listeners.tcp.default = 5673", "tcp_listeners", [ListenAddress("", 5673)]),
+        (
+            "listeners.tcp.1 = 127.0.0.1:5672\nlisteners.tcp.2 = ::1:5672",
+            "tcp_listeners",
+            [ListenAddress("127.0.0.1", 5672), ListenAddress("::1", 5672)],
+        ),
+        ("listeners.tcp = none\nlisteners.ssl.default = 5671", "tcp_listeners", []),
+        ("listeners.ssl.default = 5671", "ssl_listeners", [ListenAddress("", 5671)]),
+        ("listeners.ssl = none\nlisteners.ssl.default = 5671", "ssl_listeners", []),
+        ("vm_memory_high_watermark.absolute = 2GB", "memory_limit_bytes", 2_000_000_000),
+        ("vm_memory_high_watermark = 0.5\ntotal_memory_available_override_value = 1000", "memory_limit_bytes", 500),
+        (
+            "vm_memory_high_watermark.relative = 0.5\nvm_memory_high_watermark.absolute = 7\n"
+            "total_memory_available_override_value = 1k",
+            "memory_limit_bytes",
+            512,
+        ),
+        ("memory_monitor_interval = 2500", "memory_interval_s", 2.5),
+        ("log.level = debug", "log_level", "debug"),
+        ("log.default.level = error", "log_level", "error"),
+        ("log.console.level = warning\nlog.level = debug", "log_level", "warning"),
+        ("handshake_timeout = 2000", "tls_handshake_timeout_ms", 2000),
+        ("handshake_timeout = 20000", "tls_handshake_timeout_ms", 5000),
+        ("ssl_handshake_timeout = 20000", "tls_handshake_timeout_ms", 20_000),
+    ],
+)
+def test_a_key_of_the_file_fills_the_nodes_setting(read: Read, line: str, field: str, value: object) -> None:
+    assert getattr(read(line), field) == value
+
+
+def test_tls_and_the_name_in_a_certificate_are_set_together(read: Read) -> None:
+    settings = read(
+        "listeners.ssl.default = 5671\nssl_options.cacertfile = ca.pem\nssl_options.certfile = cert.pem\n"
+        "ssl_options.keyfile = key.pem\nssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n"
+        "ssl_options.password = word\nssl_options.versions.1 = tlsv1.3\nssl_cert_login_from = subject_alt_name\n"
+        "ssl_cert_login_san_type = email\nssl_cert_login_san_index = 1\n"
+    )
+    tls = settings.tls
+    assert (tls.cacertfile, tls.certfile, tls.keyfile, tls.password) == ("ca.pem", "cert.pem", "key.pem", "word")
+    assert (tls.verify_peer, tls.fail_if_no_peer_cert, tls.versions) == (True, True, ["tlsv1.3"])
+    naming = settings.certificate_naming
+    assert naming.login_from == "subject_alternative_name"
+    assert (naming.alternative_name_type, naming.alternative_name_index) == ("email", 1)
+    assert broker_of(settings, "auth_mechanisms") == ["PLAIN", "AMQPLAIN", "EXTERNAL"]
+
+
+def test_without_any_setting_a_node_is_as_rabbitmq_is(read: Read) -> None:
+    settings = read()
+    assert settings.tcp_listeners == [ListenAddress("", 5672)]
+    assert settings.ssl_listeners == []
+    assert settings.memory_limit_bytes == int(total_memory_bytes() * 0.4)
+    assert broker_of(settings, "loopback_users") == ["guest"]
+    assert broker_of(settings, "auth_mechanisms") == ["PLAIN", "AMQPLAIN"]
+    assert broker_of(settings, "node_name") == f"warren@{os.uname().nodename.partition('.')[0]}"
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"), [("rabbit@one", "rabbit@one"), ("hare", f"hare@{os.uname().nodename.partition('.')[0]}")]
+)
+def test_a_name_without_a_host_gets_this_ones(read: Read, name: str, whole: str) -> None:
+    assert broker_of(read(name=name), "node_name") == whole
+
+
+def test_the_environment_overrides_the_file_and_flags_override_both(read: Read) -> None:
+    text = "listeners.tcp.default = 1001\nheartbeat = 10\n"
+    environment = {"WARREN_LISTENERS__TCP__DEFAULT": "1002", "WARREN_HEARTBEAT": "20", "HEARTBEAT": "30"}
+    settings = read(text, environment)
+    assert settings.tcp_listeners == [ListenAddress("", 1002)]
+    assert broker_of(settings, "heartbeat_s") == 20
+    assert read(text, environment, amqp="127.0.0.1:0").tcp_listeners == [ListenAddress("127.0.0.1", 0)]
+
+
+def test_a_variable_that_is_no_key_is_reported_and_does_no_harm(read: Read) -> None:
+    settings = read("", {"WARREN_PORT_5672_TCP": "tcp://10.0.0.1:5672", "WARREN_AMQP": "x", "WARREN_COMPILED": "0"})
+    assert settings.unknown_variables == ["WARREN_PORT_5672_TCP"]
+
+
+def test_rabbitmqs_other_keys_are_accepted_and_named(read: Read) -> None:
+    settings = read(
+        "cluster_name = sales\nmanagement.tcp.port = 15672\ndisk_free_limit.absolute = 1GB\nlog.file = false\n"
+        "cluster_name = again\n",
+        http="127.0.0.1:0",
+    )
+    assert settings.without_effect == [
+        "cluster_name",
+        "management.tcp.port",
+        "disk_free_limit.absolute",
+        "log.file",
+        "--http",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("hartbeat = 5", "line 1: unknown key hartbeat; did you mean heartbeat?"),
+        (
+            "\nlisteners.tpc.default = 5672",
+            "line 2: unknown key listeners.tpc.default; did you mean listeners.tcp.default?",
+        ),
+        ("ssl_cert_login = x", "line 1: unknown key ssl_cert_login; did you mean ssl_cert_login_from?"),
+        ("zzz = 1", "line 1: unknown key zzz"),
+        ("heartbeat = often", "line 1: heartbeat must be a whole number from 0 to 65535, not 'often'"),
+        (
+            "listeners.tcp.1 = x",
+            "line 1: listeners.tcp.1 must be PORT or HOST:PORT, with a port from 0 to 65535, not 'x'",
+        ),
+        ("ssl_options.verify = yes", "line 1: ssl_options.verify must be one of verify_peer, verify_none, not 'yes'"),
+        ("consumer_timeout_action = drop", "line 1: consumer_timeout_action must be one of close, requeue, not 'drop'"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_sentence_that_names_the_line(read: Read, text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        read(text)
+    assert str(refusal.value).endswith(f"my.conf {sentence}")
+
+
+def test_a_mistake_in_the_environment_names_the_variable(read: Read) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        read("", {"WARREN_FRAME_MAX": "12"})
+    assert str(refusal.value).startswith("environment variable WARREN_FRAME_MAX: frame_max must be a size from 4096")
+
+
+@pytest.mark.parametrize("flag", ["amqp", "http", "peer"])
+def test_a_mistake_in_a_flag_names_the_flag(read: Read, flag: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        read(**{flag: "nowhere"})
+    assert str(refusal.value) == f"--{flag} must be PORT or HOST:PORT, with a port from 0 to 65535, not 'nowhere'"
+
+
+@pytest.mark.parametrize("name", ["a b", "@host", "a@b@c"])
+def test_a_name_that_is_none_is_refused(read: Read, name: str) -> None:
+    with pytest.raises(ConfigError, match="--name must be"):
+        read(name=name)
+
+
+def test_a_node_that_would_listen_nowhere_is_refused(read: Read) -> None:
+    with pytest.raises(ConfigError, match="leaves nothing to listen on"):
+        read("listeners.tcp = none")
+
+
+def test_a_key_either_acts_or_is_without_effect() -> None:
+    assert set(ACTING) & WITHOUT_EFFECT == set()
+
+
+def test_a_data_directory_is_created_with_its_parents(tmp_path: Path) -> None:
+    prepare_data_directory(str(tmp_path / "a" / "b"))
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_a_data_directory_that_is_a_file_or_below_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ConfigError) as refusal:
+            prepare_data_directory(str(path))
+        assert str(refusal.value) == f"--data {path} is not a directory"
+
+
+def test_a_data_directory_that_cannot_be_written_to_is_refused() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        prepare_data_directory("/proc/self/data")
+    assert str(refusal.value).startswith("--data /proc/self/data cannot be written to: ")

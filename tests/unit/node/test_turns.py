@@ -1,0 +1,190 @@
+"""The mechanics of the turn, with a core that follows a script."""
+
+import asyncio
+
+import pytest
+
+from tests.unit.node.shell import LOOPS, ScriptedCore, Shell, listening, run_on
+from warren.model.effects import (
+    CloseConnection,
+    Effect,
+    Note,
+    PauseReading,
+    ResumeReading,
+    SendBytes,
+    SetTimer,
+    StopNode,
+)
+from warren.model.events import BytesReceived, ConnectionOpened, Event, StopRequested, WritesPaused, WritesResumed
+from warren.node.clock import Clock
+
+pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
+BIG = b"x" * 32 * 1024 * 1024
+
+
+def test_what_happens_before_the_turn_is_one_call_of_the_core(loop_name: str) -> None:
+    async def conversation() -> None:
+        shell = Shell(ScriptedCore())
+        events = [StopRequested(), BytesReceived(1, b"a"), BytesReceived(2, b"b")]
+        for event in events:
+            shell.turns.add(event)
+        assert shell.core.turns == []
+        await shell.core.until(lambda: shell.core.turns)
+        assert shell.core.turns == [events]
+
+    run_on(loop_name, conversation())
+
+
+def test_an_event_that_an_effect_causes_waits_for_the_next_turn(loop_name: str) -> None:
+    def flood(event: Event) -> list[Effect]:
+        return [SendBytes(event.connection_id, BIG)] if isinstance(event, ConnectionOpened) else []
+
+    async def conversation() -> None:
+        core = ScriptedCore(flood)
+        async with listening(core) as shell:
+            reader, writer = await shell.connect()
+            await core.until(lambda: core.of(WritesPaused))
+            assert [type(event) for event in core.turns[0]] == [ConnectionOpened]
+            assert [type(event) for event in core.turns[1]] == [WritesPaused]
+            await reader.readexactly(len(BIG))
+            await core.until(lambda: core.of(WritesResumed))
+            writer.close()
+
+    run_on(loop_name, conversation())
+
+
+def test_effects_are_carried_out_in_order(loop_name: str) -> None:
+    def answer(event: Event) -> list[Effect]:
+        if not isinstance(event, BytesReceived):
+            return []
+        return [SendBytes(1, b"one "), SendBytes(1, event.data), SendBytes(1, b" three"), CloseConnection(1)]
+
+    async def conversation() -> None:
+        async with listening(ScriptedCore(answer)) as shell:
+            reader, writer = await shell.connect()
+            writer.write(b"two")
+            assert await reader.read(-1) == b"one two three"
+            writer.close()
+
+    run_on(loop_name, conversation())
+
+
+def test_effects_for_a_connection_that_is_gone_are_dropped(loop_name: str) -> None:
+    async def conversation() -> None:
+        async with listening(ScriptedCore()) as shell:
+            gone = 77
+            shell.order(
+                SendBytes(gone, b"x"),
+                PauseReading(gone),
+                ResumeReading(gone),
+                CloseConnection(gone),
+                Note("info", "a.b", {}),
+            )
+            await shell.core.until(lambda: shell.core.turns)
+            assert shell.stops == []
+            assert [line.split("event=")[1] for line in shell.log.getvalue().splitlines()] == ["a.b"]
+
+    run_on(loop_name, conversation())
+
+
+def test_bytes_sent_after_the_close_of_their_connection_are_dropped(loop_name: str) -> None:
+    def answer(event: Event) -> list[Effect]:
+        farewell: list[Effect] = [SendBytes(1, b"bye"), CloseConnection(1), SendBytes(1, b"late"), CloseConnection(1)]
+        return farewell if isinstance(event, ConnectionOpened) else []
+
+    async def conversation() -> None:
+        async with listening(ScriptedCore(answer)) as shell:
+            reader, writer = await shell.connect()
+            assert await reader.read(-1) == b"bye"
+            assert shell.stops == []
+            writer.close()
+
+    run_on(loop_name, conversation())
+
+
+def test_a_core_that_fails_stops_the_node_and_is_never_asked_again(loop_name: str) -> None:
+    def fail(event: Event) -> list[Effect]:
+        raise KeyError("a rule was broken")
+
+    async def conversation() -> None:
+        shell = Shell(ScriptedCore(fail))
+        shell.turns.add(StopRequested())
+        await shell.core.until(lambda: shell.core.turns)
+        assert shell.stops == [1]
+        shell.turns.add(StopRequested())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert len(shell.core.turns) == 1
+        assert "event=core.failed" in shell.log.getvalue()
+        assert "KeyError: 'a rule was broken'" in shell.log.getvalue()
+
+    run_on(loop_name, conversation())
+
+
+def test_every_effect_has_someone_who_carries_it_out(loop_name: str) -> None:
+    async def conversation() -> None:
+        assert set(Shell(ScriptedCore()).turns.carried_out()) == set(Effect.__subclasses__())
+
+    run_on(loop_name, conversation())
+
+
+def test_a_stop_order_stops_the_node_with_exit_code_zero(loop_name: str) -> None:
+    async def conversation() -> None:
+        shell = Shell(ScriptedCore())
+        shell.order(StopNode())
+        await shell.core.until(lambda: shell.core.turns)
+        assert shell.stops == [0]
+
+    run_on(loop_name, conversation())
+
+
+def test_a_timer_wakes_the_core_at_its_time_and_not_before(loop_name: str) -> None:
+    async def conversation() -> None:
+        shell = Shell(ScriptedCore())
+        at_ms = Clock().now_ms() + 60
+        shell.order(SetTimer(at_ms))
+        await shell.core.until(lambda: len(shell.core.turns) == 2)
+        assert shell.core.turns[1] == []
+        assert shell.core.times_ms[1] >= at_ms
+
+    run_on(loop_name, conversation())
+
+
+def test_a_timer_in_the_past_wakes_the_core_at_once(loop_name: str) -> None:
+    async def conversation() -> None:
+        shell = Shell(ScriptedCore(), Clock(lambda: 5_000_000_000, lambda: 0))
+        shell.order(SetTimer(4_000))
+        await shell.core.until(lambda: len(shell.core.turns) == 2)
+        assert shell.core.times_ms == [5_000, 5_000]
+
+    run_on(loop_name, conversation())
+
+
+@pytest.mark.parametrize(("first_ms", "second_ms"), [(30, 120), (5_000_000, 60)])
+def test_a_timer_replaces_the_one_before(loop_name: str, first_ms: int, second_ms: int) -> None:
+    async def conversation() -> None:
+        shell = Shell(ScriptedCore())
+        start_ms = Clock().now_ms()
+        shell.order(SetTimer(start_ms + first_ms), SetTimer(start_ms + second_ms))
+        await shell.core.until(lambda: len(shell.core.turns) == 2)
+        assert shell.core.times_ms[1] >= start_ms + second_ms
+        # and it does not come twice: the loop reaches a later time without another turn
+        await asyncio.sleep(0.05)
+        assert len(shell.core.turns) == 2
+
+    run_on(loop_name, conversation())
+
+
+def test_a_turn_at_or_after_the_timers_time_counts_as_its_waking(loop_name: str) -> None:
+    async def conversation() -> None:
+        monotonic_ns = [0]
+        shell = Shell(ScriptedCore(), Clock(lambda: 1_000_000_000, lambda: monotonic_ns[0]))
+        shell.order(SetTimer(1_020))
+        await shell.core.until(lambda: len(shell.core.turns) == 1)
+        monotonic_ns[0] = 30_000_000
+        shell.turns.add(StopRequested())
+        await shell.core.until(lambda: len(shell.core.turns) == 2)
+        await asyncio.sleep(0.05)
+        assert shell.core.times_ms == [1_000, 1_030]
+
+    run_on(loop_name, conversation())
