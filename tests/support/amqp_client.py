@@ -358,14 +358,24 @@ class Channel:
         return acked, nacked
 
     def counts(self, queue: str) -> tuple[int, int]:
-        """(ready messages, consumers) of a queue."""
+        """(ready messages, consumers) of a queue; RabbitMQ answers ahead of publishes and acks still on their way."""
         reply = self.call("queue.declare", queue=queue, passive=True)
         return reply.message_count, reply.consumer_count
 
+    def await_counts(self, queue: str, ready: int, consumers: int = 0) -> None:
+        deadline = time.monotonic() + self.connection.deadline_s
+        while (seen := self.counts(queue)) != (ready, consumers):
+            assert time.monotonic() < deadline, f"{queue} has {seen} messages and consumers, not {(ready, consumers)}"
+
+    def purged(self, queue: str) -> int:
+        """How many messages were ready, after all that this channel did before."""
+        count: int = self.call("queue.purge", queue=queue).message_count
+        return count
+
     def expect_silence(self, queue: str) -> None:
-        """Nothing is on its way: one round trip flushes the queue, a second one the channel."""
-        self.counts(queue)
-        self.counts(queue)
+        """Nothing is on its way: round trips flush the queue, then the channel, and meet nothing else."""
+        for _ in range(3):
+            self.counts(queue)
 
     def expect_close(self, code: int, text: str, method: str = "") -> None:
         close = self.expect("channel.close")
