@@ -28,7 +28,9 @@ class NodeProcess:
             self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log, text=True)
         facts = self._wait_until_ready()
         self.name = facts["name"]
-        self.addresses = {kind: _address(facts[kind]) for kind in ("amqp", "http", "peer") if ":" in facts.get(kind, "")}
+        self.addresses = {
+            kind: _address(facts[kind]) for kind in ("amqp", "http", "peer") if ":" in facts.get(kind, "")
+        }
 
     @property
     def amqp(self) -> tuple[str, int]:
