@@ -93,7 +93,11 @@ class ChannelFault(ProtocolFault):
 
 
 class ConnectionFault(ProtocolFault):
-    """Closes the whole connection."""
+    """Closes the whole connection; some faults are laid to no method."""
+
+    def __init__(self, code: int, text: str, blames_method: bool = True) -> None:
+        super().__init__(code, text)
+        self.blames_method = blames_method
 
 
 class InvariantBroken(WarrenError):

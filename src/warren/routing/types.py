@@ -20,6 +20,8 @@ EXCHANGE_TYPES: Final = ("direct", "fanout", "topic", "headers", "x-consistent-h
 
 
 def validate_exchange_type(name: str) -> None:
+    if not name:
+        raise ConnectionFault(COMMAND_INVALID, "invalid exchange type ''")
     if name not in EXCHANGE_TYPES:
         raise ConnectionFault(COMMAND_INVALID, f"unknown exchange type '{name}'")
 

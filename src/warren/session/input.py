@@ -189,7 +189,9 @@ def _frame_without_channel(connection: Connection, reader: FrameReader) -> None:
     limit = connection.channel_max
     if len(connection.channels) >= limit:
         raise ConnectionFault(
-            NOT_ALLOWED, f"number of channels opened ({limit}) has reached the negotiated channel_max ({limit})"
+            NOT_ALLOWED,
+            f"number of channels opened ({limit}) has reached the negotiated channel_max ({limit})",
+            blames_method=False,
         )
     vhost = connection.vhost
     assert vhost is not None
@@ -245,6 +247,8 @@ def _connection_failed(connection: Connection, reader: FrameReader, fault: Conne
 
 def _blamed(connection: Connection, reader: FrameReader, fault: ConnectionFault) -> tuple[int, int]:
     """The method a fault is laid to: the frame's own, or the publish whose content was due."""
+    if reader.channel != 0 and not fault.blames_method:
+        return 0, 0
     if reader.frame_type == METHOD and reader.end - reader.start >= 4 and fault.code != UNEXPECTED_FRAME:
         method_id = int(read_i32_be(reader.data, reader.start))
         return method_id >> 16 & 0xFFFF, method_id & 0xFFFF

@@ -100,10 +100,10 @@ def accept(
     if message.body_bytes > channel.connection.message_bytes_max:
         raise _too_large(message.body_bytes, channel.connection.message_bytes_max)
     flags: i64 = i64(read_i16_be(data, header_start + 12)) & 0xFFFF
-    if flags == 0:
+    if flags == 0 and header_end == header_start + 14:
         pass
-    elif flags == DELIVERY_MODE_ONLY and i64(data[header_start + 14]) in (1, PERSISTENT):
-        message.persistent = i64(data[header_start + 14]) == PERSISTENT
+    elif flags == DELIVERY_MODE_ONLY and header_end == header_start + 15 and i64(data[header_start + 14]) == PERSISTENT:
+        message.persistent = True
     else:
         scan = channel.connection.scan
         scan.scan(data, header_start, header_end)

@@ -35,7 +35,7 @@ TIMESTAMP: Final[i64] = 0x54  # T
 VOID: Final[i64] = 0x56  # V
 BYTE_ARRAY: Final[i64] = 0x78  # x
 
-DEPTH_MAX: Final[i64] = 64
+DEPTH_MAX: Final[i64] = 128
 """Tables and arrays within tables and arrays; the outermost table counts as the first."""
 
 SIZED: Final[i64] = -1

@@ -116,6 +116,9 @@ class FrameReader:
             return False
         if i64(data[header_end]) != FRAME_END:
             return False
+        # class basic, weight 0; whatever else stands there is for the longer road to judge
+        if read_i32_be(data, at + 7) != 60 << 16:
+            return False
         body_bytes: i64 = read_i64_be(data, at + 11)
         after: i64 = header_end + 1
         if body_bytes != 0:
@@ -160,7 +163,8 @@ def frame_too_large(frame_type: i64, size: i64, frame_max: i64) -> ConnectionFau
 
 
 def unknown_frame(frame_type: i64, payload: bytes) -> ConnectionFault:
-    return ConnectionFault(FRAME_ERROR, f"{described(frame_type, payload)}: unknown_frame")
+    text = f"{described(frame_type, payload)}: unknown_frame"
+    return ConnectionFault(FRAME_ERROR, text, blames_method=False)
 
 
 def described(frame_type: i64, payload: bytes) -> str:

@@ -257,7 +257,7 @@ def decode_method(data: bytes, start: i64, end: i64) -> Method:
     if not reader.at_end():
         raise reader.fault()
     if reader.malformed_text:
-        raise ConnectionFault(FRAME_ERROR, "Malformed UTF-8 in shortstr")
+        raise ConnectionFault(FRAME_ERROR, "Malformed UTF-8 in shortstr", blames_method=False)
     return method
 
 
