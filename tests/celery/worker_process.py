@@ -1,0 +1,67 @@
+"""A Celery worker as a process group that can be stopped politely or killed outright.
+
+Not here: its tasks (`jobs.py`).
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 40.0
+
+
+def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, f"within {deadline_s} s it did not happen that {what}"
+        time.sleep(0.02)
+
+
+class WorkerProcess:
+    """Two child processes (prefork), all of Celery's conversations with its broker left on: mingle, gossip, events."""
+
+    def __init__(self, environment: Mapping[str, str], log: Path, name: str) -> None:
+        self._log = log
+        self.hostname = f"{name}@localhost"
+        options = ["--pool=prefork", "--concurrency=2", "--loglevel=INFO", "--events", f"--hostname={self.hostname}"]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "celery", "-A", "tests.celery.jobs", "worker", *options],
+                cwd=PROJECT,
+                env={**os.environ, **environment, "C_FORCE_ROOT": "1"},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait_until_ready(self) -> None:
+        wait_until(self._is_ready, f"{self.hostname} became ready")
+
+    def _is_ready(self) -> bool:
+        assert self._process.poll() is None, f"the worker ended by itself\n{self.log()[-4000:]}"
+        return f"{self.hostname} ready." in self.log()
+
+    def has_received(self, task_id: str) -> bool:
+        return f"[{task_id}] received" in self.log()
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """The worker and its children, at once: none of them says goodbye to the broker."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise AssertionError(f"the worker did not stop\n{self.log()[-4000:]}") from None
