@@ -27,7 +27,7 @@ def check_equivalent(queue: QueuePort, durable: bool, exclusive: bool, auto_dele
     _compare_flag("auto_delete", auto_delete, queue.auto_delete, where)
     if not arguments and not queue.arguments:
         return
-    if type_of(arguments) != type_of(queue.arguments):
+    if arguments.get(COMPARED_FIRST, "classic") != queue.arguments.get(COMPARED_FIRST, "classic"):
         _compare(COMPARED_FIRST, arguments, queue.arguments, where)
     known = QUORUM_ARGUMENTS if type_of(queue.arguments) == "quorum" else CLASSIC_ARGUMENTS
     for name in known:

@@ -164,6 +164,8 @@ class Queue(QueuePort, Timed):
 
     def apply(self, settings: QueueSettings) -> None:
         """Work by other settings from here on. Priorities and the single active consumer are for life."""
+        if self.deleted:
+            return
         self.settings = settings
         if self._idle is not None:
             self._idle.stop()
@@ -178,6 +180,7 @@ class Queue(QueuePort, Timed):
         self.deleted = True
         if self._idle is not None:
             self._idle.stop()
+            self._idle = None
         if self._deadline_timer is not None:
             self._deadline_timer.live = False
         self._contents.drop_all()

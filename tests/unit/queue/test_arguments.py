@@ -1,0 +1,231 @@
+"""Which arguments a queue may be declared with; the texts are those RabbitMQ 3.10.8 gave."""
+
+from decimal import Decimal
+
+import pytest
+
+from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.queue.arguments import CHECKS, CLASSIC_ARGUMENTS, QUORUM_ARGUMENTS, validate_arguments, validate_declaration
+from warren.queue.settings import PLAIN, settings_of
+from warren.wire.values import Table, Timestamp
+
+NOT_INTEGERS = [
+    ("1", "longstr"),
+    (True, "bool"),
+    (1.5, "double"),
+    (Decimal("1.5"), "decimal"),
+    (None, "void"),
+    (Timestamp(5), "timestamp"),
+    ({}, "table"),
+    ([], "array"),
+    (b"ab", "binary"),
+]
+
+COUNTS = ["x-message-ttl", "x-max-length", "x-max-length-bytes", "x-max-priority", "x-expires", "x-delivery-limit"]
+
+TEXTS = ["x-overflow", "x-queue-mode", "x-queue-type", "x-dead-letter-routing-key", "x-queue-master-locator"]
+
+
+def refusal(arguments: Table) -> str:
+    with pytest.raises(ChannelFault) as fault:
+        validate_arguments("q", "/", arguments)
+    assert fault.value.code == PRECONDITION_FAILED
+    return fault.value.text
+
+
+def invalid(name: str, reason: str) -> str:
+    return f"invalid arg '{name}' for queue 'q' in vhost '/': {reason}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"x-expires": 1},
+        {"x-expires": 315_360_000_000},
+        {"x-message-ttl": 0},
+        {"x-message-ttl": 315_360_000_000},
+        {"x-max-length": 0},
+        {"x-max-length": 2**62},
+        {"x-max-length-bytes": 2**62},
+        {"x-max-priority": 0},
+        {"x-max-priority": 255},
+        {"x-delivery-limit": 0},
+        {"x-dead-letter-exchange": ""},
+        {"x-dead-letter-exchange": "e", "x-dead-letter-routing-key": "k"},
+        {"x-overflow": "drop-head"},
+        {"x-overflow": "reject-publish"},
+        {"x-overflow": "reject-publish-dlx"},
+        {"x-queue-mode": "lazy"},
+        {"x-queue-mode": "default"},
+        {"x-queue-version": 1},
+        {"x-queue-version": 2},
+        {"x-queue-master-locator": "min-masters"},
+        {"x-single-active-consumer": False},
+        {"x-queue-type": "classic"},
+        {"x-queue-type": "quorum", "x-delivery-limit": 3, "x-max-in-memory-length": 1},
+        {"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-queue-leader-locator": "balanced"},
+        {"x-unknown": None, "x-cancel-on-ha-failover": True, "alternate-exchange": 1},
+    ],
+)
+def test_what_rabbitmq_accepts_is_accepted(arguments: Table) -> None:
+    validate_arguments("q", "/", arguments)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize(("value", "kind"), NOT_INTEGERS)
+def test_a_count_must_be_an_integer(name: str, value: object, kind: str) -> None:
+    assert refusal({name: value}) == invalid(name, f'"expected integer, got {kind}"')
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_count_must_not_be_negative(name: str) -> None:
+    assert refusal({name: -5}) == invalid(name, "{value_negative,-5}")
+
+
+@pytest.mark.parametrize("name", ["x-message-ttl", "x-expires"])
+def test_a_time_must_not_exceed_ten_years(name: str) -> None:
+    assert refusal({name: 315_360_000_001}) == invalid(name, "{value_too_large,315360000001}")
+
+
+def test_a_queue_cannot_expire_at_once() -> None:
+    assert refusal({"x-expires": 0}) == invalid("x-expires", "{value_zero,0}")
+
+
+def test_there_are_256_priorities() -> None:
+    assert refusal({"x-max-priority": 256}) == invalid("x-max-priority", "{max_value_exceeded,256}")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(("value", "kind"), [(5, "signedint"), (2**40, "long"), (True, "bool"), (b"ab", "binary")])
+def test_a_word_must_be_a_string(name: str, value: object, kind: str) -> None:
+    assert refusal({name: value}) == invalid(name, f"{{unacceptable_type,{kind}}}")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("x-overflow", "invalid_overflow"),
+        ("x-queue-mode", "\"unsupported queue mode 'abc'\""),
+        ("x-queue-type", "\"unsupported queue type 'abc'\""),
+        ("x-dead-letter-routing-key", "routing_key_but_no_dlx_defined"),
+        ("x-queue-version", '"expected integer, got longstr"'),
+        ("x-single-active-consumer", "{unacceptable_type,longstr}"),
+        ("x-queue-master-locator", "\"unsupported queue master locator 'abc'\""),
+    ],
+)
+def test_an_unknown_word_is_refused(name: str, reason: str) -> None:
+    assert refusal({name: "abc"}) == invalid(name, reason)
+
+
+def test_a_queue_version_is_one_or_two() -> None:
+    assert refusal({"x-queue-version": 3}) == invalid("x-queue-version", "\"unsupported queue version '3'\"")
+
+
+def test_a_stream_is_not_on_offer() -> None:
+    assert refusal({"x-queue-type": "stream"}) == invalid("x-queue-type", "\"unsupported queue type 'stream'\"")
+
+
+def test_a_dead_letter_exchange_must_be_a_string() -> None:
+    assert refusal({"x-dead-letter-exchange": 5, "x-expires": 0}) == (
+        "invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue 'q' in vhost '/'"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x-max-in-memory-length",
+        "x-max-in-memory-bytes",
+        "x-dead-letter-strategy",
+        "x-quorum-initial-group-size",
+        "x-max-age",
+        "x-stream-max-segment-size-bytes",
+        "x-initial-cluster-size",
+        "x-queue-leader-locator",
+    ],
+)
+def test_a_classic_queue_refuses_what_only_others_know(name: str) -> None:
+    assert (
+        refusal({name: "abc"}) == f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_classic_queue"
+    )
+
+
+@pytest.mark.parametrize("name", ["x-max-priority", "x-queue-mode", "x-queue-version", "x-queue-master-locator"])
+def test_a_quorum_queue_refuses_what_only_others_know(name: str) -> None:
+    assert refusal({"x-queue-type": "quorum", name: -1}) == (
+        f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_quorum_queue"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("x-dead-letter-strategy", "invalid_dlx_strategy"), ("x-queue-leader-locator", "invalid_queue_locator_arg")],
+)
+def test_a_quorum_queue_knows_its_own_words(name: str, reason: str) -> None:
+    assert refusal({"x-queue-type": "quorum", name: "abc"}) == invalid(name, reason)
+
+
+def test_the_first_bad_argument_in_the_order_of_checks_is_named() -> None:
+    assert refusal({"x-message-ttl": -1, "x-expires": 0}) == invalid("x-expires", "{value_zero,0}")
+    assert refusal({"x-delivery-limit": -1, "x-overflow": "z"}) == invalid("x-overflow", "invalid_overflow")
+
+
+@pytest.mark.parametrize(
+    ("durable", "exclusive", "auto_delete", "property_name"),
+    [
+        (False, False, False, "non-durable"),
+        (False, True, False, "exclusive-owner"),
+        (True, True, False, "exclusive-owner"),
+        (False, False, True, "auto-delete"),
+        (True, True, True, "auto-delete"),
+    ],
+)
+def test_a_quorum_queue_is_durable_shared_and_lasting(
+    durable: bool, exclusive: bool, auto_delete: bool, property_name: str
+) -> None:
+    with pytest.raises(ChannelFault) as fault:
+        validate_declaration("q", "/", durable, exclusive, auto_delete, {"x-queue-type": "quorum"})
+    assert fault.value.code == PRECONDITION_FAILED
+    assert fault.value.text == f"invalid property '{property_name}' for queue 'q' in vhost '/'"
+
+
+def test_other_queues_may_have_any_properties() -> None:
+    validate_declaration("q", "/", False, True, True, {"x-queue-type": "classic"})
+    validate_declaration("q", "/", True, False, False, {"x-queue-type": "quorum"})
+
+
+def test_every_argument_a_type_knows_is_checked() -> None:
+    checked = {name for name, _ in CHECKS} | {"x-queue-type"}
+    assert set(CLASSIC_ARGUMENTS) | set(QUORUM_ARGUMENTS) <= checked
+
+
+def test_settings_are_what_the_arguments_say() -> None:
+    settings = settings_of(
+        {
+            "x-message-ttl": 1,
+            "x-expires": 2,
+            "x-max-length": 3,
+            "x-max-length-bytes": 4,
+            "x-overflow": "reject-publish",
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": "k",
+            "x-max-priority": 5,
+            "x-single-active-consumer": True,
+            "x-delivery-limit": 6,
+        }
+    )
+    assert (settings.message_ttl_ms, settings.expires_ms) == (1, 2)
+    assert (settings.max_length, settings.max_length_bytes, settings.overflow) == (3, 4, "reject-publish")
+    assert (settings.dead_letter_exchange, settings.dead_letter_routing_key) == ("", "k")
+    assert (settings.max_priority, settings.single_active_consumer, settings.delivery_limit) == (5, True, 6)
+
+
+def test_queues_that_ask_for_nothing_share_their_settings() -> None:
+    assert settings_of({}) is PLAIN
+    assert (PLAIN.message_ttl_ms, PLAIN.max_length, PLAIN.overflow, PLAIN.dead_letter_exchange) == (
+        -1,
+        -1,
+        "drop-head",
+        None,
+    )
