@@ -1,37 +1,12 @@
-"""Field values in reply texts, as RabbitMQ prints them: `<<"text">>`, `{2,314}`, and the names of their types.
+"""Field values in reply texts as Erlang terms, where RabbitMQ prints them so: `<<"text">>`, `{2,314}`.
 
-Widths of integers do not survive decoding: an integer is called by the type that clients give one of its size.
-
-Not here: comparing values (`comparison`).
+Not here: the names of their types (`model.arguments`), comparing values (`comparison`).
 """
 
 from decimal import Decimal
 
-from warren.wire.values import Long, Timestamp
-
-
-def type_name(value: object) -> str:
-    if value is None:
-        return "void"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "signedint" if -0x80000000 <= value <= 0x7FFFFFFF else "long"
-    if isinstance(value, float):
-        return "double"
-    if isinstance(value, str):
-        return "longstr"
-    if isinstance(value, bytes):
-        return "binary"
-    if isinstance(value, list):
-        return "array"
-    if isinstance(value, dict):
-        return "table"
-    if isinstance(value, Timestamp):
-        return "timestamp"
-    if isinstance(value, Long):
-        return "long"
-    return "decimal"
+from warren.model.arguments import type_name
+from warren.wire.values import Timestamp
 
 
 def term(value: object) -> str:
@@ -50,8 +25,6 @@ def term(value: object) -> str:
         return "[" + ",".join(fields) + "]"
     if isinstance(value, Timestamp):
         return str(value.seconds)
-    if isinstance(value, Long):
-        return str(value.value)
     if isinstance(value, Decimal):
         return _decimal(value)
     return _float(value) if isinstance(value, float) else str(value)

@@ -1,8 +1,11 @@
 """Queues, messages and exchanges to route with, made in one line each."""
 
+from tests.unit.queue.world import RecordingKeeper
 from warren.model.message import Envelope, Message
 from warren.model.ports import QueuePort
+from warren.model.turn import Turn
 from warren.queue.queue import Queue
+from warren.queue.settings import PLAIN
 from warren.routing.exchange import Exchange
 from warren.routing.topology import Topology
 from warren.wire.properties import Properties, encode_header_payload
@@ -10,10 +13,7 @@ from warren.wire.values import Table
 
 
 def a_queue(name: str) -> QueuePort:
-    """A queue as far as routing looks at one: its identity and its facts, with nothing inside."""
-    queue = Queue.__new__(Queue)
-    QueuePort.__init__(queue, "/", name, False, False, False, {}, 0)
-    return queue
+    return Queue("/", name, False, False, False, {}, 0, PLAIN, Turn(), RecordingKeeper())
 
 
 def queues_in(topology: Topology, *names: str) -> list[QueuePort]:

@@ -183,6 +183,15 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding_as_a_source() -> Non
     assert topology.bindings_from(topology.exchanges["amq.fanout"]) == []
 
 
+def test_an_auto_delete_exchange_bound_twice_to_a_queue_goes_once() -> None:
+    topology = Topology()
+    (queue,) = queues_in(topology, "queue")
+    source = an_exchange(topology, "source", "direct", auto_delete=True)
+    topology.bind(source, queue, "red", {})
+    topology.bind(source, queue, "blue", {})
+    assert topology.remove_queue(queue) == [source]
+
+
 def test_an_auto_delete_exchange_survives_the_loss_of_the_bindings_that_lead_to_it() -> None:
     topology = Topology()
     destination = an_exchange(topology, "destination", "fanout", auto_delete=True)
