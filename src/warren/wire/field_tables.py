@@ -34,6 +34,7 @@ from librt.strings import (
     read_i64_be,
     write_f64_be,
     write_i32_be,
+    write_i64_be,
 )
 from mypy_extensions import i32, i64
 
@@ -63,7 +64,7 @@ from warren.wire.field_types import (
     name_end,
     value_start,
 )
-from warren.wire.scalars import patch_size, write_longlong, write_longstr, write_shortstr
+from warren.wire.scalars import lossless_text, patch_size, write_longlong, write_longstr, write_shortstr
 
 Table = dict[str, object]
 
@@ -134,7 +135,7 @@ def _decode_table(data: bytes, at: i64, end: i64, depth: i64) -> Table:
     while cursor.at < end:
         name_start: i64 = cursor.at + 1
         cursor.at = name_end(data, cursor.at, end)
-        name = data[name_start : cursor.at].decode("utf-8", "surrogateescape")
+        name = lossless_text(data[name_start : cursor.at])
         value = cursor.value(end, depth)
         if name not in table:
             table[name] = value
@@ -179,7 +180,7 @@ class _Cursor:
 
 def _sized_value(data: bytes, start: i64, end: i64, kind: i64, depth: i64) -> object:
     if kind == LONG_STRING:
-        return data[start:end].decode("utf-8", "surrogateescape")
+        return lossless_text(data[start:end])
     if kind == TABLE:
         return _decode_table(data, start, end, depth + 1)
     if kind == ARRAY:
@@ -276,8 +277,6 @@ def _write_rarer_value(out: BytesWriter, value: object) -> None:
     elif isinstance(value, Long):
         _write_long_int(out, value.value)
     elif isinstance(value, Timestamp):
-        if value.seconds < 0:
-            raise ValueError(f"a timestamp counts up from 1970, it cannot be {value.seconds}")
         out.append(TIMESTAMP)
         write_longlong(out, value.seconds)
     elif isinstance(value, bytes):
@@ -306,7 +305,7 @@ def _write_long_int(out: BytesWriter, value: int) -> None:
     if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
         raise ValueError(f"a field table carries integers of 64 signed bits, {value} needs more")
     out.append(SIGNED_64)
-    write_longlong(out, value)
+    write_i64_be(out, i64(value))
 
 
 def _write_decimal(out: BytesWriter, value: Decimal) -> None:

@@ -16,6 +16,15 @@ REPLY_TEXT_BYTES_MAX: Final = 241
 """What a reply text may say after `FRAME_ERROR - ` within a short string."""
 
 
+def lossless_text(octets: bytes) -> str:
+    """Text of any bytes, that turns into the same bytes again."""
+    try:
+        # the ordinary case, and the one that needs no look at the error handler's name
+        return octets.decode("utf-8")
+    except UnicodeDecodeError:
+        return octets.decode("utf-8", "surrogateescape")
+
+
 def write_octet(out: BytesWriter, value: int) -> None:
     if not 0 <= value <= 0xFF:
         raise ValueError(f"an octet carries 0 to 255, not {value}")
@@ -35,9 +44,8 @@ def write_long(out: BytesWriter, value: int) -> None:
 
 
 def write_longlong(out: BytesWriter, value: int) -> None:
-    """64 bits, of a signed or of an unsigned number."""
-    if not -0x8000000000000000 <= value <= 0xFFFFFFFFFFFFFFFF:
-        raise ValueError(f"a long long integer carries 64 bits, {value} needs more")
+    if not 0 <= value <= 0xFFFFFFFFFFFFFFFF:
+        raise ValueError(f"a long long integer carries 0 to 18446744073709551615, not {value}")
     write_i64_be(out, i64(value - 0x10000000000000000 if value > 0x7FFFFFFFFFFFFFFF else value))
 
 

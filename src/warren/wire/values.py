@@ -17,6 +17,7 @@ from mypy_extensions import i64
 from warren.errors import FRAME_ERROR, ConnectionFault
 from warren.wire.field_tables import Long, Table, Timestamp, decode_table, encode_table, write_table
 from warren.wire.scalars import (
+    lossless_text,
     octets_text,
     write_long,
     write_longlong,
@@ -76,7 +77,7 @@ class ArgumentReader:
     def shortstr(self) -> str:
         """Any bytes, losslessly: those that are not UTF-8 are escaped."""
         at: i64 = self._take(self.octet())
-        return self._data[at : self._at].decode("utf-8", "surrogateescape")
+        return lossless_text(self._data[at : self._at])
 
     def text(self) -> str:
         """A short string that ought to be UTF-8; `malformed_text` tells if it was not."""

@@ -73,6 +73,21 @@ def test_properties_show_and_compare_what_is_present() -> None:
     assert repr(Properties(delivery_mode=2, headers={})) == "Properties(headers={}, delivery_mode=2)"
 
 
+@pytest.mark.parametrize(
+    "properties",
+    [
+        Properties(timestamp=-1),
+        Properties(timestamp=2**64),
+        Properties(priority=256),
+        Properties(app_id="a" * 256),
+        Properties(headers={"k": object()}),
+    ],
+)
+def test_a_property_that_does_not_fit_is_refused_on_writing(properties: Properties) -> None:
+    with pytest.raises(ValueError):
+        encode_header_payload(properties, 0)
+
+
 def test_a_scan_finds_what_the_broker_acts_on() -> None:
     payload = payload_of(EVERYTHING, 1234)
     data = b"before" + payload + b"after"
