@@ -18,11 +18,8 @@ REPLY_TEXT_BYTES_MAX: Final = 241
 
 def lossless_text(octets: bytes) -> str:
     """Text of any bytes, that turns into the same bytes again."""
-    try:
-        # the ordinary case, and the one that needs no look at the error handler's name
-        return octets.decode("utf-8")
-    except UnicodeDecodeError:
-        return octets.decode("utf-8", "surrogateescape")
+    # no strict attempt first: an exception for each hostile name would cost several decodings
+    return octets.decode("utf-8", "surrogateescape")
 
 
 def write_octet(out: BytesWriter, value: int) -> None:
