@@ -1,0 +1,107 @@
+"""What the machine says of a process, and what a list of samples says of a latency.
+
+CPU and memory are of a process and everything it started. CPU comes in ticks of 10 ms, so measure over seconds.
+
+Not here: who is measured (`brokers.py`).
+"""
+
+import os
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Iterable
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def family(pid: int) -> list[int]:
+    """The process and all its descendants."""
+    found = [pid]
+    for member in found:
+        try:
+            for task in os.listdir(f"/proc/{member}/task"):
+                with open(f"/proc/{member}/task/{task}/children", encoding="ascii") as children:
+                    found.extend(int(child) for child in children.read().split())
+        except OSError:
+            continue
+    return found
+
+
+def cpu_s(pid: int) -> float:
+    return sum(_own_cpu_s(member) for member in family(pid))
+
+
+def _own_cpu_s(pid: int) -> float:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def resident_kib(pid: int) -> int:
+    total = 0
+    for member in family(pid):
+        try:
+            with open(f"/proc/{member}/statm", encoding="ascii") as statm:
+                total += int(statm.read().split()[1]) * PAGE_KIB
+        except OSError:
+            continue
+    return total
+
+
+def settled_resident_kib(pid: int, limit_s: float = 8) -> int:
+    """Memory once it stops changing by more than half a percent a second, or when the time is up."""
+    before = resident_kib(pid)
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        time.sleep(1)
+        after = resident_kib(pid)
+        if abs(after - before) <= before / 200:
+            return after
+        before = after
+    return before
+
+
+def percentile_ms(samples: list[tuple[int, int]], percent: float) -> float | None:
+    """Of (nanoseconds, how many messages) pairs."""
+    wanted = sum(weight for _, weight in samples) * percent / 100
+    for value_ns, weight in sorted(samples):
+        wanted -= weight
+        if wanted <= 0:
+            return value_ns / 1e6
+    return None
+
+
+def median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def ratio(ours: float | None, theirs: float | None) -> float | None:
+    return ours / theirs if ours and theirs else None
+
+
+def raise_open_file_limit(wanted: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+
+
+def machine() -> str:
+    """One line that says where figures were taken."""
+    with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
+        models = [line.partition(":")[2].strip() for line in cpuinfo if line.startswith("model name")]
+    with open("/proc/meminfo", encoding="ascii") as meminfo:
+        memory_gib = int(meminfo.readline().split()[1]) / 1024 / 1024
+    model = models[0] if models else "unknown CPU"
+    return (
+        f"{os.cpu_count()} × {model}, {memory_gib:.0f} GiB, Linux {os.uname().release}, Python {sys.version.split()[0]}"
+    )
+
+
+def progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
