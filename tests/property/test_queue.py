@@ -17,7 +17,7 @@ from warren.model.ports import REJECTED
 from warren.queue.settings import QueueSettings
 
 BODY_BYTES = st.integers(0, 6)
-TTL_MS = st.one_of(st.just(-1), st.integers(0, 30))
+TTL_MS = st.sampled_from([-1, -1, -1, 0, 5, 30])
 
 
 @dataclass(eq=False)
@@ -70,12 +70,12 @@ class QueueAgainstList(RuleBasedStateMachine):
     """Publish, get, consume, ack, requeue, reject, purge, and time."""
 
     @initialize(
-        message_ttl_ms=st.one_of(st.just(-1), st.integers(0, 50)),
-        max_length=st.one_of(st.just(-1), st.integers(0, 8)),
-        max_length_bytes=st.one_of(st.just(-1), st.integers(0, 20)),
+        message_ttl_ms=st.sampled_from([-1, -1, -1, 0, 10, 50]),
+        max_length=st.sampled_from([-1, -1, -1, 0, 3, 8]),
+        max_length_bytes=st.sampled_from([-1, -1, -1, 0, 12, 40]),
         overflow=st.sampled_from(["drop-head", "reject-publish", "reject-publish-dlx"]),
         max_priority=st.sampled_from([0, 0, 1, 4]),
-        delivery_limit=st.sampled_from([-1, 0, 2]),
+        delivery_limit=st.sampled_from([-1, -1, 0, 2]),
         consumers=st.integers(0, 3),
         no_ack=st.booleans(),
     )
@@ -111,8 +111,12 @@ class QueueAgainstList(RuleBasedStateMachine):
 
     # -- steps
 
-    @rule(size=BODY_BYTES, priority=st.integers(0, 6), expiration_ms=TTL_MS)
-    def publish(self, size: int, priority: int, expiration_ms: int) -> None:
+    @rule(sizes=st.lists(BODY_BYTES, min_size=1, max_size=6), priority=st.integers(0, 6), expiration_ms=TTL_MS)
+    def publish(self, sizes: list[int], priority: int, expiration_ms: int) -> None:
+        for size in sizes:
+            self.publish_one(size, priority, expiration_ms)
+
+    def publish_one(self, size: int, priority: int, expiration_ms: int) -> None:
         self.published += 1
         body = f"{self.published:04}" + "." * size
         level = min(priority, self.model.settings.max_priority)
@@ -133,8 +137,12 @@ class QueueAgainstList(RuleBasedStateMachine):
             self.model_hand_out()
             self.model.trim()
 
-    @rule(no_ack=st.booleans())
-    def get(self, no_ack: bool) -> None:
+    @rule(count=st.integers(1, 6), no_ack=st.sampled_from([False, False, True]))
+    def get(self, count: int, no_ack: bool) -> None:
+        for _ in range(count):
+            self.get_one(no_ack)
+
+    def get_one(self, no_ack: bool) -> None:
         entry = self.queue.get(no_ack)
         self.model_hand_out()
         if not self.model.ready:
@@ -181,8 +189,11 @@ class QueueAgainstList(RuleBasedStateMachine):
             self.model_hand_out()
             self.model.trim()
 
-    @rule()
-    def purge(self) -> None:
+    @rule(meant=st.sampled_from([False] * 7 + [True]))
+    def purge(self, meant: bool) -> None:
+        # rarely, for it would keep every backlog short
+        if not meant:
+            return
         purged = self.queue.purge()
         self.model_hand_out()
         assert purged == len(self.model.ready)

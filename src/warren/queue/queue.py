@@ -68,10 +68,7 @@ class Queue(QueuePort, Timed):
         settings = self.settings
         if settings.limited and settings.rejects and self._refuses(message):
             return REJECTED
-        expires_at_ms: i64 = NEVER
-        if message.expiration_ms >= 0 or settings.message_ttl_ms >= 0:
-            expires_at_ms = self._turn.now_ms + shorter_ttl(message.expiration_ms, settings.message_ttl_ms)
-        self._contents.admit(message, expires_at_ms)
+        self._contents.admit(message, settings.deadline_ms(message.expiration_ms, self._turn.now_ms))
         if settings.limited and not settings.rejects:
             self._drop_over_limit()
         if not self._woken:
@@ -236,10 +233,9 @@ class Queue(QueuePort, Timed):
     def _hand_to(self, consumer: Consumer) -> None:
         contents = self._contents
         consumers = self._consumers
-        no_ack = consumer.no_ack
         # a delivery may end the consumer, or the queue
         while contents.ready_count != 0 and consumers.sole is consumer and consumer.able():
-            consumer.deliver(contents.take(no_ack))
+            consumer.deliver(contents.take(consumer.no_ack))
 
     def _hand_in_turns(self) -> None:
         contents = self._contents
@@ -274,11 +270,10 @@ class Queue(QueuePort, Timed):
         return self.settings.exceeded_by(contents.ready_count + 1, contents.ready_bytes + message.body_bytes)
 
     def _dead_letter(self, entry: Entry, reason: str) -> None:
-        settings = self.settings
-        exchange = settings.dead_letter_exchange
+        exchange = self.settings.dead_letter_exchange
         if exchange is not None:
-            letter = DeadLetter(self, entry, reason, exchange, settings.dead_letter_routing_key)
-            self._turn.dead_letters.append(letter)
+            key = self.settings.dead_letter_routing_key
+            self._turn.dead_letters.append(DeadLetter(self, entry, reason, exchange, key))
 
     # -- deadlines
 
@@ -303,10 +298,3 @@ class Queue(QueuePort, Timed):
         if self.settings.expires_ms >= 0:
             self._idle = IdleClock(self, self.settings.expires_ms, self._turn, self._keeper)
             self._idle.touch()
-
-
-def shorter_ttl(one_ms: i64, other_ms: i64) -> i64:
-    """The shorter of two times to live, of which one at least is given."""
-    if one_ms < 0:
-        return other_ms
-    return one_ms if other_ms < 0 or one_ms < other_ms else other_ms

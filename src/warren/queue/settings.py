@@ -10,6 +10,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.model.message import NEVER
 from warren.wire.values import Table
 
 UNLIMITED: Final[i64] = -1
@@ -50,6 +51,15 @@ class QueueSettings:
         # asked for every publish, so answered once
         self.limited: bool = max_length >= 0 or max_length_bytes >= 0
         self.rejects: bool = overflow != DROP_HEAD
+
+    def deadline_ms(self, expiration_ms: i64, now_ms: i64) -> i64:
+        """When a message that comes now dies: after its own lifetime or the queue's, the shorter one."""
+        queue_ttl_ms = self.message_ttl_ms
+        if expiration_ms < 0 and queue_ttl_ms < 0:
+            return NEVER
+        if expiration_ms < 0 or 0 <= queue_ttl_ms < expiration_ms:
+            return now_ms + queue_ttl_ms
+        return now_ms + expiration_ms
 
     def exceeded_by(self, ready_count: i64, ready_bytes: i64) -> bool:
         """Whether a queue with so much ready is beyond its length or size."""

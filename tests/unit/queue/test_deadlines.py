@@ -111,14 +111,14 @@ def test_an_unacked_message_does_not_die_but_its_time_runs_on() -> None:
 
 def test_a_requeued_head_with_an_earlier_deadline_is_not_forgotten() -> None:
     world = World(DLX)
+    consumer = world.consumer(credit=1)
     world.publish("1", expiration_ms=50)
     world.publish("2", expiration_ms=100)
-    entry = world.queue.get(False)
-    assert entry is not None
+    world.end_turn()
+    assert world.turn.next_timer_ms() == START_MS + 100
+    world.queue.requeue(consumer.entries)
     world.end_turn()
     assert world.turn.next_timer_ms() == START_MS + 50
-    world.queue.requeue([entry])
-    world.end_turn()
     world.pass_ms(50)
     assert world.dead() == [("1", "expired")]
     world.pass_ms(50)
