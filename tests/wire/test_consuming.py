@@ -298,3 +298,10 @@ def test_an_ack_in_flight_counts_even_when_the_channel_closes_next(connection: C
     channel.ack(1)
     channel.close()
     assert connection.channel().purged(queue) == 0
+
+
+def test_no_local_is_not_heeded(channel: Channel) -> None:
+    queue = filled_queue(channel)
+    channel.consume(queue, no_local=True, no_ack=True)
+    channel.publish("", queue, b"own")
+    assert channel.bodies(1) == [b"own"]

@@ -229,3 +229,13 @@ def test_content_may_arrive_octet_by_octet_between_other_channels(connection: Co
     received = first.get(queue)
     assert received is not None
     assert (received.body, received.properties) == (b"slow", {"app_id": "snail"})
+
+
+def test_a_body_longer_than_announced_costs_nobody_else_anything(connect: Connect) -> None:
+    witness, connection = connect().channel(), connect()
+    connection.channel()
+    connection.send_bytes(PUBLISH + header(3) + frame(BODY, 1, b"too long"))
+    connection.send_bytes(QOS)
+    reply = connection.next_frame()
+    assert reply.payload[:4] in (b"\0\x3c\0\x0b", b"\0\x0a\0\x32"), "neither qos-ok nor connection.close"
+    witness.call("basic.qos")

@@ -268,3 +268,9 @@ def test_a_message_to_a_deleted_queue_is_confirmed_as_unroutable(channel: Channe
     channel.publish("", queue, mandatory=True)
     channel.expect("basic.return", reply_text="NO_ROUTE")
     channel.expect("basic.ack", delivery_tag=2)
+
+
+def test_a_message_beyond_the_largest_size_closes_the_channel(channel: Channel) -> None:
+    channel.publish("", "nobody", bytes(134217728 + 1))
+    text = "PRECONDITION_FAILED - message size 134217729 is larger than configured max size 134217728"
+    expect_fault(channel, 406, text, "basic.publish")
