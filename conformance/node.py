@@ -1,0 +1,61 @@
+"""A Warren node of this checkout, started for one run and stopped after it.
+
+Not here: what talks to it.
+"""
+
+import asyncio
+import contextlib
+import re
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+WARREN = PROJECT / ".venv" / "bin" / "warren"
+LISTENERS = ("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--peer", "127.0.0.1:0")
+READY_LIMIT_S = 30
+STOP_LIMIT_S = 20
+
+
+class NotStarted(Exception):
+    """The node did not come up; the message says why and what to do."""
+
+
+@contextlib.asynccontextmanager
+async def warren_node(log: Path) -> AsyncIterator[tuple[str, int]]:
+    """Host and port of its AMQP listener. Its log is kept at `log`, its data is not kept."""
+    if not WARREN.exists():
+        raise NotStarted(f"{WARREN} is missing: run `make setup` first, or name a running broker with --amqp HOST:PORT")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="warren-conformance-") as data, log.open("wb") as errors:
+        node = await asyncio.create_subprocess_exec(
+            str(WARREN), "serve", *LISTENERS, "--data", data,
+            stdout=asyncio.subprocess.PIPE, stderr=errors,
+        )  # fmt: skip
+        try:
+            yield await _address(node, log)
+        finally:
+            await _stop(node)
+
+
+async def _address(node: asyncio.subprocess.Process, log: Path) -> tuple[str, int]:
+    assert node.stdout is not None
+    try:
+        async with asyncio.timeout(READY_LIMIT_S):
+            async for line in node.stdout:
+                if found := re.search(rb"^ready .*\bamqp=(\S+):(\d+)", line):
+                    return found[1].decode(), int(found[2])
+    except TimeoutError:
+        pass
+    raise NotStarted(f"the node printed no `ready` line within {READY_LIMIT_S} s; its log is {log}")
+
+
+async def _stop(node: asyncio.subprocess.Process) -> None:
+    if node.returncode is not None:
+        return
+    node.terminate()
+    try:
+        await asyncio.wait_for(node.wait(), STOP_LIMIT_S)
+    except TimeoutError:
+        node.kill()
+        await node.wait()

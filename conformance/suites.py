@@ -1,0 +1,71 @@
+"""The public client suites: which ones, at which version, and how each is told where the broker is.
+
+Every suite comes from PyPI as a source distribution, because only those carry the tests. What it needs to run is
+pinned with hashes in `requirements/NAME.txt`, the source itself in `requirements/NAME.source.txt`. Files under
+`overlay/NAME` are laid over the unpacked source: they stand in for fixtures that would start a container.
+
+Only the files that hold a counted id (`NAME.expect`) are run. Inside the jail the broker is always at
+127.0.0.1:5672, the address most of these suites assume.
+
+Not here: how a suite is prepared (`workspace.py`), how it is run (`jail.py`).
+"""
+
+from dataclasses import dataclass, field
+
+BROKER_HOST = "127.0.0.1"
+BROKER_PORT = 5672
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    deselect: str = ""
+    """A pytest expression for tests, in files that also hold counted ones, that need something other than a broker."""
+    shadowed_package: str = ""
+    """Folder of the source that would hide the installed package from its own tests."""
+    environment: dict[str, str] = field(default_factory=dict)
+    limit_s: int = 900
+
+
+_CELERY_FAMILY = {"RABBITMQ_HOST": BROKER_HOST, "RABBITMQ_5672_TCP": str(BROKER_PORT)}
+
+SUITES = {
+    suite.name: suite
+    for suite in (
+        # The longest first, so that two at a time finish together.
+        Suite(
+            name="aio-pika",
+            deselect="not stairway",
+            shadowed_package="aio_pika",
+        ),
+        Suite(
+            name="aiormq",
+            deselect="not amqps and not external",
+            shadowed_package="aiormq",
+        ),
+        Suite(
+            name="amqpstorm",
+            environment={
+                # The suite's own default is somebody's server; every address is set.
+                "AMQP_HOST": BROKER_HOST,
+                "AMQP_USERNAME": "guest",
+                "AMQP_PASSWORD": "guest",
+                "AMQP_URI": f"amqp://guest:guest@{BROKER_HOST}:{BROKER_PORT}/%2F",
+                "AMQP_HTTP_URL": f"http://{BROKER_HOST}:1",
+                "AMQP_SSL_URI": f"amqps://guest:guest@{BROKER_HOST}:1/%2F",
+                "AMQP_SSL_HOST": BROKER_HOST,
+            },
+        ),
+        Suite(
+            name="kombu",
+            shadowed_package="kombu",
+            environment=_CELERY_FAMILY,
+        ),
+        Suite(
+            name="py-amqp",
+            deselect="not tls",
+            shadowed_package="amqp",
+            environment=_CELERY_FAMILY,
+        ),
+    )
+}
