@@ -1,25 +1,23 @@
-"""The sockets a node listens on, plain and TLS.
+"""The sockets a node listens on.
 
 A port without a host means every interface, IPv4 and IPv6: some clients try only the first address of `localhost`.
 
-A backlog of thousands lets a whole fleet reconnect at once. A socket whose TLS handshake stalls is dropped by a
-timeout. When the process runs out of file descriptors, clients wait in the backlog or are refused; the listener
-stays.
+A backlog of thousands lets a whole fleet reconnect at once. When the process runs out of file descriptors, clients
+wait in the backlog (asyncio) or are refused (uvloop); the listener stays.
 
-Not here: what an accepted socket does (`node.client_link`), certificates and their files (`node.tls`).
+Not here: what an accepted socket does (`node.client_link`), TLS (`node.tls`, `node.tls_door`).
 """
 
 import asyncio
 import errno
 import socket
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from warren.errors import ConfigError
 
 BACKLOG = 8192
-TLS_GOODBYE_S = 3.0
+_ACCEPTS_AT_ONCE = 128
 _FREE_PORT_TRIES = 20
 
 
@@ -53,27 +51,15 @@ def bound_address(bound: socket.socket) -> ListenAddress:
     return ListenAddress(name[0], name[1])
 
 
-async def listen(
-    sockets: list[socket.socket],
-    accept: Callable[[], asyncio.Protocol],
-    context: ssl.SSLContext | None = None,
-    handshake_timeout_s: float = 10.0,
-) -> list[asyncio.Server]:
+async def listen(sockets: list[socket.socket], accept: Callable[[], asyncio.Protocol]) -> list[asyncio.Server]:
     """Start accepting on bound sockets."""
     loop = asyncio.get_running_loop()
-    if context is None:
-        return [await loop.create_server(accept, sock=bound, backlog=BACKLOG) for bound in sockets]
-    return [
-        await loop.create_server(
-            accept,
-            sock=bound,
-            backlog=BACKLOG,
-            ssl=context,
-            ssl_handshake_timeout=handshake_timeout_s,
-            ssl_shutdown_timeout=TLS_GOODBYE_S,
-        )
-        for bound in sockets
-    ]
+    servers = []
+    for bound in sockets:
+        # asyncio takes its backlog also as the number of accepts in a row, each of which fails without descriptors
+        servers.append(await loop.create_server(accept, sock=bound, backlog=_ACCEPTS_AT_ONCE))
+        bound.listen(BACKLOG)
+    return servers
 
 
 def _bind_everywhere(port: int) -> list[socket.socket]:

@@ -13,6 +13,7 @@ Not here: what the settings mean (`node.config`), the command line (`cli`).
 """
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -30,10 +31,13 @@ from warren.node.listeners import ListenAddress, bind, bound_address, listen
 from warren.node.logs import Log
 from warren.node.memory import MemoryWatch
 from warren.node.tls import server_context
+from warren.node.tls_door import TlsDoor
 from warren.node.turns import Core, Turns
 
-STOP_PATIENCE_S = 8.0
+STOP_PATIENCE_S = 5.0
 LAST_BYTES_PATIENCE_S = 1.0
+WATCH_DESCRIPTORS_EVERY_S = 5.0
+_DESCRIPTORS_SPARE = 20
 _CHOOSE_TCP = "choose another with --amqp HOST:PORT (port 0 picks a free one) or listeners.tcp.default"
 _CHOOSE_SSL = "choose another with listeners.ssl.default"
 
@@ -42,8 +46,7 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
     """Run a node until it is stopped; its exit code. `ConfigError` if it cannot start."""
     if settings.data_dir:
         prepare_data_directory(settings.data_dir)
-    process.raise_descriptor_limit()
-    node = Node(settings, Log(settings.log_level))
+    node = Node(settings, Log(settings.log_level), process.raise_descriptor_limit())
     loop_name, new_loop = _event_loop()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(node.run(core or _new_core(settings), loop_name))
@@ -66,13 +69,15 @@ def _event_loop() -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
 class Node:
     """One node's life between its bound sockets and its exit code."""
 
-    def __init__(self, settings: NodeSettings, log: Log) -> None:
+    def __init__(self, settings: NodeSettings, log: Log, descriptors: int) -> None:
         self._settings = settings
+        self._descriptors = descriptors
         self._log = log
         self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
         self._tcp_sockets = [s for address in settings.tcp_listeners for s in bind(address, _CHOOSE_TCP)]
         self._ssl_sockets = [s for address in settings.ssl_listeners for s in bind(address, _CHOOSE_SSL)]
         self._servers: list[asyncio.Server] = []
+        self._tls_door: TlsDoor | None = None
         self._stopping = False
 
     async def run(self, core: Core, loop_name: str) -> int:
@@ -85,6 +90,7 @@ class Node:
             loop.add_signal_handler(number, self._signalled, number)
         await self._listen()
         memory.start()
+        self._watch_descriptors(loop)
         self._announce(loop_name)
         process.settle_garbage_collector()
         exit_code = await self._finished
@@ -101,7 +107,8 @@ class Node:
         if self._context is not None:
             secured = ClientLinks(self._turns, serial, self._settings.certificate_naming)
             patience_s = self._settings.tls_handshake_timeout_ms / 1000
-            self._servers += await listen(self._ssl_sockets, secured.accept, self._context, patience_s)
+            self._tls_door = TlsDoor(secured, self._context, patience_s, self._log)
+            self._tls_door.open(self._ssl_sockets)
 
     def _announce(self, loop_name: str) -> None:
         broker, log = self._settings.broker, self._log
@@ -127,6 +134,13 @@ class Node:
         amqps = f" amqps={_first_address(self._ssl_sockets)}" if self._ssl_sockets else ""
         print(f"ready name={broker.node_name} amqp={_first_address(self._tcp_sockets)} http=-{amqps}", flush=True)
 
+    def _watch_descriptors(self, loop: asyncio.AbstractEventLoop) -> None:
+        """uvloop refuses clients without a word when descriptors run out; the operator should hear of it."""
+        connections = len(self._turns.links) + len(self._turns.lingering)
+        if connections + _DESCRIPTORS_SPARE >= self._descriptors:
+            self._log.warning("descriptors.exhausted", connections=connections, limit=self._descriptors)
+        loop.call_later(WATCH_DESCRIPTORS_EVERY_S, self._watch_descriptors, loop)
+
     def _signalled(self, number: signal.Signals) -> None:
         self._log.info("signal.received", signal=signal.Signals(number).name)
         if self._stopping:
@@ -150,6 +164,8 @@ class Node:
         for server in self._servers:
             server.close()
         self._servers.clear()
+        if self._tls_door is not None:
+            self._tls_door.close()
 
     async def _let_last_bytes_out(self, loop: asyncio.AbstractEventLoop) -> None:
         """Closed connections may still have a goodbye in their buffers; whoever does not read it is cut off."""
@@ -160,11 +176,10 @@ class Node:
             link.abort()
 
     def _loop_trouble(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What the loop could not hand to anybody: a client's failed TLS handshake, or a fault of the shell."""
+        """What the loop could not hand to anybody: a fault of the shell, unless descriptors ran out."""
         error = context.get("exception")
-        if isinstance(error, OSError):
-            self._log.info("connection.failed", reason=error.strerror or str(error) or type(error).__name__)
-        else:
+        # repeated for every client that waits; the watch on descriptors says it once
+        if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
             self._log.error("loop.failed", reason=context.get("message", ""), exc_info=error)
 
 

@@ -122,7 +122,7 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
     settings = NodeSettings(
         broker=_broker_settings(gathered, flags),
         tcp_listeners=_tcp_listeners(gathered, flags),
-        ssl_listeners=[] if "ssl_listeners_none" in gathered.values else gathered.members("ssl_listeners"),
+        ssl_listeners=_ssl_listeners(gathered),
         data_dir=flags.data,
         tls=_tls_settings(gathered),
         certificate_naming=_certificate_naming(gathered),
@@ -173,7 +173,7 @@ def _broker_settings(gathered: _Gathered, flags: Flags) -> BrokerSettings:
     chosen = {name: gathered.values[name] for name in _BROKER_FIELDS if name in gathered.values}
     mechanisms = gathered.members("auth_mechanisms")
     if not mechanisms:
-        mechanisms = ["PLAIN", "AMQPLAIN"] + (["EXTERNAL"] if gathered.families.get("ssl_listeners") else [])
+        mechanisms = ["PLAIN", "AMQPLAIN", *(["EXTERNAL"] if _ssl_listeners(gathered) else [])]
     return BrokerSettings(
         node_name=_node_name(flags.name),
         loopback_users=_loopback_users(gathered),
@@ -203,6 +203,10 @@ def _tcp_listeners(gathered: _Gathered, flags: Flags) -> list[ListenAddress]:
     if "tcp_listeners_none" in gathered.values:
         return []
     return gathered.members("tcp_listeners") or [ListenAddress("", DEFAULT_AMQP_PORT)]
+
+
+def _ssl_listeners(gathered: _Gathered) -> list[ListenAddress]:
+    return [] if "ssl_listeners_none" in gathered.values else gathered.members("ssl_listeners")
 
 
 def _flag_address(flag: str, value: str) -> ListenAddress:
@@ -238,6 +242,7 @@ def _certificate_naming(gathered: _Gathered) -> CertificateNaming:
 def _memory_limit_bytes(gathered: _Gathered) -> int:
     given = gathered.values
     if "watermark_absolute_bytes" in given and "watermark_relative" not in given:
-        return cast(int, given["watermark_absolute_bytes"])
+        return max(1, cast(int, given["watermark_absolute_bytes"]))
     total_bytes = given.get("total_memory_bytes") or total_memory_bytes()
-    return int(total_bytes * given.get("watermark_relative", DEFAULT_WATERMARK))
+    # as in RabbitMQ, a watermark of 0 lets nobody publish: no limit is another thing
+    return max(1, int(total_bytes * given.get("watermark_relative", DEFAULT_WATERMARK)))

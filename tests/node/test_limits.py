@@ -1,0 +1,57 @@
+"""A real node at its limits: descriptors and memory."""
+
+import socket
+import time
+
+from tests.node.conftest import Connect, Serve
+
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+
+DESCRIPTORS = 64
+CLIENTS = 100
+
+
+def test_a_node_out_of_descriptors_neither_spins_nor_dies(serve: Serve, connect: Connect) -> None:
+    node = serve(descriptors=DESCRIPTORS)
+    early = connect(node, opened=True)
+    crowd = [socket.create_connection(node.address(), timeout=10) for _ in range(CLIENTS)]
+    crowd[0].sendall(PROTOCOL_HEADER)
+    assert crowd[0].recv(1) == b"\x01"
+    spent_s, start_s = node.cpu_s(), time.monotonic()
+    for _ in range(10):
+        early.channel()
+        time.sleep(0.1)
+    assert node.cpu_s() - spent_s < 0.5 * (time.monotonic() - start_s)
+    for client in crowd:
+        client.close()
+    node.wait_for(lambda: _is_served(node.address()))
+    assert node.process.poll() is None
+    early.close()
+    assert node.stop() == 0
+
+
+def test_the_limit_of_descriptors_is_raised_as_far_as_allowed(serve: Serve) -> None:
+    node = serve()
+    with open(f"/proc/{node.process.pid}/limits") as limits:
+        [line] = [line.split() for line in limits if line.startswith("Max open files")]
+    assert line[3] == line[4]
+
+
+def test_publishers_are_blocked_above_the_memory_watermark(serve: Serve, connect: Connect) -> None:
+    node = serve(configuration="vm_memory_high_watermark.absolute = 1MB\n")
+    client = connect(node, opened=True)
+    channel = client.channel()
+    channel.call("queue.declare", queue="full")
+    channel.publish("", "full", bytes(600_000))
+    assert channel.counts("full") == (1, 0)
+    channel.publish("", "full", b"one too many")
+    assert client.expect(0, "connection.blocked").reason == "low on memory"
+
+
+def _is_served(address: tuple[str, int]) -> bool:
+    with socket.create_connection(address, timeout=10) as client:
+        client.sendall(PROTOCOL_HEADER)
+        try:
+            return client.recv(1) == b"\x01"
+        except ConnectionResetError:
+            return False
