@@ -74,7 +74,9 @@ class Workspace:
         shutil.rmtree(unpacked, ignore_errors=True)
         (archive,) = (self.root / "download").glob("*.tar.gz")
         with tarfile.open(archive) as content:
-            content.extractall(unpacked, filter="data")
+            # Early releases of Python 3.11 know no filters; the archive's hash is pinned either way.
+            content.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+            content.extractall(unpacked)
         (only_folder,) = unpacked.iterdir()
         only_folder.rename(self.source)
         unpacked.rmdir()
