@@ -163,13 +163,15 @@ class Connection:
         deadline = time.monotonic() + (self.deadline_s if deadline_s is None else deadline_s)
         waiting = self.inbox.setdefault(channel, deque())
         while not waiting:
-            self._take(self.next_frame(deadline))
+            self.take_frame(deadline)
             closing = self.inbox.get(0)
             if channel and closing and closing[-1].name == "connection.close":
                 raise AssertionError(f"the server closes the connection: {describe(closing[-1])}")
         return waiting.popleft()
 
-    def _take(self, received: Frame) -> None:
+    def take_frame(self, deadline: float | None = None) -> None:
+        """Sort the next frame into the inbox of its channel."""
+        received = self.next_frame(deadline)
         number = received.channel
         if received.kind == HEARTBEAT:
             assert (number, received.payload) == (0, b"")
