@@ -81,11 +81,16 @@ class ClientLink(asyncio.Protocol):
         self._deadline = self._turns.loop.call_later(CLOSE_PATIENCE_S, transport.abort)
         if transport.is_closing():
             return
-        if transport.can_write_eof():
-            transport.write_eof()
-            self.resume_reading()
-        else:
+        if not transport.can_write_eof():
             transport.close()
+            return
+        try:
+            transport.write_eof()
+        except OSError:
+            # the client reset the connection and nobody has read of it yet
+            transport.abort()
+        else:
+            self.resume_reading()
 
     def abort(self) -> None:
         """Drop the socket and whatever was still to be written."""

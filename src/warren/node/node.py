@@ -14,6 +14,7 @@ Not here: what the settings mean (`node.config`), the command line (`cli`).
 
 import asyncio
 import errno
+import logging
 import os
 import signal
 import socket
@@ -47,6 +48,8 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
     if settings.data_dir:
         prepare_data_directory(settings.data_dir)
     node = Node(settings, Log(settings.log_level), process.raise_descriptor_limit())
+    # the loops warn there of every write to a socket that is just being lost
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     loop_name, new_loop = _event_loop()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(node.run(core or _new_core(settings), loop_name))

@@ -121,6 +121,28 @@ def test_the_last_words_reach_a_client_that_is_still_sending(loop_name: str) -> 
     run_on(loop_name, conversation())
 
 
+@pytest.mark.parametrize("last_words", [[], [SendBytes(1, b"anybody there?")]], ids=["silent", "spoken to"])
+def test_a_client_that_vanished_unseen_can_still_be_closed(loop_name: str, last_words: list[Effect]) -> None:
+    """Its socket is paused, so nobody has read the reset yet; the order to close meets it first."""
+
+    def pause(event: Event) -> list[Effect]:
+        return [PauseReading(1)] if isinstance(event, ConnectionOpened) else []
+
+    async def conversation() -> None:
+        core = ScriptedCore(pause)
+        async with listening(core) as shell:
+            client = socket.create_connection(("127.0.0.1", shell.port))
+            await core.until(lambda: core.of(ConnectionOpened))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+            shell.order(*last_words, ResumeReading(1), CloseConnection(1))
+            await core.until(lambda: core.of(ConnectionLost))
+            assert shell.stops == []
+            assert shell.turns.lingering == set()
+
+    run_on(loop_name, conversation())
+
+
 @pytest.mark.parametrize("pending", [b"", bytes(16 * 1024 * 1024)], ids=["silent", "unread"])
 def test_a_client_that_neither_reads_nor_closes_is_cut_off(
     loop_name: str, pending: bytes, monkeypatch: pytest.MonkeyPatch
