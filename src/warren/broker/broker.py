@@ -10,7 +10,7 @@ returns but drains of connections whose output budget is spent, and for those a 
 Not here: sockets, clocks and threads (`node`), one client's conversation (`session`), one queue (`queue`).
 """
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -38,6 +38,9 @@ from warren.session import input as session_input
 from warren.session.connection import RUNNING, Connection
 from warren.session.ports import LoginAttempt, NodePort, VhostPort
 
+DEAD_LETTERS_A_TURN: Final = 4096
+"""More wait for the next turn: queues that dead-letter into one another must not hold up everybody else."""
+
 
 @final
 class Broker(NodePort):
@@ -59,6 +62,8 @@ class Broker(NodePort):
         turn = self.turn
         turn.now_ms = max(turn.now_ms, now_ms)
         turn.effects = []
+        for held in self._held_inputs():
+            session_input.go_on(held)
         for event in events:
             self._take(event)
         self._timeouts.start()
@@ -95,6 +100,11 @@ class Broker(NodePort):
             self.vhosts[connection.vhost.name].delete_queues_of(connection.connection_id)
 
     # -- events
+
+    def _held_inputs(self) -> list[Connection]:
+        waiting = self.turn.inputs
+        self.turn.inputs = []
+        return [connection for connection in waiting if isinstance(connection, Connection)]
 
     def _take(self, event: Event) -> None:
         if isinstance(event, BytesReceived):
@@ -140,10 +150,12 @@ class Broker(NodePort):
 
     def _finish(self) -> None:
         turn = self.turn
-        while turn.dead_letters or turn.drains:
-            letters = turn.dead_letters
+        letters_left = DEAD_LETTERS_A_TURN
+        while turn.drains or (turn.dead_letters and letters_left > 0):
+            letters = turn.dead_letters[:letters_left]
             if letters:
-                turn.dead_letters = []
+                letters_left -= len(letters)
+                del turn.dead_letters[: len(letters)]
                 for letter in letters:
                     publish_dead_letter(self.vhosts[letter.queue.vhost], letter)
             drains = turn.drains
@@ -174,7 +186,8 @@ class Broker(NodePort):
 
     def _order_timer(self) -> None:
         turn = self.turn
-        wanted_ms: i64 = turn.now_ms if turn.drains else turn.next_timer_ms()
+        unfinished = turn.drains or turn.inputs or turn.dead_letters
+        wanted_ms: i64 = turn.now_ms if unfinished else turn.next_timer_ms()
         if self._timer_at_ms <= turn.now_ms:
             self._timer_at_ms = 0
         if wanted_ms != 0 and (self._timer_at_ms == 0 or wanted_ms < self._timer_at_ms):

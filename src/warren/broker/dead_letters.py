@@ -17,6 +17,7 @@ from warren.wire.properties import edit_headers
 from warren.wire.values import Long, Table, Timestamp
 
 REJECTED: Final = "rejected"
+COUNT_MAX: Final = 2**63 - 1
 
 
 def publish_dead_letter(vhost: Vhost, letter: DeadLetter) -> None:
@@ -63,7 +64,7 @@ def deaths_of(letter: DeadLetter, now_s: int) -> list[Table]:
     for death in earlier:
         if death.get("queue") == letter.queue.name and death.get("reason") == letter.reason:
             count = death.get("count")
-            death["count"] = Long((count.value if isinstance(count, Long) else 0) + 1)
+            death["count"] = Long(min(count.value if isinstance(count, Long) else 0, COUNT_MAX - 1) + 1)
             return [death] + [other for other in earlier if other is not death]
     keys: list[object] = [message.envelope.routing_key]
     copies = message.headers().get("CC")

@@ -75,6 +75,6 @@ class Delays(Timed):
         if self._timer is not None and self._timer.live:
             if self._timer_at_ms <= due_ms:
                 return
-            self._timer.live = False
+            self._turn.cancel_timer(self._timer)
         self._timer = self._turn.set_timer(due_ms, self)
         self._timer_at_ms = due_ms

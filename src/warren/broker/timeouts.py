@@ -41,7 +41,7 @@ class ConsumerTimeouts(Timed):
         before_ms = self._turn.now_ms - self._limit_ms
         for connection in list(self._connections.values()):
             for channel in list(connection.channels.values()):
-                last_tag = channel.ledger.overdue(before_ms)
+                last_tag = channel.ledger.overdue_tag(before_ms)
                 if last_tag:
                     self._act(channel, last_tag)
         self._arm()

@@ -51,14 +51,12 @@ class Vhost(VhostPort):
             self._exclusive.setdefault(owner_id, {})[name] = queue
         return queue
 
-    def delete_queue(self, queue: QueuePort) -> int:
+    def delete_queue(self, queue: QueuePort) -> None:
         mine = self._queues.pop(queue.name)
         if mine.owner_id:
             self._exclusive[mine.owner_id].pop(mine.name, None)
-        count = mine.ready_count()
         self.topology.remove_queue(mine)
         mine.close()
-        return count
 
     def delete_queues_of(self, connection_id: int) -> None:
         """A connection ended: its exclusive queues go with it."""

@@ -9,7 +9,7 @@ Not here: the queue itself (`queue.queue`), the consumer's side (`session.consum
 from abc import ABC, abstractmethod
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.model.message import Entry, Message
 from warren.wire.values import Table
@@ -21,6 +21,7 @@ REJECTED: Final[i64] = 1
 """The queue is full and refuses: nack it."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Consumer(ABC):
     """Whoever takes messages from a queue, as the queue sees it."""
 

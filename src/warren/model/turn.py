@@ -11,7 +11,7 @@ Not here: the order in which the lists are emptied (`broker.broker`).
 
 import heapq
 from abc import abstractmethod
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, trait
 
@@ -19,6 +19,9 @@ from warren.model.effects import Effect, Note
 
 if TYPE_CHECKING:
     from warren.model.ports import DeadLetter, OutputPort, QueuePort
+
+
+HUSKS_MIN: Final = 1024
 
 
 @trait
@@ -31,11 +34,14 @@ class Timed:
 
 @final
 class Timer:
-    """One wish to be woken; dropped by clearing `live`, which leaves a husk on the heap until its time."""
+    """One wish to be woken. A cancelled one forgets whom to wake and stays on the heap as a husk for a while."""
 
     def __init__(self, target: Timed) -> None:
-        self.target: Timed = target
-        self.live: bool = True
+        self.target: Timed | None = target
+
+    @property
+    def live(self) -> bool:
+        return self.target is not None
 
 
 @final
@@ -48,9 +54,12 @@ class Turn:
         self.drains: list[QueuePort] = []
         self.dead_letters: list[DeadLetter] = []
         self.outputs: list[OutputPort] = []
+        # connections whose input was held back until their output was gone
+        self.inputs: list[OutputPort] = []
         self.held_bytes: i64 = 0
         self._timers: list[tuple[int, int, Timer]] = []
         self._timer_serial: int = 0
+        self._husks: int = 0
 
     def note(self, level: str, name: str, fields: dict[str, object]) -> None:
         self.effects.append(Note(level, name, fields))
@@ -61,16 +70,31 @@ class Turn:
         heapq.heappush(self._timers, (at_ms, self._timer_serial, timer))
         return timer
 
+    def cancel_timer(self, timer: Timer) -> None:
+        """Wake nobody. The heap is swept when most of it is husks."""
+        if timer.target is None:
+            return
+        timer.target = None
+        self._husks += 1
+        if self._husks > HUSKS_MIN and self._husks * 2 > len(self._timers):
+            self._timers = [one for one in self._timers if one[2].live]
+            heapq.heapify(self._timers)
+            self._husks = 0
+
     def fire_timers(self) -> None:
         """Wake everyone whose time has come, earliest first."""
         while self._timers and self._timers[0][0] <= self.now_ms:
             timer = heapq.heappop(self._timers)[2]
-            if timer.live:
-                timer.live = False
-                timer.target.timer_fired()
+            target = timer.target
+            if target is None:
+                self._husks -= 1
+            else:
+                timer.target = None
+                target.timer_fired()
 
     def next_timer_ms(self) -> int:
         """When the earliest living timer is due; 0 if there is none."""
         while self._timers and not self._timers[0][2].live:
             heapq.heappop(self._timers)
+            self._husks -= 1
         return self._timers[0][0] if self._timers else 0

@@ -181,7 +181,10 @@ def _dead_letter_exchange_refusal(value: object, arguments: Table) -> str:
 def _dead_letter_routing_key_refusal(value: object, arguments: Table) -> str:
     if not isinstance(value, str):
         return f"{{unacceptable_type,{type_name(value)}}}"
-    return "" if "x-dead-letter-exchange" in arguments else "routing_key_but_no_dlx_defined"
+    if "x-dead-letter-exchange" not in arguments:
+        return "routing_key_but_no_dlx_defined"
+    # it becomes a routing key, which is a short string
+    return "" if len(value.encode("utf-8", "surrogateescape")) <= 255 else "longer_than_255_octets"
 
 
 def _dead_letter_strategy_refusal(value: object, arguments: Table) -> str:
@@ -201,7 +204,7 @@ def _queue_type_refusal(value: object, arguments: Table) -> str:
 
 
 def _queue_version_refusal(value: object, arguments: Table) -> str:
-    return _integer_refusal(value) or ("" if value in (1, 2) else f"\"unsupported queue version '{value}'\"")
+    return _count_refusal(value, arguments) or ("" if value in (1, 2) else f"\"unsupported queue version '{value}'\"")
 
 
 def _master_locator_refusal(value: object, arguments: Table) -> str:

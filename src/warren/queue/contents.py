@@ -111,6 +111,11 @@ class Contents:
             self.deadlines = False
         return expired
 
+    def next_expires_by(self, until_ms: i64) -> bool:
+        """Whether the entry that would go out next has its deadline at `until_ms` or earlier; there must be one."""
+        head = self._bottom.head() if self._top == 0 else self._first_level().head()
+        return head is not None and head.expires_at_ms != NEVER and head.expires_at_ms <= until_ms
+
     def earliest_deadline_ms(self) -> i64:
         """The earliest deadline among the heads, or `NEVER`."""
         earliest: i64 = NEVER

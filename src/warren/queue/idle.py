@@ -36,7 +36,7 @@ class IdleClock(Timed):
 
     def stop(self) -> None:
         if self._timer is not None:
-            self._timer.live = False
+            self._turn.cancel_timer(self._timer)
             self._timer = None
 
     def timer_fired(self) -> None:

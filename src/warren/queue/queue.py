@@ -179,7 +179,7 @@ class Queue(QueuePort, Timed):
             self._idle.stop()
             self._idle = None
         if self._deadline_timer is not None:
-            self._deadline_timer.live = False
+            self._turn.cancel_timer(self._deadline_timer)
         self._contents.drop_all()
         for consumer in self._consumers.clear():
             consumer.cancelled()
@@ -219,8 +219,6 @@ class Queue(QueuePort, Timed):
         contents = self._contents
         if contents.ready_count == 0:
             return
-        if contents.deadlines:
-            self._expire(self._turn.now_ms - 1)
         sole = self._consumers.sole
         if sole is not None:
             self._hand_to(sole)
@@ -235,11 +233,15 @@ class Queue(QueuePort, Timed):
         consumers = self._consumers
         # a delivery may end the consumer, or the queue
         while contents.ready_count != 0 and consumers.sole is consumer and consumer.able():
+            if contents.deadlines and self._dropped_overdue():
+                continue
             consumer.deliver(contents.take(consumer.no_ack))
 
     def _hand_in_turns(self) -> None:
         contents = self._contents
         while contents.ready_count != 0:
+            if contents.deadlines and self._dropped_overdue():
+                continue
             consumer = self._consumers.pick()
             if consumer is None:
                 return
@@ -281,6 +283,14 @@ class Queue(QueuePort, Timed):
         for entry in self._contents.take_expired(until_ms):
             self._dead_letter(entry, "expired")
 
+    def _dropped_overdue(self) -> bool:
+        """Whether the next entry was overdue when this turn began, and so went instead of being handed out."""
+        before_ms: i64 = self._turn.now_ms - 1
+        if not self._contents.next_expires_by(before_ms):
+            return False
+        self._expire(before_ms)
+        return True
+
     def _set_deadline_timer(self) -> None:
         earliest_ms = self._contents.earliest_deadline_ms()
         if earliest_ms == NEVER:
@@ -289,7 +299,7 @@ class Queue(QueuePort, Timed):
         if timer is not None and timer.live:
             if self._deadline_timer_ms <= earliest_ms:
                 return
-            timer.live = False
+            self._turn.cancel_timer(timer)
         self._deadline_timer = self._turn.set_timer(earliest_ms, self)
         self._deadline_timer_ms = earliest_ms
 

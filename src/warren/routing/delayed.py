@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from warren.model.message import Message
 from warren.wire.values import Table
 
-DELAY_MS_MAX: Final[i64] = 4294967295
+DELAY_MS_MAX: Final = 4294967295
 """A longer delay is no delay, as in RabbitMQ's plugin: the message is routed at once."""
 
 

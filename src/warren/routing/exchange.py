@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import final
 
 from warren.model.ports import QueuePort
-from warren.routing.comparison import identical
+from warren.routing.comparison import digest, identical
 from warren.routing.route import Subject
 from warren.wire.values import Table
 
@@ -80,8 +80,7 @@ class Binding:
         self.destination: QueuePort | Exchange = destination
         self.routing_key: str = routing_key
         self.arguments: Table = arguments
-        # arguments are left to `__eq__`: few bindings differ by nothing else
-        self._hash: int = hash((source.name, destination.name, routing_key))
+        self._hash: int = hash((source.name, destination.name, routing_key, digest(arguments)))
 
     def __hash__(self) -> int:
         return self._hash

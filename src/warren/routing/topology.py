@@ -182,12 +182,12 @@ class Topology:
         return self._walk(exchange, Subject([routing_key], message), False)
 
     def _route_by_name(self, routing_keys: list[str]) -> Route:
-        queues: list[QueuePort] = []
+        queues: dict[QueuePort, None] = {}
         for routing_key in routing_keys:
             queue = self.queues.get(routing_key)
-            if queue is not None and queue not in queues:
-                queues.append(queue)
-        return Route(queues, [], True)
+            if queue is not None:
+                queues[queue] = None
+        return Route(list(queues), [], True)
 
     def _walk(self, exchange: Exchange, subject: Subject, may_delay: bool) -> Route:
         route = Route([], [], True)

@@ -16,7 +16,7 @@ from warren.session import direct_reply, settling
 from warren.session.confirms import Confirms
 from warren.session.consumer import ChannelConsumer
 from warren.session.content import Content
-from warren.session.ledger import Ledger
+from warren.session.ledger import Ledger, tag_of
 from warren.session.ports import NodePort, VhostPort
 from warren.wire.methods import ChannelClose, Method, write_method
 
@@ -110,13 +110,16 @@ class Channel:
 
     def close(self) -> None:
         """Give back everything: consumers, deliveries, the inbox, an open transaction."""
-        self.content = None
+        if self.content is not None:
+            self.content.release()
+            self.content = None
         direct_reply.close_inbox(self)
         consumers = list(self.consumers.values())
         self.consumers.clear()
         deliveries = self.ledger.lift_to(0)
         if self.transaction is not None:
-            deliveries = sorted(deliveries + self.transaction.lifted(), key=lambda delivery: delivery.tag)
+            self.transaction.forget_publishes()
+            deliveries = sorted(deliveries + self.transaction.lifted(), key=tag_of)
             self.transaction = None
         # deliveries first: an auto-delete queue may go with its last consumer, and a requeue must not wake a consumer
         # that is leaving

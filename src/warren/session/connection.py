@@ -1,7 +1,7 @@
 """One client connection: its state, its output, its life from accept to loss.
 
-States, in order: header -> start_ok -> tune_ok -> open_ok -> running -> closing -> closed, where `closing` (we sent
-connection.close) only waits for the answer, and `distrusted` waits for nothing but the end of three seconds.
+States, in order: header -> start_ok -> tune_ok -> open_ok -> running -> closing (we sent connection.close and wait for
+its answer) -> ignoring (nothing the client sends matters; it hangs up, or we do after a while) -> closed.
 
 Output gathers in one buffer and leaves it once a turn. A consumer may fill it up to `OUTPUT_BUDGET_BYTES` a turn, and
 not at all while the socket's own buffer is full, so that a client that stops reading costs a bounded amount of
@@ -43,10 +43,14 @@ AWAIT_TUNE_OK: Final[i64] = 2
 AWAIT_OPEN: Final[i64] = 3
 RUNNING: Final[i64] = 4
 CLOSING: Final[i64] = 5
-DISTRUSTED: Final[i64] = 6
+IGNORING: Final[i64] = 6
 CLOSED: Final[i64] = 7
 
 OUTPUT_BUDGET_BYTES: Final[i64] = 1024 * 1024
+REPLY_BACKLOG_BYTES: Final[i64] = 16 * 1024 * 1024
+"""How much a client that does not read may be answered before its requests are left unread, too."""
+
+FRAME_UNLIMITED: Final = 2**31 - 1
 SILENT_CLOSE_MS: Final[i64] = 3_000
 CLOSE_OK_WAIT_MS: Final[i64] = 30_000
 
@@ -78,10 +82,14 @@ class Connection(OutputPort, Timed):
         # an alarm is on and this client published since: its socket is not read
         self.blocked: bool = False
         self.confirming: list[Channel] = []
+        # its input waits until its output is gone
+        self.held: bool = False
+        self._reading: bool = True
         self._out: BytesWriter = BytesWriter()
         self._flush_due: bool = False
         self._starved: bool = False
         self._writes_paused: bool = False
+        self._unread_replies_bytes: i64 = 0
         self._sent_at_ms: i64 = node.turn.now_ms
         self._timer: Timer = self.turn.set_timer(self.turn.now_ms + node.settings.handshake_timeout_ms, self)
 
@@ -104,6 +112,19 @@ class Connection(OutputPort, Timed):
             return False
         return True
 
+    def must_wait(self) -> bool:
+        """Whether its requests wait: it was answered more this turn, or more since it stopped reading, than is fair."""
+        return len(self._out) >= OUTPUT_BUDGET_BYTES or self._unread_replies_bytes >= REPLY_BACKLOG_BYTES
+
+    def hold_input(self) -> None:
+        self.held = True
+        self._update_reading()
+        self.output()
+
+    def release_input(self) -> None:
+        self.held = False
+        self._update_reading()
+
     def flush(self) -> None:
         self._flush_due = False
         if self.confirming:
@@ -112,20 +133,35 @@ class Connection(OutputPort, Timed):
             self.confirming = []
         if len(self._out) > 0:
             self.turn.effects.append(SendBytes(self.connection_id, self._out.getvalue()))
+            if self._writes_paused:
+                self._unread_replies_bytes += len(self._out)
             self._out = BytesWriter()
             self._sent_at_ms = self.turn.now_ms
         if self.state == CLOSED:
             self.turn.effects.append(CloseConnection(self.connection_id))
-        elif self._starved and not self._writes_paused:
-            self._wake_consumers()
+        elif not self._writes_paused:
+            self._go_on()
 
     def writes_paused(self) -> None:
         self._writes_paused = True
 
     def writes_resumed(self) -> None:
         self._writes_paused = False
+        self._unread_replies_bytes = 0
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """There is room for output: whoever waited for it is next turn's work."""
         if self._starved:
             self._wake_consumers()
+        if self.held:
+            self.turn.inputs.append(self)
+
+    def _update_reading(self) -> None:
+        reading = not self.blocked and not self.held
+        if reading != self._reading:
+            self._reading = reading
+            self.turn.effects.append(ResumeReading(self.connection_id) if reading else PauseReading(self.connection_id))
 
     def _wake_consumers(self) -> None:
         self._starved = False
@@ -142,8 +178,8 @@ class Connection(OutputPort, Timed):
 
     def tuned(self, channel_max: int, frame_max: int, heartbeat_s: int) -> None:
         self.channel_max = channel_max
-        self.frame_max = frame_max
-        self.reader.payload_max = frame_max
+        self.frame_max = frame_max or FRAME_UNLIMITED
+        self.reader.payload_max = self.frame_max
         self.heartbeat_ms = heartbeat_s * 1000
         self.state = AWAIT_OPEN
 
@@ -172,14 +208,14 @@ class Connection(OutputPort, Timed):
         self.blocked = True
         if self.capable("connection.blocked"):
             self.send(ConnectionBlocked(reason=self.node.alarm))
-        self.turn.effects.append(PauseReading(self.connection_id))
+        self._update_reading()
 
     def unblock(self) -> None:
         self.blocked = False
         self.received_at_ms = self.turn.now_ms
         if self.state == RUNNING and self.capable("connection.blocked"):
             self.send(ConnectionUnblocked())
-        self.turn.effects.append(ResumeReading(self.connection_id))
+        self._update_reading()
 
     # -- the end
 
@@ -204,19 +240,19 @@ class Connection(OutputPort, Timed):
     def distrust(self, reason: str) -> None:
         """Nothing this client sends is looked at any more; it is cut off after a while."""
         self.note("warning", "connection.distrusted", {"reason": reason})
-        self.state = DISTRUSTED
-        self._arm(SILENT_CLOSE_MS)
+        self.ignore_input()
 
     def ignore_input(self) -> None:
-        """The stream of frames is broken: what was sent stands, nothing more is read, the end comes after a while."""
-        self.state = DISTRUSTED
+        """Nothing the client sends matters any more: it hangs up, or we do after a while."""
+        self.end_channels()
+        self.state = IGNORING
         self._arm(SILENT_CLOSE_MS)
 
     def hang_up(self) -> None:
         """Close the socket once the output is gone."""
         self.end_channels()
         self.state = CLOSED
-        self._timer.live = False
+        self.turn.cancel_timer(self._timer)
         self.output()
 
     def lost(self, reason: str) -> None:
@@ -225,7 +261,7 @@ class Connection(OutputPort, Timed):
             self.note("warning", "connection.lost", {"reason": reason})
         self.end_channels()
         self.state = CLOSED
-        self._timer.live = False
+        self.turn.cancel_timer(self._timer)
         # nothing is left to send to
         self._flush_due = True
 
@@ -255,7 +291,7 @@ class Connection(OutputPort, Timed):
     def _beat(self) -> None:
         """Half a heartbeat has passed: keep our side alive, and give up on a client silent for two."""
         silent_ms: i64 = self.turn.now_ms - self.received_at_ms
-        if silent_ms > 2 * self.heartbeat_ms and not self.blocked:
+        if silent_ms > 2 * self.heartbeat_ms and self._reading:
             self.note("warning", "connection.silent", {"silent_ms": int(silent_ms)})
             self.hang_up()
             return
@@ -264,12 +300,12 @@ class Connection(OutputPort, Timed):
         self._arm_heartbeat()
 
     def _arm_heartbeat(self) -> None:
-        self._timer.live = False
+        self.turn.cancel_timer(self._timer)
         if self.heartbeat_ms:
             self._arm(self.heartbeat_ms // 2)
 
     def _arm(self, delay_ms: i64) -> None:
-        self._timer.live = False
+        self.turn.cancel_timer(self._timer)
         self._timer = self.turn.set_timer(self.turn.now_ms + delay_ms, self)
 
     def note(self, level: str, name: str, fields: dict[str, object]) -> None:

@@ -26,8 +26,10 @@ CONNECTION_CLOSE_OK: Final[i64] = 10 << 16 | 51
 def handle(connection: Connection, method: Method) -> None:
     if isinstance(method, ConnectionClose):
         connection.note("info", "connection.closed", {"code": method.reply_code})
+        connection.end_channels()
         connection.send(ConnectionCloseOk())
-        connection.hang_up()
+        # the client hangs up once it has read the answer; hanging up first could lose it
+        connection.ignore_input()
     elif isinstance(method, ConnectionUpdateSecret):
         # a password does not expire, so there is nothing a newer one would prolong
         connection.send(ConnectionUpdateSecretOk())

@@ -65,6 +65,11 @@ class ChannelConsumer(Consumer):
             self.unacked += 1
         self._writer.write(connection.output(), entry.message, tag, entry.redelivered, connection.frame_max)
 
+    def acked(self, entry: Entry) -> None:
+        """One of its deliveries was dealt with."""
+        self.unacked -= 1
+        self.queue.ack(entry)
+
     def cancelled(self) -> None:
         channel = self.channel
         channel.consumers.pop(self.tag, None)

@@ -40,7 +40,8 @@ def basic_qos(channel: "Channel", method: Method) -> None:
         raise ConnectionFault(NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
     if method.global_:
         channel.prefetch = method.prefetch_count
-        channel.wake_consumers()
+        if channel.starved:
+            channel.wake_consumers()
     else:
         channel.consumer_prefetch = method.prefetch_count
     channel.send(BasicQosOk())

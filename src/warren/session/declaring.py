@@ -114,6 +114,7 @@ def queue_declare(channel: "Channel", method: Method) -> None:
         return
     queue = _passive_queue(channel, name) if method.passive else _declared_queue(channel, name, method)
     queue.touch()
+    queue.drain()
     channel.last_queue = queue.name
     if not method.nowait:
         channel.send(
@@ -193,19 +194,23 @@ def queue_delete(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueueDelete)
     name = channel.queue_name(_one_line(method.queue))
     queue = channel.vhost.topology.queues.get(name)
-    count = 0 if queue is None else _delete_queue(channel, queue, method)
+    if queue is not None:
+        _check_deletable(channel, queue, method)
     if not method.nowait:
-        channel.send(QueueDeleteOk(message_count=count))
+        channel.send(QueueDeleteOk(message_count=0 if queue is None else queue.ready_count()))
+    # a consumer on this very channel learns of its cancellation after the answer
+    if queue is not None:
+        channel.vhost.delete_queue(queue)
 
 
-def _delete_queue(channel: "Channel", queue: QueuePort, method: QueueDelete) -> int:
+def _check_deletable(channel: "Channel", queue: QueuePort, method: QueueDelete) -> None:
     channel.connection.check_owner(queue)
+    queue.drain()
     where = f"queue '{queue.name}' in vhost '{channel.vhost.name}'"
     if method.if_unused and queue.consumer_count():
         raise ChannelFault(PRECONDITION_FAILED, f"{where} in use")
     if method.if_empty and queue.ready_count():
         raise ChannelFault(PRECONDITION_FAILED, f"{where} not empty")
-    return channel.vhost.delete_queue(queue)
 
 
 def _existing_exchange(channel: "Channel", name: str) -> Exchange:

@@ -8,11 +8,11 @@ Not here: who gets which message (`queue.consumers`), delivery tags (`session.le
 
 from typing import Final, final
 
-from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
-from mypy_extensions import i16, i32, i64
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
 
 from warren.model.message import Message
-from warren.wire.frames import reframe, write_content
+from warren.wire.frames import reframe, write_channel, write_content
 
 BASIC_DELIVER: Final[i32] = 60 << 16 | 60
 
@@ -42,7 +42,7 @@ class DeliveryWriter:
         tag = self._consumer_tag.encode("utf-8", "surrogateescape")
         out = BytesWriter()
         out.append(1)
-        write_i16_be(out, i16(self._channel))
+        write_channel(out, self._channel)
         # class and method, consumer tag, delivery tag, redelivered, exchange and routing key without the frame end
         write_i32_be(out, i32(4 + 1 + len(tag) + 8 + 1 + tail_bytes - 1))
         write_i32_be(out, BASIC_DELIVER)
@@ -54,7 +54,7 @@ class DeliveryWriter:
 
 def write_message(out: BytesWriter, message: Message, channel: i64, frame_max: i64) -> None:
     """The content of a delivery, a get or a return."""
-    if frame_max != 0 and message.frame_bytes_max > frame_max:
+    if message.frame_bytes_max > frame_max:
         out.write(reframe(message.content, channel, frame_max))
     else:
         write_content(out, message.content, message.channel, channel)

@@ -128,9 +128,9 @@ def _amqplain(response: bytes) -> tuple[str, str]:
 
 
 def _refuse_login(connection: "Connection", mechanism: str, refusal: str) -> None:
-    connection.note("warning", "login.refused", {"mechanism": mechanism, "reason": refusal})
     if not connection.capable("authentication_failure_close"):
         raise Distrusted(refusal)
+    connection.note("warning", "login.refused", {"mechanism": mechanism, "reason": refusal})
     text = (
         f"ACCESS_REFUSED - Login was refused using authentication mechanism {mechanism}. "
         "For details see the broker logfile."

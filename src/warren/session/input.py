@@ -22,7 +22,7 @@ from warren.session.connection import (
     AWAIT_START_OK,
     AWAIT_TUNE_OK,
     CLOSING,
-    DISTRUSTED,
+    IGNORING,
     RUNNING,
     Connection,
 )
@@ -51,18 +51,29 @@ def receive(connection: Connection, data: bytes) -> None:
     connection.received_at_ms = connection.turn.now_ms
     if connection.state == AWAIT_HEADER:
         data = _read_header(connection, data)
-    if not data or connection.state >= DISTRUSTED:
+    if not data or connection.state >= IGNORING:
         return
+    connection.reader.feed(data)
+    if not connection.held:
+        _step(connection)
+
+
+def go_on(connection: Connection) -> None:
+    """Act on input that was held back."""
+    connection.release_input()
+    _step(connection)
+
+
+def _step(connection: Connection) -> None:
     reader = connection.reader
-    reader.feed(data)
-    while connection.state < DISTRUSTED:
+    while connection.state < IGNORING:
         try:
             _run(connection, reader)
             return
         except ConnectionFault as fault:
             _connection_failed(connection, reader, fault)
-        except ChannelFault as fault:
-            _channel_failed(connection, reader, fault)
+        except ChannelFault as channel_fault:
+            _channel_failed(connection, reader, channel_fault)
         except handshake.Distrusted as distrusted:
             connection.distrust(str(distrusted))
 
@@ -85,12 +96,15 @@ def _read_header(connection: Connection, data: bytes) -> bytes:
 
 
 def _run(connection: Connection, reader: FrameReader) -> None:
-    """Step through complete frames until there are no more."""
-    while connection.state < DISTRUSTED and reader.next():
+    """Step through complete frames until there are no more, or until there is too much to answer."""
+    while connection.state < IGNORING and reader.next():
         if connection.state == RUNNING and reader.channel != 0:
             _channel_frame(connection, reader)
         else:
             _connection_frame(connection, reader)
+        if connection.must_wait():
+            connection.hold_input()
+            return
 
 
 def _channel_frame(connection: Connection, reader: FrameReader) -> None:
@@ -131,7 +145,7 @@ def _publish(connection: Connection, channel: Channel, reader: FrameReader) -> N
         message = Message(meaning.envelope, content, channel.number, reader.body_bytes, body_frame)
         publishing.accept(channel, meaning, reader.data, reader.header_start, reader.header_end, message)
     else:
-        channel.content = Content(meaning)
+        channel.content = Content(meaning, connection.message_bytes_max, connection.turn)
 
 
 def _content_frame(channel: Channel, reader: FrameReader) -> None:
@@ -145,10 +159,12 @@ def _content_frame(channel: Channel, reader: FrameReader) -> None:
     if content.complete():
         channel.content = None
         message = Message(
-            content.publishing.envelope, content.frames(), channel.number, content.body_bytes, content.frame_bytes_max
+            content.publishing.envelope, content.release(), channel.number, content.body_bytes, content.frame_bytes_max
         )
-        header = content.header_frame()
+        header = content.header_frame
         publishing.accept(channel, content.publishing, header, 7, len(header) - 1, message)
+    elif channel.node.alarm and not channel.connection.blocked:
+        channel.connection.block()
 
 
 def _method(connection: Connection, channel: Channel, reader: FrameReader, method_id: i64) -> None:

@@ -1,13 +1,14 @@
 """The unacked deliveries of one channel.
 
-Delivery tags grow by one, so the ledger is a list indexed by `tag - first_tag`, with a head index that moves past
-what is settled and a compaction when half of it is dead. Appending, finding and clearing cost a few nanoseconds each,
-whatever the backlog.
+Delivery tags grow by one, so the ledger is a list indexed by `tag - first_tag`, with a head index that moves past what
+is settled and a compaction when half of it is dead. Appending, finding and settling cost a few nanoseconds each,
+whatever the backlog. A few deliveries that stay behind while the others go on move to a dict, so that they do not pin
+the list.
 
-Invariants: `count` entries are not None, all of them at or after `head`; `first_tag + len(entries) == next_tag`
-whenever the ledger is not empty.
+Invariants: `count` deliveries are outstanding, in the dict or at or after `head`; those in the dict have lower tags;
+`first_tag + len(entries) == next_tag` whenever anything is outstanding.
 
-Not here: what an ack does to a queue (`session.settling`), how a delivery is written (`session.consumer`).
+Not here: what an ack does to a queue (`session.settling`), how a delivery is written (`session.delivery`).
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from warren.session.consumer import ChannelConsumer
 
 COMPACT_FROM: Final[i64] = 1024
+SPARSE_FROM: Final[i64] = 4096
 MARK_EVERY_MS: Final[i64] = 1000
 
 
@@ -29,9 +31,9 @@ class Unacked:
     """One delivery lifted out of the ledger."""
 
     def __init__(self, tag: int, entry: Entry, taker: "ChannelConsumer") -> None:
-        self.tag = tag
-        self.entry = entry
-        self.taker = taker
+        self.tag: int = tag
+        self.entry: Entry = entry
+        self.taker: ChannelConsumer = taker
 
 
 @final
@@ -41,12 +43,12 @@ class Ledger:
     def __init__(self) -> None:
         self.next_tag: i64 = 1
         self.count: i64 = 0
-        self.head: i64 = 0
-        self.first_tag: i64 = 1
-        self.entries: list[Entry | None] = []
-        self.takers: list[ChannelConsumer | None] = []
-        # (tag, when): the first delivery of each second, so that the age of the oldest one is known without a clock
-        # per entry
+        self._head: i64 = 0
+        self._first_tag: i64 = 1
+        self._entries: list[Entry | None] = []
+        self._takers: list[ChannelConsumer | None] = []
+        self._stragglers: dict[int, Unacked] = {}
+        # (tag, when): the first delivery of each second, so that the age of any one is known without a clock for each
         self._marks: list[tuple[int, int]] = []
         self._last_mark_ms: i64 = 0
 
@@ -55,11 +57,12 @@ class Ledger:
         tag = self.next_tag
         if self.count == 0:
             self._restart(tag)
+            self._marks = []
+            self._last_mark_ms = 0
         if now_ms - self._last_mark_ms >= MARK_EVERY_MS:
-            self._last_mark_ms = now_ms
-            self._marks.append((tag, now_ms))
-        self.entries.append(entry)
-        self.takers.append(taker)
+            self._mark(tag, now_ms)
+        self._entries.append(entry)
+        self._takers.append(taker)
         self.count += 1
         self.next_tag = tag + 1
         return tag
@@ -67,85 +70,77 @@ class Ledger:
     def skip(self) -> i64:
         """The tag of a delivery that needs no ack."""
         tag = self.next_tag
-        if self.count != 0:
-            self.entries.append(None)
-            self.takers.append(None)
         self.next_tag = tag + 1
+        if self.count != 0:
+            self._entries.append(None)
+            self._takers.append(None)
+            if len(self._entries) >= SPARSE_FROM:
+                self._thin_out()
         return tag
 
-    def index_of(self, tag: i64) -> i64:
-        """Where the delivery with this tag stands; -1 if it is not outstanding."""
-        index: i64 = tag - self.first_tag
-        if self.count == 0 or index < self.head or index >= len(self.entries) or self.entries[index] is None:
-            return -1
-        return index
+    def has(self, tag: i64) -> bool:
+        return self._index_of(tag) >= 0 or (tag < self._first_tag and int(tag) in self._stragglers)
 
-    def clear(self, index: i64) -> None:
-        """The delivery at `index` is settled."""
-        self.entries[index] = None
-        self.takers[index] = None
-        self.count -= 1
-        if index == self.head:
+    def ack(self, tag: i64) -> bool:
+        """Settle one delivery; False if it is not outstanding."""
+        index = self._index_of(tag)
+        if index < 0:
+            straggler = self._stragglers.pop(int(tag), None) if self._stragglers else None
+            if straggler is None:
+                return False
+            self.count -= 1
+            straggler.taker.acked(straggler.entry)
+            return True
+        self._ack_at(index)
+        if index == self._head:
             self._advance()
+        return True
 
-    def ack_through(self, last: i64) -> None:
-        """Every outstanding delivery up to the one at `last` was acked."""
-        index: i64 = self.head
-        while index <= last:
-            entry = self.entries[index]
-            if entry is not None:
-                taker = self.takers[index]
-                if taker is not None:
-                    taker.unacked -= 1
-                    taker.queue.ack(entry)
-                self.entries[index] = None
-                self.takers[index] = None
-                self.count -= 1
+    def ack_to(self, tag: i64) -> None:
+        """Settle every delivery up to `tag`, oldest first; 0 means all of them."""
+        if self._stragglers:
+            for delivery in self._lift_stragglers(tag):
+                delivery.taker.acked(delivery.entry)
+        index: i64 = self._head
+        end: i64 = self._end_of(tag)
+        while index < end:
+            if self._entries[index] is not None:
+                self._ack_at(index)
             index += 1
         self._advance()
 
-    def lift(self, index: i64) -> Unacked:
-        """Take the delivery at `index` out, to settle it later or put it back."""
-        entry, taker = self.entries[index], self.takers[index]
-        if entry is None or taker is None:
-            raise InvariantBroken(f"no delivery at ledger index {index}")
-        self.clear(index)
-        return Unacked(int(self.first_tag + index), entry, taker)
-
-    def indexes_to(self, tag: i64) -> list[int]:
-        """Where every outstanding delivery up to `tag` stands, oldest first; 0 means all of them."""
-        last: i64 = len(self.entries) if tag == 0 else tag - self.first_tag + 1
-        found: list[int] = []
-        index: i64 = self.head
-        while index < last:
-            if self.entries[index] is not None:
-                found.append(int(index))
-            index += 1
-        return found
+    def lift(self, tag: i64) -> Unacked:
+        """Take one outstanding delivery out, to settle it later or put it back."""
+        if tag < self._first_tag:
+            self.count -= 1
+            return self._stragglers.pop(int(tag))
+        index: i64 = tag - self._first_tag
+        lifted = self._lift_at(index)
+        if index == self._head:
+            self._advance()
+        return lifted
 
     def lift_to(self, tag: i64) -> list[Unacked]:
         """Take out every outstanding delivery up to `tag`, oldest first; 0 means all of them."""
-        first = self.first_tag
-        # lifting moves the head and may compact, so the place of each is found again by its tag
-        tags = [int(first + index) for index in self.indexes_to(tag)]
-        return [self.lift(one - self.first_tag) for one in tags]
+        lifted = self._lift_stragglers(tag)
+        index: i64 = self._head
+        end: i64 = self._end_of(tag)
+        while index < end:
+            if self._entries[index] is not None:
+                lifted.append(self._lift_at(index))
+            index += 1
+        self._advance()
+        return lifted
 
     def put_back(self, deliveries: list[Unacked]) -> None:
         """Undo `lift`: the deliveries are outstanding again under their old tags."""
-        by_tag = {delivery.tag: delivery for delivery in deliveries + self.lift_to(0)}
-        if not by_tag:
-            return
-        self._restart(min(by_tag))
-        for tag in range(min(by_tag), int(self.next_tag)):
-            delivery = by_tag.get(tag)
-            self.entries.append(None if delivery is None else delivery.entry)
-            self.takers.append(None if delivery is None else delivery.taker)
-        self.count = len(by_tag)
+        outstanding = sorted(deliveries + self.lift_to(0), key=tag_of)
+        self._restart(self.next_tag)
+        self._stragglers = {delivery.tag: delivery for delivery in outstanding}
+        self.count = len(outstanding)
 
-    def overdue(self, before_ms: i64) -> i64:
+    def overdue_tag(self, before_ms: i64) -> i64:
         """The highest tag delivered before `before_ms` if something that old is outstanding, else 0."""
-        if self.count == 0:
-            return 0
         last: i64 = 0
         for position, (_tag, at_ms) in enumerate(self._marks):
             if at_ms >= before_ms:
@@ -153,34 +148,100 @@ class Ledger:
             # a mark speaks for the tags up to the next mark
             following = position + 1
             last = i64(self._marks[following][0]) - 1 if following < len(self._marks) else self.next_tag - 1
-        return last if last >= self.first_tag + self.head else 0
+        return last if self.count and last >= self._oldest_tag() else 0
 
     def check(self) -> None:
-        alive = sum([1 for entry in self.entries if entry is not None])
+        alive = sum([1 for entry in self._entries if entry is not None]) + len(self._stragglers)
         if alive != self.count:
             raise InvariantBroken(f"ledger counts {self.count} unacked but holds {alive}")
-        if self.count and self.first_tag + len(self.entries) != self.next_tag:
+        if self.count and self._first_tag + len(self._entries) != self.next_tag:
             raise InvariantBroken("ledger indexes do not follow its tags")
 
+    def _index_of(self, tag: i64) -> i64:
+        index: i64 = tag - self._first_tag
+        if tag < self._first_tag or index >= len(self._entries) or self._entries[index] is None:
+            return -1
+        return index
+
+    def _end_of(self, tag: i64) -> i64:
+        """Where the list deliveries up to `tag` end; 0 means all of them."""
+        size: i64 = len(self._entries)
+        if tag == 0:
+            return size
+        return min(max(tag - self._first_tag + 1, 0), size)
+
+    def _ack_at(self, index: i64) -> None:
+        entry, taker = self._entries[index], self._takers[index]
+        self._entries[index] = None
+        self._takers[index] = None
+        self.count -= 1
+        if entry is not None and taker is not None:
+            taker.acked(entry)
+
+    def _lift_at(self, index: i64) -> Unacked:
+        entry, taker = self._entries[index], self._takers[index]
+        if entry is None or taker is None:
+            raise InvariantBroken(f"no delivery at ledger index {index}")
+        self._entries[index] = None
+        self._takers[index] = None
+        self.count -= 1
+        return Unacked(int(self._first_tag + index), entry, taker)
+
+    def _lift_stragglers(self, tag: i64) -> list[Unacked]:
+        if not self._stragglers:
+            return []
+        lifted = [delivery for delivery in self._stragglers.values() if tag == 0 or delivery.tag <= tag]
+        for delivery in lifted:
+            del self._stragglers[delivery.tag]
+        self.count -= len(lifted)
+        return lifted
+
+    def _oldest_tag(self) -> i64:
+        for tag in self._stragglers:
+            return tag
+        return self._first_tag + self._head
+
     def _restart(self, first_tag: i64) -> None:
-        self.entries = []
-        self.takers = []
-        self.head = 0
-        self.first_tag = first_tag
-        self._marks = []
-        self._last_mark_ms = 0
+        """Nothing is outstanding in the list: let it begin at `first_tag`."""
+        self._entries = []
+        self._takers = []
+        self._head = 0
+        self._first_tag = first_tag
 
     def _advance(self) -> None:
-        head = self.head
-        size: i64 = len(self.entries)
-        while head < size and self.entries[head] is None:
+        """Move the head past what is settled; drop the dead half."""
+        head = self._head
+        size: i64 = len(self._entries)
+        while head < size and self._entries[head] is None:
             head += 1
-        self.head = head
+        self._head = head
         if head >= COMPACT_FROM and head * 2 >= size:
-            del self.entries[:head]
-            del self.takers[:head]
-            self.first_tag += head
-            self.head = 0
-            first = self.first_tag
-            while len(self._marks) > 1 and self._marks[1][0] <= first:
-                self._marks.pop(0)
+            del self._entries[:head]
+            del self._takers[:head]
+            self._first_tag += head
+            self._head = 0
+
+    def _mark(self, tag: i64, now_ms: i64) -> None:
+        self._last_mark_ms = now_ms
+        self._marks.append((int(tag), int(now_ms)))
+        oldest = self._oldest_tag()
+        while len(self._marks) > 1 and self._marks[1][0] <= oldest:
+            del self._marks[0]
+        if len(self._entries) >= SPARSE_FROM:
+            self._thin_out()
+
+    def _thin_out(self) -> None:
+        """If few of many are still outstanding, keep them aside and begin the list anew."""
+        if (self.count - len(self._stragglers)) * 8 < len(self._entries):
+            stragglers = self._stragglers
+            self._stragglers = {}
+            self.count -= len(stragglers)
+            for delivery in self.lift_to(0):
+                stragglers[delivery.tag] = delivery
+            self._stragglers = stragglers
+            self.count = len(stragglers)
+            self._restart(self.next_tag)
+
+
+def tag_of(delivery: Unacked) -> int:
+    return delivery.tag

@@ -36,8 +36,8 @@ class VhostPort(ABC):
         """Make a queue that does not exist yet."""
 
     @abstractmethod
-    def delete_queue(self, queue: QueuePort) -> int:
-        """Delete it, tell its consumers; how many ready messages went with it."""
+    def delete_queue(self, queue: QueuePort) -> None:
+        """Delete it and its contents, tell its consumers."""
 
     @abstractmethod
     def declare_exchange(

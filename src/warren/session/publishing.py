@@ -98,7 +98,7 @@ def accept(
     if publishing.version != topology.version:
         resolve(publishing, topology, channel.vhost.name)
     if message.body_bytes > channel.connection.message_bytes_max:
-        raise _too_large(message.body_bytes, channel.connection.message_bytes_max)
+        raise too_large(message.body_bytes, channel.connection.message_bytes_max)
     flags: i64 = i64(read_i16_be(data, header_start + 12)) & 0xFFFF
     if flags == 0 and header_end == header_start + 14:
         pass
@@ -186,7 +186,7 @@ def _publish_with_copies(channel: "Channel", publishing: Publishing, message: Me
 
 def _hand_over(channel: "Channel", publish: RoutedPublish) -> None:
     if channel.transaction is not None:
-        channel.transaction.publishes.append(publish)
+        channel.transaction.publish(publish)
         return
     accepted = carry_out(channel, publish)
     if channel.confirms.on:
@@ -215,5 +215,5 @@ def _give_back(channel: "Channel", message: Message) -> None:
     write_message(channel.connection.output(), message, channel.number, channel.connection.frame_max)
 
 
-def _too_large(body_bytes: i64, limit: i64) -> ChannelFault:
+def too_large(body_bytes: i64, limit: i64) -> ChannelFault:
     return ChannelFault(PRECONDITION_FAILED, f"message size {body_bytes} is larger than configured max size {limit}")

@@ -22,23 +22,13 @@ def ack(channel: "Channel", tag: i64, multiple: bool) -> None:
     ledger = channel.ledger
     if channel.transaction is not None:
         channel.transaction.acks.append(_lifted(channel, tag, multiple))
-        return
-    if not multiple:
-        index = ledger.index_of(tag)
-        if index < 0:
+    elif not multiple:
+        if not ledger.ack(tag):
             raise _unknown_tag(tag)
-        entry, taker = ledger.entries[index], ledger.takers[index]
-        ledger.clear(index)
-        if entry is not None and taker is not None:
-            taker.unacked -= 1
-            taker.queue.ack(entry)
-    elif tag == 0:
-        ledger.ack_through(len(ledger.entries) - 1)
+    elif tag == 0 or ledger.has(tag):
+        ledger.ack_to(tag)
     else:
-        index = ledger.index_of(tag)
-        if index < 0:
-            raise _unknown_tag(tag)
-        ledger.ack_through(index)
+        raise _unknown_tag(tag)
     if channel.starved:
         channel.wake_consumers()
 
@@ -55,20 +45,23 @@ def basic_reject(channel: "Channel", method: Method) -> None:
 
 def basic_recover(channel: "Channel", method: Method) -> None:
     assert isinstance(method, BasicRecover)
-    _recover(channel, method.requeue)
+    _check_recover(method.requeue)
+    # what follows the answer is a new delivery, so the answer goes first
     channel.send(BasicRecoverOk())
+    settle_refused(channel, channel.ledger.lift_to(0), True)
 
 
 def basic_recover_async(channel: "Channel", method: Method) -> None:
     assert isinstance(method, BasicRecoverAsync)
-    _recover(channel, method.requeue)
+    _check_recover(method.requeue)
+    settle_refused(channel, channel.ledger.lift_to(0), True)
 
 
 def settle_acked(channel: "Channel", deliveries: list[Unacked]) -> None:
     for delivery in deliveries:
-        delivery.taker.unacked -= 1
-        delivery.taker.queue.ack(delivery.entry)
-    channel.wake_consumers()
+        delivery.taker.acked(delivery.entry)
+    if channel.starved:
+        channel.wake_consumers()
 
 
 def settle_refused(channel: "Channel", deliveries: list[Unacked], requeue: bool) -> None:
@@ -79,7 +72,8 @@ def settle_refused(channel: "Channel", deliveries: list[Unacked], requeue: bool)
         for delivery in deliveries:
             delivery.taker.unacked -= 1
             delivery.taker.queue.reject(delivery.entry)
-    channel.wake_consumers()
+    if channel.starved:
+        channel.wake_consumers()
 
 
 def requeue_all(deliveries: list[Unacked]) -> None:
@@ -100,22 +94,20 @@ def _refuse(channel: "Channel", tag: int, multiple: bool, requeue: bool) -> None
     settle_refused(channel, deliveries, requeue)
 
 
-def _recover(channel: "Channel", requeue: bool) -> None:
+def _check_recover(requeue: bool) -> None:
     if not requeue:
         raise ConnectionFault(NOT_IMPLEMENTED, "requeue=false")
-    requeue_all(channel.ledger.lift_to(0))
-    channel.wake_consumers()
 
 
 def _lifted(channel: "Channel", tag: i64, multiple: bool) -> list[Unacked]:
     ledger = channel.ledger
     if multiple and tag == 0:
         return ledger.lift_to(0)
-    index = ledger.index_of(tag)
-    if index < 0:
+    if not ledger.has(tag):
         raise _unknown_tag(tag)
-    return ledger.lift_to(tag) if multiple else [ledger.lift(index)]
+    return ledger.lift_to(tag) if multiple else [ledger.lift(tag)]
 
 
 def _unknown_tag(tag: i64) -> ChannelFault:
-    return ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {tag}")
+    # tags are unsigned on the wire
+    return ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {int(tag) & 0xFFFFFFFFFFFFFFFF}")

@@ -6,9 +6,10 @@ ledger at once, is settled at commit and is outstanding again after rollback. It
 Not here: the routing of a publish (`session.publishing`).
 """
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.model.turn import Turn
 from warren.session import publishing, settling
 from warren.session.ledger import Unacked
 from warren.wire.methods import (
@@ -19,6 +20,9 @@ from warren.wire.methods import (
     TxRollbackOk,
     TxSelectOk,
 )
+
+PUBLISH_BYTES: Final = 256
+"""What a waiting publish costs besides its content."""
 
 if TYPE_CHECKING:
     from warren.session.channel import Channel
@@ -38,10 +42,20 @@ class Refused:
 class Transaction:
     """What waits for tx.commit."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn) -> None:
+        self._turn: Turn = turn
         self.publishes: list[RoutedPublish] = []
         self.acks: list[list[Unacked]] = []
         self.refusals: list[Refused] = []
+
+    def publish(self, publish: "RoutedPublish") -> None:
+        self.publishes.append(publish)
+        self._turn.held_bytes += len(publish.message.content) + PUBLISH_BYTES
+
+    def forget_publishes(self) -> None:
+        """They are on their way to their queues, or nowhere."""
+        for publish in self.publishes:
+            self._turn.held_bytes -= len(publish.message.content) + PUBLISH_BYTES
 
     def refuse(self, deliveries: list[Unacked], requeue: bool) -> None:
         self.refusals.append(Refused(deliveries, requeue))
@@ -60,13 +74,14 @@ def tx_select(channel: "Channel", method: Method) -> None:
     if channel.confirms.on:
         raise ChannelFault(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
     if channel.transaction is None:
-        channel.transaction = Transaction()
+        channel.transaction = Transaction(channel.node.turn)
     channel.send(TxSelectOk())
 
 
 def tx_commit(channel: "Channel", method: Method) -> None:
     transaction = _open_transaction(channel)
-    channel.transaction = Transaction()
+    channel.transaction = Transaction(channel.node.turn)
+    transaction.forget_publishes()
     rejected = False
     for publish in transaction.publishes:
         rejected = not publishing.carry_out(channel, publish) or rejected
@@ -81,8 +96,9 @@ def tx_commit(channel: "Channel", method: Method) -> None:
 
 def tx_rollback(channel: "Channel", method: Method) -> None:
     transaction = _open_transaction(channel)
+    transaction.forget_publishes()
     channel.ledger.put_back(transaction.lifted())
-    channel.transaction = Transaction()
+    channel.transaction = Transaction(channel.node.turn)
     channel.send(TxRollbackOk())
 
 

@@ -63,7 +63,7 @@ class FrameReader:
     def feed(self, data: bytes) -> None:
         """Add one read; what was left incomplete is joined with it once enough has come."""
         if self._pending_bytes == 0:
-            self.data = data
+            self.data = data if self.position == len(self.data) else self.data[self.position :] + data
             self.position = 0
             return
         self._pending.append(data)
@@ -179,7 +179,7 @@ def described(frame_type: i64, payload: bytes) -> str:
 def write_ack(out: BytesWriter, channel: i64, method: i64, tag: i64, bits: i64) -> None:
     """A whole basic.ack (80) or basic.nack (120) frame: the broker's confirms, the client's acks."""
     out.append(1)
-    write_i16_be(out, i16(channel))
+    write_channel(out, channel)
     write_i32_be(out, 13)
     write_i32_be(out, i32(60 << 16 | method))
     write_i64_be(out, tag)
@@ -227,7 +227,12 @@ def content_frames(header_payload: bytes, body: bytes, channel: i64, frame_max: 
 
 def write_frame(out: BytesWriter, frame_type: i64, channel: i64, payload: bytes) -> None:
     out.append(int(frame_type))
-    write_i16_be(out, i16(channel))
+    write_channel(out, channel)
     write_i32_be(out, i32(len(payload)))
     out.write(payload)
     out.append(0xCE)
+
+
+def write_channel(out: BytesWriter, channel: i64) -> None:
+    """A channel number is unsigned, the integer it is written as is not."""
+    write_i16_be(out, i16(channel - 0x10000 if channel > 0x7FFF else channel))
