@@ -84,13 +84,18 @@ class Connection:
     @classmethod
     def opened(cls, address: tuple[str, int], virtual_host: str = "/", **settings: Any) -> "Connection":
         connection = cls(address)
-        tune = connection.authenticate(
-            settings.pop("user", "guest"), settings.pop("password", "guest"), settings.pop("capabilities", CAPABILITIES)
-        )
-        connection.tune_ok(tune, **settings)
-        connection.send(0, "connection.open", virtual_host=virtual_host)
-        connection.expect(0, "connection.open-ok")
+        try:
+            connection.shake_hands(virtual_host, **settings)
+        except BaseException:
+            connection.cut()
+            raise
         return connection
+
+    def shake_hands(self, virtual_host: str, **settings: Any) -> None:
+        who = {name: settings.pop(name) for name in ("user", "password", "capabilities") if name in settings}
+        self.tune_ok(self.authenticate(**who), **settings)
+        self.send(0, "connection.open", virtual_host=virtual_host)
+        self.expect(0, "connection.open-ok")
 
     def start(self) -> Received:
         self.send_bytes(PROTOCOL_HEADER)

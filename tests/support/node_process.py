@@ -44,7 +44,9 @@ class NodeProcess:
         return self.log_path.read_text(errors="replace")
 
     def stop(self) -> None:
-        assert self.process.poll() is None, f"the node ended by itself: {self.process.returncode}\n{self.log()[-4000:]}"
+        if self.process.poll() is not None:
+            self._close_output()
+            raise AssertionError(f"the node ended by itself: {self.process.returncode}\n{self.log()[-4000:]}")
         self.process.send_signal(signal.SIGTERM)
         try:
             code = self.process.wait(STOP_DEADLINE_S)

@@ -15,6 +15,7 @@ RabbitMQ. Where Warren may differ on purpose:
 | field tables nested thousands deep        | accepted                  | accepted, or 501, 502 or 506        |
 | a body frame longer than announced        | becomes the body          | may close with 501 or 505           |
 | type of a refused number, in the text     | its width: short, long... | may say signedint, or double        |
+| the publish that finds memory low         | is held back              | may be let in                       |
 | x-delivery-limit on a classic queue       | 406                       | works                               |
 | the socket after a client's close         | waits 30 s for its end    | may hang up                         |
 | x-consistent-hash, x-delayed-message      | plugins                   | built in                            |

@@ -1,6 +1,7 @@
 """A node beyond its memory watermark: publishers are told and held, everyone else is served.
 
-RabbitMQ 3.10.8 says and does the same when its watermark is lowered.
+RabbitMQ 3.10.8 says and does the same when its watermark is lowered, but it holds back even the publish that finds
+memory low, of which it has read no more than the method; here that one may be let in.
 """
 
 from collections.abc import Iterator
@@ -59,6 +60,8 @@ def test_publishers_are_held_until_the_backlog_is_gone(connections: list[Connect
     assert (blocked.name, blocked.reason) == ("connection.blocked", "low on memory")
 
     quiet.confirm()
+    quiet.publish("", queue, b"this one may be let in")
+    reader.counts(queue)
     quiet.publish("", queue, b"held, untold")
     received = reader.get(queue)
     assert received is not None
@@ -68,7 +71,7 @@ def test_publishers_are_held_until_the_backlog_is_gone(connections: list[Connect
     reader.call("queue.purge", queue=queue)
     publishing.expect(0, "connection.unblocked")
     assert channel.expect("basic.ack").delivery_tag > 0
-    quiet.expect("basic.ack", delivery_tag=1)
+    quiet.confirms([1, 2])
     channel.call("basic.qos")
     kept = []
     while (received := reader.get(queue)) is not None:
