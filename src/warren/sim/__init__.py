@@ -1,0 +1,1 @@
+"""The deterministic simulator: real nodes in a pretend world, where a seed is a whole run and a bug report."""

@@ -1,0 +1,244 @@
+"""One channel of one node as the witness books it: who consumes, what is unacked, what awaits an answer.
+
+Not here: what the node says in return (`sim.witness`).
+"""
+
+from collections import deque
+
+from warren.sim.fabric import Fabric
+from warren.sim.history import GONE, OUT, WITHDRAWN, Attempt, Copy, History, QueuePlan
+from warren.sim.method_stream import Heard
+from warren.wire.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicGet,
+    BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicRecover,
+    BasicReject,
+    ChannelClose,
+    ConfirmSelect,
+    ExchangeDeclare,
+    Method,
+    QueueBind,
+    QueueDeclare,
+    QueueUnbind,
+    TxCommit,
+    TxRollback,
+    TxSelect,
+)
+
+
+class ConsumerBook:
+    """One subscription."""
+
+    def __init__(self, plan: QueuePlan, no_ack: bool, prefetch: int) -> None:
+        self.plan = plan
+        self.no_ack = no_ack
+        self.prefetch = prefetch
+        self.unacked = 0
+
+
+class Delivery:
+    """One message on its way to a client, as it left the node."""
+
+    def __init__(
+        self,
+        connection: int,
+        channel_number: int,
+        channel: "ChannelBook",
+        consumer: ConsumerBook | None,
+        plan: QueuePlan,
+        no_ack: bool,
+    ) -> None:
+        self.connection = connection
+        self.channel_number = channel_number
+        self.channel = channel
+        # None for an answer to basic.get
+        self.consumer = consumer
+        self.plan = plan
+        self.no_ack = no_ack
+        self.pushed_while_paused = False
+        self.tag = 0
+        self.redelivered = False
+        self.heard: Heard
+        self.now_ms = 0
+        # which publish it is, if it is any; the copy of it that this queue holds, if it does
+        self.attempt: Attempt | None = None
+        self.copy: Copy | None = None
+
+    def __str__(self) -> str:
+        what = "an unknown body" if self.attempt is None else f"message {self.attempt.number}"
+        return f"{what} from '{self.plan.name}' to #{self.connection}.{self.channel_number} as {self.tag}"
+
+
+class ChannelBook:
+    """What a channel asked for and what it was given."""
+
+    def __init__(self, history: History, fabric: Fabric) -> None:
+        self._history = history
+        self._fabric = fabric
+        # it ended, by whoever's wish; `closed`: the node also said so
+        self.over = False
+        self.closed = False
+        # the client erred on purpose, and knows what will come of it
+        self.provoked = False
+        self.recovering = 0
+        self.next_tag = 1
+        self.unacked: dict[int, tuple[Copy, ConsumerBook | None]] = {}
+        self.consumers: dict[str, ConsumerBook] = {}
+        self.gets: deque[tuple[QueuePlan, bool]] = deque()
+        self.prefetch = 0
+        self.consumer_prefetch = 0
+        self.confirms = False
+        self.publish_count = 0
+        self.unanswered: dict[int, Attempt] = {}
+        self.committing: deque[list[Attempt]] = deque()
+        self._transaction: list[tuple[Attempt, list[QueuePlan]]] | None = None
+        self._transaction_settles: list[Method] = []
+
+    def gives_back(self) -> bool:
+        """Whether a delivery that leaves in this turn was given back in it."""
+        return self.over or self.recovering > 0
+
+    def hear(self, method: Method, attempt: Attempt | None, now_ms: int) -> None:
+        """The client said this, and the node has it."""
+        if isinstance(method, BasicPublish):
+            assert attempt is not None
+            self._publish(attempt, now_ms)
+        elif isinstance(method, BasicAck | BasicNack | BasicReject):
+            if self._transaction is None:
+                self._settle(method)
+            else:
+                self._transaction_settles.append(method)
+        elif isinstance(method, BasicConsume):
+            plan = self._fabric.plans[method.queue]
+            self.consumers[method.consumer_tag] = ConsumerBook(plan, method.no_ack, self.consumer_prefetch)
+        elif isinstance(method, BasicGet):
+            self.gets.append((self._fabric.plans[method.queue], method.no_ack))
+        elif isinstance(method, BasicQos):
+            self._qos(method)
+        elif isinstance(method, BasicRecover):
+            self.recovering += 1
+            self._give_back_all()
+        elif isinstance(method, ConfirmSelect):
+            self.confirms = True
+        elif isinstance(method, TxSelect):
+            self._transaction = []
+        elif isinstance(method, TxCommit):
+            self._commit(now_ms)
+        elif isinstance(method, TxRollback):
+            self._roll_back()
+        elif isinstance(method, ChannelClose):
+            self.end()
+        else:
+            self._declare(method)
+
+    def book(self, delivery: Delivery) -> None:
+        """A delivery left the node."""
+        self.next_tag = delivery.tag + 1
+        copy = delivery.copy
+        if copy is None:
+            return
+        copy.deliveries += 1
+        if copy.state == GONE:
+            return
+        if delivery.no_ack:
+            self._history.end(copy, "auto-acked")
+        elif not self.gives_back() and copy.state != OUT:
+            self._history.take_out(copy)
+            self.unacked[delivery.tag] = (copy, delivery.consumer)
+            if delivery.consumer is not None:
+                delivery.consumer.unacked += 1
+
+    def end(self) -> None:
+        """Everything unacked goes back; an open transaction is as if it never was."""
+        if self.over:
+            return
+        self.over = True
+        self._give_back_all()
+        if self._transaction is not None:
+            self._roll_back()
+
+    # -- publishing
+
+    def _publish(self, attempt: Attempt, now_ms: int) -> None:
+        plans = self._fabric.route(attempt.exchange, attempt.routing_key)
+        if self._transaction is not None:
+            self._transaction.append((attempt, plans))
+            return
+        self._history.accept(attempt, plans, now_ms)
+        if self.confirms:
+            self.publish_count += 1
+            self.unanswered[self.publish_count] = attempt
+
+    def _commit(self, now_ms: int) -> None:
+        publishes, settles = self._transaction or [], self._transaction_settles
+        self._transaction, self._transaction_settles = [], []
+        for attempt, plans in publishes:
+            self._history.accept(attempt, plans, now_ms)
+        self.committing.append([attempt for attempt, _plans in publishes])
+        for method in settles:
+            self._settle(method)
+
+    def _roll_back(self) -> None:
+        for attempt, _plans in self._transaction or []:
+            attempt.state = WITHDRAWN
+        self._transaction, self._transaction_settles = [], []
+
+    # -- settling
+
+    def _settle(self, method: Method) -> None:
+        assert isinstance(method, BasicAck | BasicNack | BasicReject)
+        last = method.delivery_tag
+        multiple = not isinstance(method, BasicReject) and method.multiple
+        tags = [tag for tag in self.unacked if tag <= last] if multiple else [last]
+        for tag in tags:
+            copy = self._lift(tag)
+            if copy is None:
+                continue
+            if isinstance(method, BasicAck):
+                self._history.end(copy, "acked")
+            elif method.requeue:
+                self._history.give_back(copy)
+            else:
+                self._die(copy)
+
+    def _lift(self, tag: int) -> Copy | None:
+        copy, consumer = self.unacked.pop(tag, (None, None))
+        if consumer is not None:
+            consumer.unacked -= 1
+        return copy
+
+    def _give_back_all(self) -> None:
+        for tag in list(self.unacked):
+            copy = self._lift(tag)
+            if copy is not None:
+                self._history.give_back(copy)
+
+    def _die(self, copy: Copy) -> None:
+        self._history.end(copy, "rejected")
+        plan, attempt = copy.plan, copy.attempt
+        if plan.dead_letter_exchange:
+            key = plan.dead_letter_key or attempt.routing_key
+            for grave in self._fabric.route(plan.dead_letter_exchange, key):
+                self._history.copy_into(attempt, grave, dead_letter=True)
+
+    # -- the rest
+
+    def _qos(self, method: BasicQos) -> None:
+        if method.global_:
+            self.prefetch = method.prefetch_count
+        else:
+            self.consumer_prefetch = method.prefetch_count
+
+    def _declare(self, method: Method) -> None:
+        if isinstance(method, ExchangeDeclare):
+            self._fabric.declare_exchange(method.exchange, method.type)
+        elif isinstance(method, QueueDeclare):
+            self._fabric.declare_queue(method.queue)
+        elif isinstance(method, QueueBind):
+            self._fabric.bind(method.exchange, method.routing_key, method.queue)
+        elif isinstance(method, QueueUnbind):
+            self._fabric.unbind(method.exchange, method.routing_key, method.queue)

@@ -1,0 +1,190 @@
+"""What was promised: every publish that was tried, and what became of each copy of it.
+
+A publish is an *attempt* with a number of its own, which its body carries; a client that tries the same message again
+makes another attempt. An attempt walks SENT -> ACCEPTED -> CONFIRMED; REFUSED and WITHDRAWN are ends, too. What is SENT
+and has no answer is *uncertain*: it may be delivered or not, and a client that lost its connection sends it again.
+
+Once a node accepted an attempt there is a *copy* of it in every queue its route leads to. A copy is READY, OUT (with a
+consumer that may still give it back) or GONE, and a copy that is GONE carries the reason.
+
+Invariants: an attempt has at most one copy in a queue; `live` and `out` count a queue's copies that are not GONE and
+those that are OUT.
+
+Not here: who notices what happens to a copy (`sim.witness`), what must hold (`sim.checkers`, `sim.validations`).
+"""
+
+from dataclasses import dataclass, field
+
+from warren.wire.values import Table
+
+SENT = "sent"
+ACCEPTED = "accepted"
+CONFIRMED = "confirmed"
+REFUSED = "refused"
+WITHDRAWN = "withdrawn"
+
+READY = "ready"
+OUT = "out"
+GONE = "gone"
+
+NUMBER_DIGITS = 10
+
+
+@dataclass(eq=False)
+class QueuePlan:
+    """A queue as the workload wants it, and what that entitles the queue to do with a message."""
+
+    name: str
+    arguments: Table = field(default_factory=dict)
+    exclusive: bool = False
+    auto_delete: bool = False
+    # how long its messages may wait, how many may wait; None: no limit
+    ttl_ms: int | None = None
+    length_max: int | None = None
+    # a publish beyond `length_max` is refused, rather than the head dropped
+    refuses: bool = False
+    priority_max: int = 0
+    # how often a message may come back
+    delivery_limit: int | None = None
+    dead_letter_exchange: str = ""
+    dead_letter_key: str = ""
+    # dead letters reach it that nobody outside can foresee
+    surprising: bool = False
+
+    @property
+    def fleeting(self) -> bool:
+        """Whether it may go, with all it holds, while the node runs."""
+        return self.exclusive or self.auto_delete
+
+    @property
+    def drops(self) -> bool:
+        """Whether it may drop messages by a rule of its own."""
+        return (self.ttl_ms, self.length_max, self.delivery_limit) != (None, None, None)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is known from outside, after every turn, what it holds."""
+        return not (self.fleeting or self.drops or self.surprising)
+
+
+class Attempt:
+    """One publish."""
+
+    __slots__ = (
+        "accepted_at_ms",
+        "accepted_no",
+        "body",
+        "copies",
+        "exchange",
+        "expiration_ms",
+        "mandatory",
+        "number",
+        "priority",
+        "publisher",
+        "returned",
+        "routing_key",
+        "state",
+    )
+
+    def __init__(self, number: int, publisher: str, exchange: str, routing_key: str, body: bytes) -> None:
+        self.number = number
+        # the publishing channel, for good: a connection made anew is another publisher
+        self.publisher = publisher
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.body = body
+        self.priority = 0
+        self.expiration_ms: int | None = None
+        self.mandatory = False
+        self.state = SENT
+        self.returned = False
+        # the place of this attempt among all that were accepted
+        self.accepted_no = 0
+        self.accepted_at_ms = 0
+        self.copies: dict[str, Copy] = {}
+
+
+class Copy:
+    """An attempt in one queue."""
+
+    __slots__ = ("attempt", "dead_letter", "deliveries", "ending", "plan", "state")
+
+    def __init__(self, attempt: Attempt, plan: QueuePlan, dead_letter: bool) -> None:
+        self.attempt = attempt
+        self.plan = plan
+        # it came from another queue, and left its expiration there
+        self.dead_letter = dead_letter
+        self.state = READY
+        self.ending = ""
+        self.deliveries = 0
+
+    def may_be_dropped(self) -> bool:
+        """Whether a rule that the workload set allows its queue to drop it."""
+        return self.plan.fleeting or self.plan.drops or self._expiration_ms() is not None
+
+    def deadline_ms(self) -> int | None:
+        """The last moment it may be delivered at; None if it never expires."""
+        limits = [limit for limit in (self.plan.ttl_ms, self._expiration_ms()) if limit is not None]
+        return self.attempt.accepted_at_ms + min(limits) if limits else None
+
+    def _expiration_ms(self) -> int | None:
+        return None if self.dead_letter else self.attempt.expiration_ms
+
+
+class History:
+    """Every attempt and every copy of a run."""
+
+    def __init__(self) -> None:
+        self.attempts: dict[int, Attempt] = {}
+        self.live: dict[str, int] = {}
+        self.out: dict[str, int] = {}
+        # copies that are not GONE, so that the end of a run need not look at all others
+        self.living: dict[Copy, None] = {}
+        self._accepted_count = 0
+
+    def attempt(self, publisher: str, exchange: str, routing_key: str, filler_bytes: int) -> Attempt:
+        number = len(self.attempts) + 1
+        stem = f"{number:0{NUMBER_DIGITS}d}".encode()
+        body = (stem * (filler_bytes // NUMBER_DIGITS + 1))[: NUMBER_DIGITS + filler_bytes]
+        made = Attempt(number, publisher, exchange, routing_key, body)
+        self.attempts[number] = made
+        return made
+
+    def attempt_of(self, body: bytes) -> Attempt | None:
+        """Which attempt a delivered body belongs to, if its number can be read and is known."""
+        stem = body[:NUMBER_DIGITS]
+        return self.attempts.get(int(stem)) if stem.isdigit() else None
+
+    def accept(self, attempt: Attempt, plans: list[QueuePlan], now_ms: int) -> None:
+        """A node took the attempt in: a copy of it is in each of these queues."""
+        self._accepted_count += 1
+        attempt.state = ACCEPTED
+        attempt.accepted_no = self._accepted_count
+        attempt.accepted_at_ms = now_ms
+        for plan in plans:
+            self.copy_into(attempt, plan)
+
+    def copy_into(self, attempt: Attempt, plan: QueuePlan, dead_letter: bool = False) -> Copy:
+        copy = Copy(attempt, plan, dead_letter)
+        attempt.copies[plan.name] = copy
+        self.live[plan.name] = self.live.get(plan.name, 0) + 1
+        self.living[copy] = None
+        return copy
+
+    def take_out(self, copy: Copy) -> None:
+        copy.state = OUT
+        self.out[copy.plan.name] = self.out.get(copy.plan.name, 0) + 1
+
+    def give_back(self, copy: Copy) -> None:
+        copy.state = READY
+        self.out[copy.plan.name] -= 1
+
+    def end(self, copy: Copy, ending: str) -> None:
+        if copy.state == GONE:
+            return
+        if copy.state == OUT:
+            self.out[copy.plan.name] -= 1
+        copy.state = GONE
+        copy.ending = ending
+        self.live[copy.plan.name] -= 1
+        del self.living[copy]

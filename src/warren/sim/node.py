@@ -1,0 +1,176 @@
+"""A simulated node: a real broker, with a pretend shell round it.
+
+Events that arrive within a moment of one another share a turn, as in the real shell. After a turn the witness is told
+what entered and what left; a `Meddler` may come between, which is how a test plants a bug in a core it cannot
+change.
+
+A restart is a new broker: what the old one held in memory is lost, and every connection with it.
+
+Not here: the asyncio shell (`warren.node`), links (`sim.network`), what the witness makes of it (`sim.witness`).
+"""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from warren.broker.broker import Broker
+from warren.model.effects import (
+    CloseConnection,
+    Effect,
+    Note,
+    PauseReading,
+    ResumeReading,
+    SendBytes,
+    SetTimer,
+)
+from warren.model.events import BytesReceived, ConnectionOpened, Event
+from warren.model.settings import BrokerSettings
+from warren.sim.disk import PretendDisk
+from warren.sim.network import Link, Spoken
+from warren.sim.witness import Witness
+
+if TYPE_CHECKING:
+    from warren.sim.world import World
+
+HEARTBEAT_S = 2
+
+
+class Meddler:
+    """Stands between a node and the world; this one leaves everything as it is."""
+
+    def events(self, events: list[Event]) -> list[Event]:
+        return events
+
+    def effects(self, effects: list[Effect]) -> list[Effect]:
+        return effects
+
+
+class Node:
+    """One node of the world."""
+
+    def __init__(self, world: "World", name: str, settings: BrokerSettings, meddler: Meddler) -> None:
+        self.name = name
+        self.witness = Witness(world.history, world.fabric, world.checkers)
+        self.disk = PretendDisk(Random(f"{world.seed}/{name}/disk"))
+        self.links: dict[int, Link] = {}
+        self.restarts = 0
+        self._world = world
+        self._settings = settings
+        self._meddler = meddler
+        self._chance = Random(f"{world.seed}/{name}")
+        self._inbox: list[tuple[Event, list[Spoken]]] = []
+        # by connection: methods that arrived and wait for the node to act on them
+        self._held_back: dict[int, list[Spoken]] = {}
+        self._turn_scheduled = False
+        self._timer_serial = 0
+        self._frozen = False
+        self.broker = self._new_broker()
+
+    def accept(self, link: Link, event: ConnectionOpened) -> None:
+        self.links[link.number] = link
+        self.add(event)
+
+    def forget(self, link: Link) -> None:
+        self.links.pop(link.number, None)
+
+    def add(self, event: Event, spoken: list[Spoken] | None = None) -> None:
+        """Something happened: it is part of the next turn."""
+        self._inbox.append((event, spoken or []))
+        self._schedule_turn()
+
+    def restart(self) -> None:
+        """The process is killed and started again; its memory is lost."""
+        self._world.trace.say(self.name, "restarted")
+        self.restarts += 1
+        self._timer_serial += 1
+        self._inbox.clear()
+        self._held_back.clear()
+        for link in list(self.links.values()):
+            link.node_died()
+        self.disk.crash()
+        self.witness.node_restarted()
+        self.broker = self._new_broker()
+
+    def freeze(self, duration_ms: int) -> None:
+        """The process is stopped for a while: time passes, events wait."""
+        self._frozen = True
+        self._world.schedule(duration_ms, self._thaw)
+
+    def _thaw(self) -> None:
+        self._frozen = False
+        self._schedule_turn()
+
+    def _new_broker(self) -> Broker:
+        return Broker(self._settings, f"{self._world.seed}/{self.name}/{self.restarts}".encode())
+
+    def _schedule_turn(self) -> None:
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
+            self._world.schedule(0 if self._world.network.calm else self._chance.randint(0, 2), self._run_turn)
+
+    def _timer_due(self, serial: int) -> None:
+        if serial == self._timer_serial:
+            self._schedule_turn()
+
+    def _run_turn(self) -> None:
+        self._turn_scheduled = False
+        if self._frozen:
+            return
+        inbox, self._inbox = self._inbox, []
+        if self._world.trace.on:
+            for event, _spoken in inbox:
+                self._world.trace.event(self.name, event)
+        try:
+            effects = self.broker.handle(self._meddler.events([event for event, _ in inbox]), self._world.now_ms)
+        except Exception as error:
+            self._world.checkers.complain("the node lives", f"{self.name} raised {type(error).__name__}: {error}")
+            return
+        self._tell_witness(inbox)
+        effects = self._meddler.effects(effects)
+        if self._world.trace.on:
+            for effect in effects:
+                self._world.trace.effect(self.name, effect)
+        self.witness.left(effects, self._world.now_ms)
+        for effect in effects:
+            self._carry_out(effect)
+        self._world.checkers.turned(self)
+
+    def _tell_witness(self, inbox: list[tuple[Event, list[Spoken]]]) -> None:
+        """Show what entered, but for what the node holds back unread until its answers are gone."""
+        now_ms = self._world.now_ms
+        for number, waiting in list(self._held_back.items()):
+            del self._held_back[number]
+            if number in self.broker.connections:
+                self.witness.heard_client(number, self._acted_on(number, waiting), now_ms)
+        for event, spoken in inbox:
+            if isinstance(event, BytesReceived):
+                spoken = self._acted_on(event.connection_id, spoken)
+            self.witness.entered(event, spoken, now_ms)
+
+    def _acted_on(self, number: int, spoken: list[Spoken]) -> list[Spoken]:
+        connection, link = self.broker.connections.get(number), self.links.get(number)
+        if connection is None or link is None or not connection.held:
+            return spoken
+        reader = connection.reader
+        unread_bytes = len(reader.data) - reader.position + reader.buffered_bytes()
+        read_to = link.handed_over - unread_bytes
+        self._held_back.setdefault(number, []).extend(said for said in spoken if said.end_offset > read_to)
+        return [said for said in spoken if said.end_offset <= read_to]
+
+    def _carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, SetTimer):
+            self._timer_serial += 1
+            serial = self._timer_serial
+            self._world.schedule(max(0, effect.at_ms - self._world.now_ms), lambda: self._timer_due(serial))
+            return
+        if isinstance(effect, SendBytes | CloseConnection | PauseReading | ResumeReading):
+            link = self.links.get(effect.connection_id)
+            if link is None:
+                return
+            if isinstance(effect, SendBytes):
+                link.node_writes(effect.data)
+            elif isinstance(effect, CloseConnection):
+                link.node_closes()
+            else:
+                link.node_reads(isinstance(effect, ResumeReading))
+        elif isinstance(effect, Note):
+            self.witness.noted(effect)

@@ -1,0 +1,81 @@
+"""One run of the simulator: chaos for so many steps, then healing, then the reckoning.
+
+    outcome = run(seed, steps)        quiet
+    code = replay(seed, steps)        the same run, told line by line; 0 if it was good, 1 if not
+
+Not here: what happens in a run (`sim.workload`, `sim.faults`), what must hold (`sim.checkers`, `sim.validations`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from warren.sim.checkers import Checker, Checkers, Complaint, invariants
+from warren.sim.faults import Faults
+from warren.sim.history import CONFIRMED
+from warren.sim.node import Meddler
+from warren.sim.trace import Trace
+from warren.sim.validations import validations
+from warren.sim.workload import Workload
+from warren.sim.world import World
+
+HEALING_STEPS_MAX = 20_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run went."""
+
+    seed: int
+    steps: int
+    complaints: tuple[Complaint, ...]
+    published: int
+    confirmed: int
+    steps_taken: int
+
+    @property
+    def good(self) -> bool:
+        return not self.complaints
+
+    def verdict(self) -> str:
+        """What there is to say about the run, in one sentence and a line for each complaint."""
+        figures = f"{self.published} published, {self.confirmed} confirmed, {self.steps_taken} steps"
+        if self.good:
+            return f"seed {self.seed}: good ({figures})"
+        told = "\n".join(f"  {complaint}" for complaint in self.complaints)
+        again = f"warren sim --seed {self.seed} --steps {self.steps}"
+        return f"seed {self.seed}: BROKEN ({figures}); replay with {again}\n{told}"
+
+
+def run(
+    seed: int,
+    steps: int,
+    sink: Callable[[str], None] | None = None,
+    meddler: Meddler | None = None,
+    rules: list[Checker] | None = None,
+) -> Outcome:
+    """Run one seed; `rules` are all there are unless some are chosen."""
+    checkers = Checkers([*invariants(), *validations()] if rules is None else rules)
+    trace = Trace(sink)
+    world = World(seed, trace, checkers, meddler)
+    chance = Random(f"{seed}/run")
+    workload = Workload(world)
+    faults = Faults(world, every_ms=chance.choice((50, 300, 2_000, 100_000)), restarts=chance.random() < 0.2)
+    world.run_until(lambda: False, steps)
+    if not checkers.complaints:
+        trace.say("world", "heals")
+        faults.heal()
+        workload.calm()
+        world.run_until(workload.settled, HEALING_STEPS_MAX)
+        if not checkers.complaints:
+            checkers.ended(world)
+    attempts = world.history.attempts.values()
+    confirmed = sum(1 for attempt in attempts if attempt.state == CONFIRMED)
+    return Outcome(seed, steps, tuple(checkers.complaints), len(attempts), confirmed, world.steps_taken)
+
+
+def replay(seed: int, steps: int) -> int:
+    """Run one seed and print what happens."""
+    outcome = run(seed, steps, sink=print)
+    print(outcome.verdict())
+    return 0 if outcome.good else 1

@@ -1,0 +1,60 @@
+"""The story of a run, a line for each thing that happened, with the time since the run began.
+
+Not here: whether any of it was wrong (`sim.checkers`).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from warren.errors import ConnectionFault
+from warren.model.effects import CloseConnection, Effect, Note, SendBytes, SetTimer
+from warren.model.events import BytesReceived, ConnectionLost, Event
+from warren.sim.method_stream import MethodStream
+
+
+class Trace:
+    """Writes lines to a sink; without one it is off and costs nothing."""
+
+    def __init__(self, sink: Callable[[str], None] | None = None) -> None:
+        self._sink = sink
+        self.on = sink is not None
+        self.now_ms: Callable[[], int] = int
+        self._streams: dict[tuple[str, int], MethodStream] = {}
+
+    def say(self, who: str, what: str) -> None:
+        if self._sink is not None:
+            self._sink(f"{self.now_ms():>8} {who:<12} {what}")
+
+    def event(self, node: str, event: Event) -> None:
+        what = type(event).__name__
+        number = getattr(event, "connection_id", None)
+        if number is not None:
+            what += f" #{number}"
+        if isinstance(event, BytesReceived):
+            what += f" {len(event.data)} bytes"
+        elif isinstance(event, ConnectionLost):
+            self._streams.pop((node, event.connection_id), None)
+        self.say(node, f"<- {what}")
+
+    def effect(self, node: str, effect: Effect) -> None:
+        if isinstance(effect, SendBytes):
+            self.say(
+                node, f"-> SendBytes #{effect.connection_id} {len(effect.data)} bytes{self._methods(node, effect)}"
+            )
+        elif isinstance(effect, Note):
+            facts = " ".join(f"{name}={value}" for name, value in sorted(effect.fields.items()))
+            self.say(node, f"-- {effect.level} {effect.name} {facts}")
+        elif isinstance(effect, CloseConnection):
+            self.say(node, f"-> CloseConnection #{effect.connection_id}")
+        elif not isinstance(effect, SetTimer):
+            self.say(node, f"-> {effect!r}")
+
+    def _methods(self, node: str, effect: SendBytes) -> str:
+        """The methods in these bytes, counted."""
+        stream = self._streams.setdefault((node, effect.connection_id), MethodStream())
+        try:
+            names = Counter(heard.method.name for heard in stream.feed(effect.data))
+        except (ConnectionFault, KeyError):
+            return ": no frames"
+        shown = [name if count == 1 else f"{name} x{count}" for name, count in names.items()]
+        return ": " + ", ".join(shown) if shown else ""

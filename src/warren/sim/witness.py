@@ -1,0 +1,280 @@
+"""Sees everything that enters and leaves one node, and keeps the books of what the node owes.
+
+::
+
+    clients --bytes--> [ entered ] node [ left ] --bytes--> clients
+                            |             |
+                            +-- history --+--> checkers
+
+Because the witness stands at the node's own door it has nothing to guess: a publish counts from the turn its last byte
+went in, a delivery from the turn its bytes came out, whatever the network does to either. Within one turn the order of
+the two is not visible from outside. So what entered is booked first; then ends of channels and connections, with
+deliveries to those; then everything else that left. A delivery to a channel that ended, or asked for `basic.recover`,
+in the same turn was given back in that turn.
+
+The witness books and reports; it judges nothing. Where bytes contradict the books, the checkers are shown the
+contradiction before it is booked.
+
+Not here: what must hold (`sim.checkers`), copies and attempts (`sim.history`), channels as booked (`sim.channel_book`).
+"""
+
+from warren.errors import ConnectionFault
+from warren.model.effects import CloseConnection, Effect, Note, SendBytes
+from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event, WritesPaused, WritesResumed
+from warren.sim.channel_book import ChannelBook, Delivery
+from warren.sim.checkers import Checkers
+from warren.sim.fabric import Fabric
+from warren.sim.history import CONFIRMED, GONE, READY, REFUSED, Attempt, Copy, History, QueuePlan
+from warren.sim.method_stream import Heard, MethodStream
+from warren.sim.network import Spoken
+from warren.wire.methods import (
+    BasicAck,
+    BasicCancelOk,
+    BasicDeliver,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicRecoverOk,
+    BasicReturn,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ConnectionClose,
+    TxCommitOk,
+)
+
+
+class ConnectionBook:
+    """One connection, as far as the node knows of it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.stream = MethodStream()
+        self.channels: dict[int, ChannelBook] = {}
+        # one side said goodbye: nothing that enters counts any more; `over`: nothing may leave either
+        self.deaf = False
+        self.over = False
+        self.writes_paused = False
+        # it was told so in an earlier turn
+        self.knows_paused = False
+
+
+class Witness:
+    """The books of one node."""
+
+    def __init__(self, history: History, fabric: Fabric, checkers: Checkers) -> None:
+        self.connections: dict[int, ConnectionBook] = {}
+        self.history = history
+        self.fabric = fabric
+        self._checkers = checkers
+        self._now_ms = 0
+        # what leaves for these was said before the core learnt, in the same turn, that they are lost
+        self._lost_this_turn: dict[int, ConnectionBook] = {}
+
+    # -- what enters
+
+    def entered(self, event: Event, spoken: list[Spoken], now_ms: int) -> None:
+        self._now_ms = now_ms
+        if isinstance(event, ConnectionOpened):
+            self.connections[event.connection_id] = ConnectionBook(event.connection_id)
+        elif isinstance(event, ConnectionLost):
+            lost = self.connections.pop(event.connection_id, None)
+            if lost is not None:
+                self._end_connection(lost)
+                self._lost_this_turn[lost.number] = lost
+        elif isinstance(event, WritesPaused | WritesResumed):
+            book = self.connections.get(event.connection_id)
+            if book is not None:
+                book.writes_paused = isinstance(event, WritesPaused)
+                book.knows_paused = book.knows_paused and book.writes_paused
+        elif isinstance(event, BytesReceived):
+            self.heard_client(event.connection_id, spoken, now_ms)
+
+    def heard_client(self, number: int, spoken: list[Spoken], now_ms: int) -> None:
+        """The node acted on these methods of a client."""
+        self._now_ms = now_ms
+        for said in spoken:
+            self._hear_client(self.connections[number], said)
+
+    def node_restarted(self) -> None:
+        """Its memory is gone, and with it all it held. A node with a journal will owe more than this."""
+        self.connections.clear()
+        self.fabric.forget()
+        for copy in list(self.history.living):
+            self.history.end(copy, "the node restarted")
+
+    def noted(self, note: Note) -> None:
+        if note.level == "critical":
+            self._checkers.complain("the node lives", f"it noted {note.name}")
+
+    def _hear_client(self, book: ConnectionBook, said: Spoken) -> None:
+        if book.deaf:
+            return
+        if said.channel == 0:
+            if isinstance(said.method, ConnectionClose):
+                self._end_channels(book)
+            return
+        if isinstance(said.method, ChannelOpen):
+            book.channels[said.channel] = ChannelBook(self.history, self.fabric)
+            return
+        channel = book.channels.get(said.channel)
+        if channel is None or channel.over:
+            return
+        channel.hear(said.method, said.attempt, self._now_ms)
+        if said.provokes:
+            channel.provoked = True
+            channel.end()
+
+    # -- what leaves
+
+    def left(self, effects: list[Effect], now_ms: int) -> None:
+        self._now_ms = now_ms
+        said: list[tuple[ConnectionBook, Heard]] = []
+        for effect in effects:
+            if isinstance(effect, SendBytes):
+                said += self._read(effect)
+        ending: list[tuple[ConnectionBook, Heard]] = []
+        others: list[tuple[ConnectionBook, Heard]] = []
+        self._book_ends(effects, said)
+        for book, heard in said:
+            channel = book.channels.get(heard.channel)
+            gives_back = book.over or channel is None or channel.gives_back()
+            (ending if gives_back else others).append((book, heard))
+        for book, heard in ending + others:
+            self._hear_node(book, heard)
+        for book in self.connections.values():
+            book.knows_paused = book.writes_paused
+        self._lost_this_turn.clear()
+
+    def _read(self, effect: SendBytes) -> list[tuple[ConnectionBook, Heard]]:
+        number = effect.connection_id
+        lost = self._lost_this_turn.get(number)
+        book = lost or self.connections.get(number)
+        if book is None or (book.over and lost is None):
+            self._checkers.complain("effects for the living", f"bytes for connection #{number}, which is over")
+            return []
+        try:
+            return [(book, heard) for heard in book.stream.feed(effect.data)]
+        except (ConnectionFault, KeyError) as fault:
+            self._checkers.complain("whole frames", f"connection #{book.number} was sent bytes that are none: {fault}")
+            return []
+
+    def _book_ends(self, effects: list[Effect], said: list[tuple[ConnectionBook, Heard]]) -> None:
+        for book, heard in said:
+            method = heard.method
+            if isinstance(method, ChannelClose):
+                channel = book.channels[heard.channel]
+                if not channel.provoked:
+                    self._checkers.complain("no fault without cause", f"#{book.number}: {method.reply_text}")
+                channel.end()
+            elif isinstance(method, ConnectionClose):
+                self._checkers.complain("no fault without cause", f"#{book.number}: {method.reply_text}")
+                self._end_channels(book)
+        for effect in effects:
+            if isinstance(effect, CloseConnection):
+                closed = self.connections.get(effect.connection_id)
+                if closed is not None:
+                    self._end_connection(closed)
+
+    def _end_connection(self, book: ConnectionBook) -> None:
+        book.over = True
+        self._end_channels(book)
+
+    def _end_channels(self, book: ConnectionBook) -> None:
+        book.deaf = True
+        for channel in book.channels.values():
+            channel.end()
+
+    def _hear_node(self, book: ConnectionBook, heard: Heard) -> None:
+        method = heard.method
+        channel = book.channels.get(heard.channel)
+        if channel is None or channel.closed:
+            if isinstance(method, BasicDeliver | BasicGetOk | BasicAck | BasicNack | BasicReturn):
+                where = f"channel {heard.channel} of connection #{book.number}"
+                self._checkers.complain("nothing for closed channels", f"{method.name} for {where}, which is closed")
+            return
+        if isinstance(method, BasicDeliver):
+            self._delivered(book, channel, heard, method)
+        elif isinstance(method, BasicGetOk):
+            self._got(book, channel, heard, method)
+        elif isinstance(method, BasicGetEmpty):
+            channel.gets.popleft()
+        elif isinstance(method, BasicAck | BasicNack):
+            self._answered(channel, method)
+        elif isinstance(method, BasicReturn):
+            self._returned(heard)
+        elif isinstance(method, TxCommitOk):
+            for attempt in channel.committing.popleft():
+                attempt.state = CONFIRMED
+        elif isinstance(method, BasicRecoverOk):
+            channel.recovering -= 1
+        elif isinstance(method, BasicCancelOk):
+            channel.consumers.pop(method.consumer_tag, None)
+        elif isinstance(method, ChannelCloseOk):
+            channel.closed = True
+
+    # -- deliveries
+
+    def _delivered(self, book: ConnectionBook, channel: ChannelBook, heard: Heard, method: BasicDeliver) -> None:
+        consumer = channel.consumers.get(method.consumer_tag)
+        if consumer is None:
+            self._checkers.complain("nothing for closed channels", f"a delivery for consumer '{method.consumer_tag}'")
+            return
+        delivery = Delivery(book.number, heard.channel, channel, consumer, consumer.plan, consumer.no_ack)
+        delivery.pushed_while_paused = book.knows_paused
+        self._book_delivery(delivery, method.delivery_tag, method.redelivered, heard)
+
+    def _got(self, book: ConnectionBook, channel: ChannelBook, heard: Heard, method: BasicGetOk) -> None:
+        plan, no_ack = channel.gets.popleft()
+        delivery = Delivery(book.number, heard.channel, channel, None, plan, no_ack)
+        self._book_delivery(delivery, method.delivery_tag, method.redelivered, heard)
+
+    def _book_delivery(self, delivery: Delivery, tag: int, redelivered: bool, heard: Heard) -> None:
+        delivery.tag = tag
+        delivery.redelivered = redelivered
+        delivery.heard = heard
+        delivery.now_ms = self._now_ms
+        delivery.attempt = self.history.attempt_of(heard.body)
+        if delivery.attempt is not None:
+            delivery.copy = self._copy_in(delivery.attempt, delivery.plan)
+        self._checkers.delivered(delivery)
+        delivery.channel.book(delivery)
+
+    def _copy_in(self, attempt: Attempt, plan: QueuePlan) -> Copy | None:
+        """The copy that was delivered; if it died in a queue that drops, that is learnt here."""
+        found = attempt.copies.get(plan.name)
+        if found is not None or not plan.surprising:
+            return found
+        for copy in list(attempt.copies.values()):
+            source = copy.plan
+            if copy.state == GONE and copy.ending != "refused":
+                continue
+            if source.dead_letter_exchange and plan in self.fabric.route(
+                source.dead_letter_exchange, source.dead_letter_key or attempt.routing_key
+            ):
+                self.history.end(copy, "dropped by a rule, and dead-lettered")
+                return self.history.copy_into(attempt, plan, dead_letter=True)
+        return None
+
+    # -- answers to publishers
+
+    def _answered(self, channel: ChannelBook, method: BasicAck | BasicNack) -> None:
+        self._checkers.answered(channel, method.delivery_tag, method.multiple)
+        last = method.delivery_tag
+        numbers = [number for number in channel.unanswered if number <= last] if method.multiple else [last]
+        for number in numbers:
+            attempt = channel.unanswered.pop(number, None)
+            if attempt is None:
+                continue
+            attempt.state = CONFIRMED if isinstance(method, BasicAck) else REFUSED
+            self._checkers.settled(attempt)
+            if attempt.state == REFUSED:
+                for copy in attempt.copies.values():
+                    if copy.plan.refuses and copy.state == READY:
+                        self.history.end(copy, "refused")
+
+    def _returned(self, heard: Heard) -> None:
+        attempt = self.history.attempt_of(heard.body)
+        self._checkers.returned(attempt)
+        if attempt is not None:
+            attempt.returned = True

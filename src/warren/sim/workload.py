@@ -1,0 +1,184 @@
+"""Who lives in a world, drawn from its seed: exchanges, queues of every kind, publishers, consumers, passers-by.
+
+::
+
+    orders (direct)  --one--> plain, ranked    --two--> single, retried, limited
+    news   (fanout)  --> plain, fan, and each passer-by's own queue
+    events (topic)   a.* --> fan     #.z --> plain     a.# --> retried
+    ""               brief (TTL), mixed (expirations), short (drop-head), full (reject-publish)
+    dead   (direct)  --rejected--> graves      --dropped--> dropped
+
+Whatever is rejected in `retried` must turn up in `graves`, whatever `limited`, `brief`, `mixed` and `short` drop in
+`dropped`.
+
+Not here: what clients do (`sim.publisher`, `sim.consumer`).
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from warren.sim.consumer import CHANNEL, Consumer, Subscription
+from warren.sim.history import QueuePlan
+from warren.sim.publisher import CONFIRM, PLAIN, TRANSACTION, Publisher, Target
+from warren.wire.methods import ExchangeDeclare, Method, QueueBind, QueueDeclare
+
+if TYPE_CHECKING:
+    from warren.sim.world import World
+
+EXCHANGES = (("orders", "direct"), ("news", "fanout"), ("events", "topic"), ("dead", "direct"))
+BINDINGS = (
+    ("orders", "one", "plain"),
+    ("orders", "one", "ranked"),
+    ("orders", "two", "single"),
+    ("orders", "two", "retried"),
+    ("orders", "two", "limited"),
+    ("news", "", "plain"),
+    ("news", "", "fan"),
+    ("events", "a.*", "fan"),
+    ("events", "#.z", "plain"),
+    ("events", "a.#", "retried"),
+    ("dead", "rejected", "graves"),
+    ("dead", "dropped", "dropped"),
+)
+TARGETS = (
+    Target("orders", "one", ranked=True),
+    Target("orders", "two"),
+    Target("orders", "nowhere"),
+    Target("news", ""),
+    Target("events", "a.b"),
+    Target("events", "a.b.z"),
+    Target("events", "z"),
+    Target("", "plain"),
+    Target("", "brief"),
+    Target("", "short"),
+    Target("", "mixed", expires=True),
+)
+REFUSING = Target("", "full")
+DROPPED = ("dead", "dropped")
+
+
+@dataclass
+class Topology:
+    """The queues everyone uses, and the methods that declare them."""
+
+    plans: list[QueuePlan] = field(default_factory=list)
+    methods: list[Method] = field(default_factory=list)
+
+
+def lasting_topology(chance: Random) -> Topology:
+    """The queues of one run; their limits are drawn."""
+    ttl_ms, length_max = chance.choice((5, 50, 400)), chance.choice((0, 1, 5, 20))
+    drops_to = DROPPED if chance.random() < 0.7 else ("", "")
+    topology = Topology()
+    topology.plans = [
+        QueuePlan("plain"),
+        QueuePlan("fan"),
+        QueuePlan("ranked", {"x-max-priority": 5}, priority_max=5),
+        QueuePlan("single", {"x-single-active-consumer": True}),
+        _dying(QueuePlan("retried"), ("dead", "rejected")),
+        QueuePlan("graves"),
+        _dying(QueuePlan("limited", {"x-delivery-limit": 3}, delivery_limit=3), DROPPED),
+        _dying(QueuePlan("brief", {"x-message-ttl": ttl_ms}, ttl_ms=ttl_ms), drops_to),
+        _dying(QueuePlan("mixed", ttl_ms=10**9), drops_to),
+        _dying(QueuePlan("short", {"x-max-length": length_max}, length_max=length_max), drops_to),
+        QueuePlan("full", {"x-max-length": 10, "x-overflow": "reject-publish"}, length_max=10, refuses=True),
+        QueuePlan("dropped", surprising=True),
+    ]
+    topology.methods = [ExchangeDeclare(name, kind) for name, kind in EXCHANGES]
+    topology.methods += [QueueDeclare(plan.name, arguments=plan.arguments) for plan in topology.plans]
+    topology.methods += [QueueBind(queue, exchange, key) for exchange, key, queue in BINDINGS]
+    return topology
+
+
+def _dying(plan: QueuePlan, dead_letters: tuple[str, str]) -> QueuePlan:
+    plan.dead_letter_exchange, plan.dead_letter_key = dead_letters
+    if plan.dead_letter_exchange:
+        plan.arguments["x-dead-letter-exchange"] = plan.dead_letter_exchange
+        plan.arguments["x-dead-letter-routing-key"] = plan.dead_letter_key
+    return plan
+
+
+class PasserBy(Consumer):
+    """Reads a queue of its own, which goes when it goes."""
+
+    def __init__(self, world: "World", name: str, topology: list[Method]) -> None:
+        super().__init__(world, name, topology, [], prefetch=5)
+        self.exclusive = self.chance.random() < 0.5
+
+    def opened(self) -> None:
+        # a name of its own each time: the node may not know yet that the last connection is gone
+        plan = QueuePlan(f"{self.name}-{self.connections}", exclusive=self.exclusive, auto_delete=not self.exclusive)
+        self.world.plans[plan.name] = plan
+        self.subscriptions = [Subscription(plan)]
+        super().opened()
+
+    def declare(self, channel: int) -> None:
+        super().declare(channel)
+        plan = self.subscriptions[0].plan
+        self.send(channel, QueueDeclare(plan.name, exclusive=plan.exclusive, auto_delete=plan.auto_delete))
+        self.send(channel, QueueBind(plan.name, "news"))
+
+    def _cancel_or_subscribe(self) -> None:
+        """An auto-delete queue would go with its only consumer."""
+
+
+class Workload:
+    """The clients of one world."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._chance = Random(f"{world.seed}/workload")
+        self.topology = lasting_topology(self._chance)
+        world.plans.update({plan.name: plan for plan in self.topology.plans})
+        for number in range(self._chance.randint(1, 4)):
+            self._add_publisher(f"publisher{number}")
+        for number in range(self._chance.randint(1, 5)):
+            self._add_consumer(f"consumer{number}")
+        for number in range(self._chance.randint(0, 2)):
+            PasserBy(world, f"passerby{number}", self.topology.methods)
+
+    def calm(self) -> None:
+        """Nothing new from here on; whatever is left in a queue is read."""
+        for client in self._world.clients:
+            client.calm()
+        subscriptions = [Subscription(plan) for plan in self.topology.plans]
+        Consumer(self._world, "drainer", self.topology.methods, subscriptions, prefetch=20).calm()
+
+    def settled(self) -> bool:
+        """Whether everyone is done and nothing is left in the queues that keep what they have."""
+        if not all(client.done() for client in self._world.clients):
+            return False
+        return all(
+            queue.ready_count() + queue.unacked_count() == 0
+            for node in self._world.nodes
+            for name, queue in node.broker.vhosts["/"].topology.queues.items()
+            if not self._world.plans[name].fleeting
+        )
+
+    def _add_publisher(self, name: str) -> None:
+        mode = self._chance.choice((CONFIRM, CONFIRM, CONFIRM, TRANSACTION, PLAIN))
+        targets = self._chance.sample(TARGETS, self._chance.randint(1, len(TARGETS)))
+        if mode == CONFIRM and self._chance.random() < 0.5:
+            targets.append(REFUSING)
+        Publisher(self._world, name, self.topology.methods, mode, targets)
+
+    def _add_consumer(self, name: str) -> None:
+        chance = self._chance
+        plans = chance.sample(self.topology.plans, chance.randint(1, 4))
+        subscriptions = [
+            Subscription(plan, no_ack=chance.random() < 0.2, priority=chance.choice((0, 0, 1))) for plan in plans
+        ]
+        transactional = chance.random() < 0.1
+        Consumer(
+            self._world,
+            name,
+            self.topology.methods,
+            subscriptions,
+            prefetch=chance.choice((0, 1, 3, 20)),
+            shared_prefetch=not transactional and chance.random() < 0.3,
+            transactional=transactional,
+        )
+
+
+__all__ = ["CHANNEL", "PasserBy", "Topology", "Workload", "lasting_topology"]

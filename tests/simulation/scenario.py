@@ -1,0 +1,98 @@
+"""A small world with a calm network, built by hand, for scenarios that claim one thing each.
+
+Not here: worlds drawn from a seed (`warren.sim.workload`).
+"""
+
+from warren.sim.checkers import Checker, Checkers, invariants
+from warren.sim.consumer import Consumer, Subscription
+from warren.sim.history import CONFIRMED, QueuePlan
+from warren.sim.node import Meddler
+from warren.sim.publisher import CONFIRM, Publisher, Target
+from warren.sim.trace import Trace
+from warren.sim.validations import validations
+from warren.sim.world import World
+from warren.wire.methods import ExchangeDeclare, Method, QueueBind, QueueDeclare
+
+STEPS_MAX = 50_000
+
+
+class QuietPublisher(Publisher):
+    """Publishes what it is told to, small and plain, and nothing else."""
+
+    def __init__(self, world: World, name: str, topology: list[Method], mode: str) -> None:
+        super().__init__(world, name, topology, mode, [])
+        self.large_bodies = 0.0
+        self.mandatory_share = 0.0
+        self.frame_max = 131_072
+        self.calm()
+
+
+class QuietConsumer(Consumer):
+    """Settles nothing by itself until it is `diligent`; then it acks everything."""
+
+    def __init__(self, world: World, name: str, topology: list[Method], plan: QueuePlan, prefetch: int = 0) -> None:
+        super().__init__(world, name, topology, [Subscription(plan)], prefetch)
+        self.frame_max = 131_072
+        self.pace_ms = 5
+        self.diligent = True
+
+    def act(self) -> None:
+        if self.diligent:
+            self.calmed = True
+            super().act()
+
+
+class Scenario:
+    """A world with one node and the queues that a test names."""
+
+    def __init__(self, *plans: QueuePlan, meddler: Meddler | None = None, rules: list[Checker] | None = None) -> None:
+        self.checkers = Checkers([*invariants(), *validations()] if rules is None else rules)
+        self.world = World(1, Trace(), self.checkers, meddler)
+        self.world.network.calm = True
+        self.node = self.world.nodes[0]
+        self.world.plans.update({plan.name: plan for plan in plans})
+        self.topology: list[Method] = [ExchangeDeclare("dead", "fanout")]
+        self.topology += [QueueDeclare(plan.name, arguments=plan.arguments) for plan in plans]
+        self.topology += [QueueBind(plan.name, "dead") for plan in plans if plan.name == "graves"]
+        self._serial = 0
+
+    def publisher(self, mode: str = CONFIRM) -> QuietPublisher:
+        self._serial += 1
+        made = QuietPublisher(self.world, f"publisher{self._serial}", self.topology, mode)
+        self.until(lambda: made.is_open)
+        return made
+
+    def consumer(self, plan: QueuePlan, prefetch: int = 0) -> QuietConsumer:
+        self._serial += 1
+        made = QuietConsumer(self.world, f"consumer{self._serial}", self.topology, plan, prefetch)
+        self.until(lambda: made.is_open)
+        return made
+
+    def publish(self, publisher: Publisher, plan: QueuePlan, count: int) -> None:
+        for _ in range(count):
+            publisher.publish(Target("", plan.name))
+
+    def until(self, met, steps_max: int = STEPS_MAX) -> None:
+        """Go on until a condition is met; fail if it never is, or a rule is broken."""
+        assert self.world.run_until(met, steps_max), "it never came to pass"
+        assert self.checkers.complaints == []
+
+    def elapse(self, duration_ms: int) -> None:
+        end_ms = self.world.now_ms + duration_ms
+        self.until(lambda: self.world.now_ms >= end_ms)
+
+    def confirmed_count(self) -> int:
+        return sum(1 for attempt in self.world.history.attempts.values() if attempt.state == CONFIRMED)
+
+    def ready_count(self, plan: QueuePlan) -> int:
+        return self.node.broker.vhosts["/"].topology.queues[plan.name].ready_count()
+
+    def finish(self) -> None:
+        """Everyone acks what is left, and every rule is content."""
+        for client in self.world.clients:
+            client.calm()
+            if isinstance(client, QuietConsumer):
+                client.diligent = True
+        self.until(lambda: all(client.done() for client in self.world.clients) and not self.world.history.living)
+        self.checkers.ended(self.world)
+        assert self.checkers.complaints == []

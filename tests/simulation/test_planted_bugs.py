@@ -1,0 +1,107 @@
+"""Every rule catches the bug it is there for.
+
+A bug is planted between the node and its world, one rule alone looks on, and must object; without the bug it must not.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation import plants
+from tests.simulation.plants import InputPlant, OutputPlant
+from tests.simulation.scenario import Scenario
+from warren.sim import checkers, validations
+from warren.sim.checkers import Checker
+from warren.sim.history import QueuePlan
+from warren.sim.node import Meddler
+from warren.sim.run import run
+from warren.wire.methods import BasicAck, BasicDeliver, BasicReturn
+
+STEPS = 800
+SEEDS = 40
+
+
+def output(rewrite: plants.RewriteParts, after: int = 3) -> Callable[[], Meddler]:
+    return lambda: OutputPlant(rewrite, after)
+
+
+def inputs(rewrite: Callable[[bytes], bytes]) -> Callable[[], Meddler]:
+    return lambda: InputPlant(rewrite, always=True)
+
+
+NO_DELIVERY = output(plants.without_first(BasicDeliver))
+NO_CONFIRM = output(plants.without_first(BasicAck))
+NO_TTL = inputs(plants.without_argument(b"x-message-ttl"))
+NO_LENGTH = inputs(plants.without_argument(b"x-max-length"))
+NO_DEAD_LETTERS = inputs(plants.without_argument(b"x-dead-letter-"))
+
+PLANTS: list[tuple[str, Callable[[], Meddler], type[Checker] | None]] = [
+    ("a delivery is swallowed", NO_DELIVERY, checkers.DenseTags),
+    ("a delivery is swallowed", NO_DELIVERY, validations.NothingConfirmedLost),
+    ("a delivery is doubled", output(plants.first_twice), checkers.OneHolder),
+    ("two deliveries are swapped", output(plants.two_swapped), checkers.OrderKept),
+    ("a redelivery is not marked", output(plants.mark_cleared), checkers.MarkedRedelivered),
+    ("a body is changed", output(plants.body_changed), checkers.OnlyPublished),
+    ("a confirm goes too far", output(plants.one_confirm_too_many), checkers.ConfirmsAnswerPublishes),
+    ("a confirm is swallowed", NO_CONFIRM, validations.EveryoneProgresses),
+    ("a return is swallowed", output(plants.without_first(BasicReturn)), checkers.ReturnsAreDue),
+    ("a closed channel gets more", output(plants.one_more_after_close, after=1), None),
+    ("a frame is broken", output(plants.frame_end_missing), None),
+    ("bytes go to nobody", plants.StrayBytes, None),
+    ("the core breaks down", plants.Falling, None),
+    ("a channel is closed for nothing", output(plants.closed_for_nothing), None),
+    ("prefetch is exceeded", inputs(plants.larger_prefetch), checkers.WithinPrefetch),
+    ("a confirmed message is lost", lambda: InputPlant(plants.misrouted), checkers.ContentsAgree),
+    ("a confirmed message is lost", lambda: InputPlant(plants.misrouted), validations.NothingConfirmedLost),
+    ("acked messages stay", inputs(plants.acks_ignored), checkers.ContentsAgree),
+    ("acked messages come back", inputs(plants.acks_ignored), checkers.OneHolder),
+    ("a TTL is ignored", NO_TTL, checkers.LimitsKept),
+    ("a length is ignored", NO_LENGTH, checkers.LimitsKept),
+    ("dead letters vanish", NO_DEAD_LETTERS, validations.NothingConfirmedLost),
+    ("a slow reader is flooded", plants.NeverPaused, checkers.BoundedBuffers),
+]
+NAMES = [bug if rule is None else f"{bug}, says {rule.__name__}" for bug, _plant, rule in PLANTS]
+
+BY_THE_WITNESS = {
+    "a closed channel gets more": "nothing for closed channels",
+    "a frame is broken": "whole frames",
+    "bytes go to nobody": "effects for the living",
+    "the core breaks down": "the node lives",
+    "a channel is closed for nothing": "no fault without cause",
+}
+
+
+@pytest.mark.parametrize(("bug", "plant", "rule"), PLANTS, ids=NAMES)
+def test_a_planted_bug_is_caught(bug: str, plant: Callable[[], Meddler], rule: type[Checker] | None) -> None:
+    expected = BY_THE_WITNESS[bug] if rule is None else rule.rule
+    for seed in range(SEEDS):
+        if _objects(seed, expected, rule, plant()):
+            assert not _objects(seed, expected, rule, Meddler())
+            return
+    pytest.fail(f"{bug}, and nobody noticed in {SEEDS} runs")
+
+
+def _objects(seed: int, expected: str, rule: type[Checker] | None, meddler: Meddler) -> bool:
+    outcome = run(seed, STEPS, meddler=meddler, rules=[] if rule is None else [rule()])
+    return bool(outcome.complaints) and outcome.complaints[0].rule == expected
+
+
+@pytest.mark.parametrize(
+    ("taken_away", "rule"),
+    [(10**9, checkers.NodeChecksItself), (-100, validations.NothingHeldForNothing)],
+)
+def test_wrong_books_of_the_memory_held_are_noticed(taken_away: int, rule: type[Checker]) -> None:
+    plan = QueuePlan("work")
+    scenario = Scenario(plan, rules=[rule()])
+    publisher, consumer = scenario.publisher(), scenario.consumer(plan)
+    scenario.node.broker.turn.held_bytes -= taken_away
+    scenario.publish(publisher, plan, 1)
+    scenario.world.run_until(lambda: consumer.received_count == 1 and not scenario.world.history.living, 1_000)
+    scenario.checkers.ended(scenario.world)
+    assert [complaint.rule for complaint in scenario.checkers.complaints][:1] == [rule.rule]
+
+
+def test_no_rule_is_without_a_bug_that_it_catches() -> None:
+    proven = {rule.rule for _bug, _plant, rule in PLANTS if rule is not None}
+    proven |= {checkers.NodeChecksItself.rule, validations.NothingHeldForNothing.rule}
+    assert proven == {rule.rule for rule in [*checkers.invariants(), *validations.validations()]}

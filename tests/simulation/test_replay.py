@@ -1,0 +1,22 @@
+"""`warren sim` prints what happened and says whether it was good."""
+
+import pytest
+
+from warren.sim.checkers import Complaint
+from warren.sim.run import Outcome, replay
+
+
+def test_a_good_run_prints_its_trace_and_exits_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    assert replay(1, 200) == 0
+    printed = capsys.readouterr().out
+    assert "connection.start" in printed
+    assert "heals" in printed
+    assert printed.splitlines()[-1].startswith("seed 1: good (")
+
+
+def test_a_verdict_tells_how_to_see_the_run_again() -> None:
+    complaint = Complaint("order kept", "message 2 went first")
+    outcome = Outcome(7, 300, (complaint,), published=3, confirmed=2, steps_taken=120)
+    assert not outcome.good
+    assert "warren sim --seed 7 --steps 300" in outcome.verdict()
+    assert "order kept: message 2 went first" in outcome.verdict()

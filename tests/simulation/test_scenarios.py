@@ -1,0 +1,184 @@
+"""Small worlds, each with one thing that goes wrong and one claim about it."""
+
+import pytest
+
+from tests.simulation.scenario import Scenario
+from warren.model.events import MemoryMeasured
+from warren.sim.history import QueuePlan
+from warren.sim.publisher import CONFIRM, PLAIN, TRANSACTION
+
+OFFSETS = (0, 1, 6, 7, 8, 20, 61, 99, 150, 400)
+
+
+@pytest.mark.parametrize("bytes_read", OFFSETS)
+def test_a_consumer_that_dies_mid_delivery_loses_nothing(bytes_read: int) -> None:
+    plan = QueuePlan("work")
+    scenario = Scenario(plan)
+    publisher, doomed = scenario.publisher(), scenario.consumer(plan)
+    doomed.diligent = False
+    scenario.elapse(100)
+    assert doomed.link is not None
+    doomed.link.break_after(down_bytes=bytes_read)
+    scenario.publish(publisher, plan, 10)
+    scenario.until(lambda: doomed.connections == 2 and doomed.is_open)
+    scenario.finish()
+    assert scenario.confirmed_count() == 10
+    copies = [attempt.copies["work"] for attempt in scenario.world.history.attempts.values()]
+    assert [copy.ending for copy in copies] == ["acked"] * 10
+    assert [copy.deliveries for copy in copies] == [2] * 10
+
+
+@pytest.mark.parametrize("bytes_sent", OFFSETS)
+@pytest.mark.parametrize("mode", [CONFIRM, TRANSACTION])
+def test_a_publisher_that_is_cut_off_at_any_byte_gets_everything_confirmed_in_the_end(
+    bytes_sent: int, mode: str
+) -> None:
+    plan = QueuePlan("work")
+    scenario = Scenario(plan)
+    publisher, consumer = scenario.publisher(mode), scenario.consumer(plan)
+    scenario.elapse(100)
+    assert publisher.link is not None
+    publisher.link.break_after(up_bytes=bytes_sent)
+    scenario.publish(publisher, plan, 10)
+    scenario.until(lambda: publisher.connections == 2)
+    scenario.finish()
+    assert scenario.confirmed_count() >= 10
+    assert consumer.received_count == sum(1 for a in scenario.world.history.attempts.values() if a.copies)
+
+
+def test_a_reader_that_stops_reading_holds_up_nobody_else() -> None:
+    slow_plan, quick_plan = QueuePlan("slow"), QueuePlan("quick")
+    scenario = Scenario(slow_plan, quick_plan)
+    publisher = scenario.publisher(PLAIN)
+    slow, quick = scenario.consumer(slow_plan), scenario.consumer(quick_plan)
+    scenario.elapse(50)
+    assert slow.link is not None
+    slow.link.high_water_bytes, slow.link.low_water_bytes = 5_000, 1_000
+    # shorter than two heartbeats, or the node would rightly give up on it
+    slow.link.client_stalls(3_000)
+    for _ in range(20):
+        scenario.publish(publisher, slow_plan, 50)
+        scenario.publish(publisher, quick_plan, 50)
+        scenario.elapse(20)
+    scenario.until(lambda: quick.received_count == 1_000)
+    assert slow.received_count == 0
+    assert scenario.ready_count(slow_plan) > 500
+    assert slow.link.buffered_bytes() < 100_000
+    scenario.finish()
+    assert slow.received_count == 1_000
+
+
+def test_a_reader_of_the_same_queue_that_stops_reading_leaves_the_rest_to_the_others() -> None:
+    plan = QueuePlan("work")
+    scenario = Scenario(plan)
+    publisher = scenario.publisher(PLAIN)
+    slow, quick = scenario.consumer(plan), scenario.consumer(plan)
+    scenario.elapse(50)
+    assert slow.link is not None
+    slow.link.high_water_bytes, slow.link.low_water_bytes = 5_000, 1_000
+    slow.link.client_stalls(3_000)
+    scenario.publish(publisher, plan, 1_000)
+    scenario.until(lambda: scenario.ready_count(plan) == 0 and quick.received_count > 0)
+    for _ in range(10):
+        scenario.publish(publisher, plan, 100)
+        scenario.elapse(20)
+    assert scenario.ready_count(plan) == 0
+    scenario.finish()
+    assert slow.received_count + quick.received_count == 2_000
+
+
+def test_what_a_silent_consumer_held_goes_to_another_after_two_heartbeats() -> None:
+    plan = QueuePlan("work")
+    scenario = Scenario(plan)
+    publisher, silent = scenario.publisher(), scenario.consumer(plan)
+    silent.diligent = False
+    scenario.elapse(50)
+    scenario.publish(publisher, plan, 5)
+    scenario.until(lambda: len(silent.held) == 5)
+    other = scenario.consumer(plan)
+    assert silent.link is not None
+    silent.link.go_silent(patience_ms=60_000)
+    began_ms = scenario.world.now_ms
+    scenario.until(lambda: other.received_count == 5)
+    assert 3_000 < scenario.world.now_ms - began_ms < 7_000
+    scenario.finish()
+
+
+def test_an_alarm_holds_up_publishers_until_it_is_over_and_consumers_never() -> None:
+    plan = QueuePlan("work")
+    scenario = Scenario(plan)
+    publisher = scenario.publisher()
+    scenario.publish(publisher, plan, 100)
+    scenario.until(lambda: scenario.confirmed_count() == 100)
+    scenario.node.add(MemoryMeasured(100_000, 20_000))
+    scenario.elapse(10)
+    scenario.publish(publisher, plan, 1)
+    scenario.elapse(10)
+    scenario.publish(publisher, plan, 5)
+    scenario.elapse(2_000)
+    assert scenario.confirmed_count() == 101
+    consumer = scenario.consumer(plan)
+    scenario.until(lambda: consumer.received_count == 106)
+    scenario.finish()
+    assert scenario.confirmed_count() == 106
+
+
+def test_a_client_that_asks_for_more_than_a_turn_can_give_gets_it_all() -> None:
+    plan, other = QueuePlan("work"), QueuePlan("other")
+    scenario = Scenario(plan, other)
+    publisher, greedy = scenario.publisher(), scenario.consumer(other)
+    publisher.large_bodies = 1.0
+    scenario.publish(publisher, plan, 300)
+    scenario.until(lambda: scenario.confirmed_count() == 300)
+    assert greedy.link is not None
+    greedy.link.high_water_bytes = 100_000_000
+    for _ in range(300):
+        greedy.get(plan)
+    scenario.until(lambda: scenario.ready_count(plan) < 300)
+    assert scenario.ready_count(plan) > 0
+    scenario.finish()
+    assert scenario.ready_count(plan) == 0
+
+
+def test_clients_of_a_node_that_restarts_find_their_way_back() -> None:
+    plan = QueuePlan("work")
+    scenario = Scenario(plan)
+    publisher, consumer = scenario.publisher(), scenario.consumer(plan)
+    scenario.publish(publisher, plan, 10)
+    scenario.elapse(3)
+    scenario.node.restart()
+    scenario.until(lambda: publisher.connections == 2 and publisher.is_open and consumer.is_open)
+    scenario.publish(publisher, plan, 10)
+    scenario.finish()
+    assert publisher.done()
+    assert consumer.received_count >= 10
+
+
+def test_a_node_that_stood_still_goes_on_where_it_was() -> None:
+    plan = QueuePlan("work")
+    scenario = Scenario(plan)
+    publisher, consumer = scenario.publisher(), scenario.consumer(plan)
+    scenario.elapse(20)
+    scenario.node.freeze(1_500)
+    scenario.publish(publisher, plan, 10)
+    scenario.elapse(1_000)
+    assert consumer.received_count == 0
+    scenario.finish()
+    assert consumer.received_count == 10
+    assert publisher.connections == 1
+
+
+def test_a_rejected_message_turns_up_where_its_queue_sends_the_dead() -> None:
+    arguments = {"x-dead-letter-exchange": "dead", "x-delivery-limit": 0}
+    plan = QueuePlan("work", dict(arguments), delivery_limit=0, dead_letter_exchange="dead")
+    graves = QueuePlan("graves", surprising=True)
+    scenario = Scenario(plan, graves)
+    publisher, consumer = scenario.publisher(), scenario.consumer(plan)
+    consumer.diligent = False
+    scenario.publish(publisher, plan, 3)
+    scenario.until(lambda: len(consumer.held) == 3)
+    assert consumer.link is not None
+    consumer.link.reset()
+    mourner = scenario.consumer(graves)
+    scenario.until(lambda: mourner.received_count == 3)
+    scenario.finish()
