@@ -139,10 +139,11 @@ class Broker(NodePort):
     def _stop(self) -> None:
         """Tell every client; each hangs up when it answered, or when its patience ends."""
         self._stopping = True
+        self.turn.note("info", "node.stopping", {"connections": len(self.connections)})
         farewell = ConnectionFault(CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'")
         for connection in list(self.connections.values()):
             if connection.state == RUNNING:
-                connection.fault(farewell, 0, 0)
+                connection.dismiss(farewell, 0, 0)
             else:
                 connection.hang_up()
 

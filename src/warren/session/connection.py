@@ -220,8 +220,12 @@ class Connection(OutputPort, Timed):
     # -- the end
 
     def fault(self, fault: ConnectionFault, class_id: int, method_id: int) -> None:
-        """The client broke the protocol: tell it, then wait for its close-ok."""
+        """The client broke the protocol."""
         self.note("error", "connection.failed", {"code": fault.code, "text": fault.text})
+        self.dismiss(fault, class_id, method_id)
+
+    def dismiss(self, fault: ConnectionFault, class_id: int, method_id: int) -> None:
+        """Tell the client why its connection ends, then wait for its close-ok."""
         self.send(
             ConnectionClose(
                 reply_code=fault.code,

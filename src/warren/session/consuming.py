@@ -40,10 +40,12 @@ def basic_qos(channel: "Channel", method: Method) -> None:
         raise ConnectionFault(NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
     if method.global_:
         channel.prefetch = method.prefetch_count
-        if channel.starved:
-            channel.wake_consumers()
     else:
+        # a limit for consumers replaces one for the channel
         channel.consumer_prefetch = method.prefetch_count
+        channel.prefetch = 0
+    if channel.starved:
+        channel.wake_consumers()
     channel.send(BasicQosOk())
 
 

@@ -136,14 +136,13 @@ def _declared_queue(channel: "Channel", name: str, method: QueueDeclare) -> Queu
     durable = method.durable and not method.exclusive
     if not name:
         name = channel.node.fresh_name(GENERATED_PREFIX)
-    else:
-        existing = vhost.topology.queues.get(name)
-        if existing is not None:
-            channel.connection.check_owner(existing)
-            check_equivalent(existing, durable, method.exclusive, method.auto_delete, method.arguments)
-            return existing
-        if name.startswith(RESERVED_PREFIX):
-            raise ChannelFault(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
+    elif name.startswith(RESERVED_PREFIX):
+        raise ChannelFault(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
+    existing = vhost.topology.queues.get(name)
+    if existing is not None:
+        channel.connection.check_owner(existing)
+        check_equivalent(existing, durable, method.exclusive, method.auto_delete, method.arguments)
+        return existing
     validate_declaration(name, vhost.name, durable, method.exclusive, method.auto_delete, method.arguments)
     owner_id = channel.connection.connection_id if method.exclusive else 0
     return vhost.declare_queue(name, durable, method.exclusive, method.auto_delete, method.arguments, owner_id)
@@ -207,10 +206,10 @@ def _check_deletable(channel: "Channel", queue: QueuePort, method: QueueDelete) 
     channel.connection.check_owner(queue)
     queue.drain()
     where = f"queue '{queue.name}' in vhost '{channel.vhost.name}'"
-    if method.if_unused and queue.consumer_count():
-        raise ChannelFault(PRECONDITION_FAILED, f"{where} in use")
     if method.if_empty and queue.ready_count():
         raise ChannelFault(PRECONDITION_FAILED, f"{where} not empty")
+    if method.if_unused and queue.consumer_count():
+        raise ChannelFault(PRECONDITION_FAILED, f"{where} in use")
 
 
 def _existing_exchange(channel: "Channel", name: str) -> Exchange:
