@@ -9,6 +9,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 WARREN = PROJECT / ".venv" / "bin" / "warren"
@@ -21,9 +22,16 @@ class NotStarted(Exception):
     """The node did not come up; the message says why and what to do."""
 
 
+class EndedByItself(Exception):
+    """The node ended while it was in use; the message says where its log is."""
+
+
 @contextlib.asynccontextmanager
 async def warren_node(log: Path) -> AsyncIterator[tuple[str, int]]:
-    """Host and port of its AMQP listener. Its log is kept at `log`, its data is not kept."""
+    """Host and port of its AMQP listener. Its log is kept at `log`, its data is not kept.
+
+    Whoever uses the node is cancelled when it ends by itself, rather than left to wait for it test by test.
+    """
     if not WARREN.exists():
         raise NotStarted(f"{WARREN} is missing: run `make setup` first, or name a running broker with --amqp HOST:PORT")
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -32,9 +40,19 @@ async def warren_node(log: Path) -> AsyncIterator[tuple[str, int]]:
             str(WARREN), "serve", *LISTENERS, "--data", data,
             stdout=asyncio.subprocess.PIPE, stderr=errors,
         )  # fmt: skip
+        user = asyncio.current_task()
+        assert user is not None
+        watcher = asyncio.create_task(_cancel_when_ended(node, user))
         try:
             yield await _address(node, log)
+        except asyncio.CancelledError:
+            if node.returncode is None:
+                raise
+            raise EndedByItself(
+                f"the node ended by itself with exit code {node.returncode}; its log is {log}"
+            ) from None
         finally:
+            watcher.cancel()
             await _stop(node)
 
 
@@ -48,6 +66,11 @@ async def _address(node: asyncio.subprocess.Process, log: Path) -> tuple[str, in
     except TimeoutError:
         pass
     raise NotStarted(f"the node printed no `ready` line within {READY_LIMIT_S} s; its log is {log}")
+
+
+async def _cancel_when_ended(node: asyncio.subprocess.Process, user: "asyncio.Task[Any]") -> None:
+    await node.wait()
+    user.cancel()
 
 
 async def _stop(node: asyncio.subprocess.Process) -> None:
