@@ -18,6 +18,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ class Broker:
 def warren() -> Iterator[Broker]:
     if not WARREN.exists():
         raise NotAvailable(f"{WARREN} is missing: run `make setup` first")
-    raise_open_file_limit(OPEN_FILES)
+    _prepare_process()
     with tempfile.TemporaryDirectory(prefix="warren-bench-") as folder, open(f"{folder}/log", "wb") as log:
         process = subprocess.Popen(
             [WARREN, "serve", *LISTENERS, "--data", f"{folder}/data"],
@@ -60,6 +61,12 @@ def warren() -> Iterator[Broker]:
             yield Broker("Warren", _ready_address(process, pathlib.Path(log.name)), process.pid)
         finally:
             _stop(process, process.pid)
+
+
+def _prepare_process() -> None:
+    raise_open_file_limit(OPEN_FILES)
+    # SIGTERM must unwind the blocks that stop the brokers.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
 def _ready_address(process: subprocess.Popen[bytes], log: pathlib.Path) -> tuple[str, int]:
@@ -79,7 +86,7 @@ def _ready_address(process: subprocess.Popen[bytes], log: pathlib.Path) -> tuple
 @contextlib.contextmanager
 def rabbitmq() -> Iterator[Broker]:
     server = _rabbitmq_server()
-    raise_open_file_limit(OPEN_FILES)
+    _prepare_process()
     with tempfile.TemporaryDirectory(prefix="rabbitmq-bench-") as folder:
         port, distribution_port, mapper_port = _free_ports(3)
         pathlib.Path(folder, "rabbitmq.conf").touch()
