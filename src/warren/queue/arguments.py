@@ -12,11 +12,11 @@ Not here: what the arguments mean (`queue.settings`), comparing them with those 
 """
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
-from warren.wire.values import Table, Timestamp
+from warren.model.terms import type_name
+from warren.wire.values import Table
 
 TEN_YEARS_MS: Final = 315_360_000_000
 PRIORITY_MAX: Final = 255
@@ -100,27 +100,6 @@ def type_of(arguments: Table) -> str:
     """The queue type asked for; a classic one unless something else is said."""
     asked = arguments.get("x-queue-type")
     return asked if isinstance(asked, str) else "classic"
-
-
-def type_name(value: object) -> str:
-    """What RabbitMQ calls the type of a field; how wide an integer was on the wire is not known any more."""
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "signedint" if -(1 << 31) <= value < 1 << 31 else "long"
-    if isinstance(value, str):
-        return "longstr"
-    if isinstance(value, bytes):
-        return "binary"
-    if isinstance(value, float):
-        return "double"
-    if isinstance(value, Decimal):
-        return "decimal"
-    if isinstance(value, Timestamp):
-        return "timestamp"
-    if isinstance(value, dict):
-        return "table"
-    return "array" if isinstance(value, list) else "void"
 
 
 # -- each returns why the value is refused, in Erlang's notation; empty if it is not

@@ -19,10 +19,10 @@ from mypy_extensions import i64
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.model.ports import QueuePort
+from warren.model.terms import term
 from warren.routing.comparison import plain
 from warren.routing.exchange import Binding, Matcher
 from warren.routing.route import Subject
-from warren.routing.terms import term
 from warren.wire.values import Table
 
 HASH_PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")

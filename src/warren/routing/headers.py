@@ -11,11 +11,10 @@ Not here: when two values are equal (`comparison`).
 from typing import Final, final
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
-from warren.model.arguments import type_name
+from warren.model.terms import term, type_name
 from warren.routing.comparison import matching
 from warren.routing.exchange import Binding, Matcher
 from warren.routing.route import Subject
-from warren.routing.terms import term
 from warren.wire.values import Table
 
 MATCH_KINDS: Final = ("all", "any", "all-with-x", "any-with-x")

@@ -6,7 +6,7 @@ Not here: the matchers; the equivalence of a redeclared exchange (`session`).
 from typing import Final
 
 from warren.errors import COMMAND_INVALID, PRECONDITION_FAILED, ChannelFault, ConnectionFault
-from warren.model.arguments import type_name
+from warren.model.terms import type_name
 from warren.routing.consistent_hash import ConsistentHashMatcher
 from warren.routing.direct import DirectMatcher
 from warren.routing.exchange import Matcher

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION_FAILED, ChannelFault, ConnectionFault
-from warren.model.arguments import type_name
 from warren.model.message import Entry
 from warren.model.ports import QueuePort
+from warren.model.terms import type_name
 from warren.session import direct_reply
 from warren.session.consumer import ChannelConsumer
 from warren.session.delivery import write_message

@@ -3,7 +3,7 @@
 Not here: what each type does with its arguments (`routing`).
 """
 
-from warren.model.arguments import check_same_argument, inequivalent, shown
+from warren.model.equivalence import compare_argument, compare_flag, inequivalent, quoted
 from warren.routing.exchange import Exchange
 from warren.routing.types import alternate_of, validate_exchange_type
 from warren.wire.methods import ExchangeDeclare
@@ -20,14 +20,9 @@ def check_exchange_equivalent(exchange: Exchange, vhost: str, method: ExchangeDe
     """Refuse a redeclare that differs, naming the first difference as RabbitMQ does."""
     where = f"exchange '{exchange.name}' in vhost '{vhost}'"
     if exchange.type != method.type:
-        raise inequivalent("type", where, f"'{method.type}'", f"'{exchange.type}'")
-    flags = [
-        ("durable", method.durable, exchange.durable),
-        ("auto_delete", method.auto_delete, exchange.auto_delete),
-        ("internal", method.internal, exchange.internal),
-    ]
-    for name, received, current in flags:
-        if received != current:
-            raise inequivalent(name, where, f"'{shown(received)}'", f"'{shown(current)}'")
+        raise inequivalent("type", where, quoted(method.type), quoted(exchange.type))
+    compare_flag("durable", method.durable, exchange.durable, where)
+    compare_flag("auto_delete", method.auto_delete, exchange.auto_delete, where)
+    compare_flag("internal", method.internal, exchange.internal, where)
     for name in ("alternate-exchange", "x-delayed-type"):
-        check_same_argument(name, where, exchange.arguments, method.arguments)
+        compare_argument(name, method.arguments, exchange.arguments, where)

@@ -72,10 +72,14 @@ class Network:
         return min(waiting, self.chance.choice((1, 3, 7, 8, 100, self.chance.randint(1, waiting))))
 
     def heal(self) -> None:
-        """From here on everything arrives soon and whole, and everyone reads."""
+        """From here on everything arrives soon and whole, and everyone reads; what fell silent is given up."""
         self.calm = True
         for link in list(self.links.values()):
-            link.client_reads_again()
+            link.heal()
+
+    def quiet(self) -> bool:
+        """Whether nothing is on its way."""
+        return not any(link.busy() for link in self.links.values())
 
 
 class Link:
@@ -194,6 +198,16 @@ class Link:
         """Nothing arrives any more; the client gives up after a while."""
         self._silent = True
         self._world.schedule(patience_ms, self.reset)
+
+    def heal(self) -> None:
+        if self._silent:
+            self.reset()
+        else:
+            self.client_reads_again()
+
+    def busy(self) -> bool:
+        """Whether bytes are on their way, in either direction, or it is about to end."""
+        return bool(self._up or self._down or self._closed_by_client or self._closed_by_node)
 
     def _finish(self, reason: str) -> None:
         """An orderly end: both sides know at once."""

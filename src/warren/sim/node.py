@@ -77,6 +77,10 @@ class Node:
         self._inbox.append((event, spoken or []))
         self._schedule_turn()
 
+    def busy(self) -> bool:
+        """Whether something happened to it that it has not looked at."""
+        return bool(self._inbox)
+
     def restart(self) -> None:
         """The process is killed and started again; its memory is lost."""
         self._world.trace.say(self.name, "restarted")

@@ -146,8 +146,10 @@ class Workload:
         Consumer(self._world, "drainer", self.topology.methods, subscriptions, prefetch=20).calm()
 
     def settled(self) -> bool:
-        """Whether everyone is done and nothing is left in the queues that keep what they have."""
-        if not all(client.done() for client in self._world.clients):
+        """Whether everyone is done, nothing is on its way, and nothing is left in the queues that last."""
+        if not all(client.done() for client in self._world.clients) or not self._world.network.quiet():
+            return False
+        if any(node.busy() for node in self._world.nodes):
             return False
         return all(
             queue.ready_count() + queue.unacked_count() == 0

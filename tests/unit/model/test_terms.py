@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from warren.routing.terms import term
+from warren.model.terms import term
 from warren.wire.values import Timestamp
 
 

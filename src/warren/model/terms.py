@@ -1,15 +1,45 @@
-"""Field values in reply texts as Erlang terms, where RabbitMQ prints them so: `<<"text">>`, `{2,314}`.
+"""Field values in reply texts, as RabbitMQ names and prints them: a `longstr`, `<<"text">>`, `{2,314}`.
 
-Not here: the names of their types (`model.arguments`), comparing values (`comparison`).
+Widths do not survive decoding: an integer is called by the type that clients give one of its size, any float a double.
+
+Not here: comparing values (`model.equivalence`, `routing.comparison`).
 """
 
 from decimal import Decimal
 
-from warren.model.arguments import type_name
 from warren.wire.values import Timestamp
 
 
+def type_name(value: object) -> str:
+    """RabbitMQ's word for the type of a field value."""
+    if value is None:
+        return "void"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "signedint" if -(2**31) <= value < 2**31 else "long"
+    if isinstance(value, float):
+        return "double"
+    if isinstance(value, str):
+        return "longstr"
+    if isinstance(value, bytes):
+        return "binary"
+    if isinstance(value, list):
+        return "array"
+    if isinstance(value, dict):
+        return "table"
+    return "timestamp" if isinstance(value, Timestamp) else "decimal"
+
+
+def shown(value: object) -> str:
+    """A value within a sentence: text as it is, anything else as a term."""
+    if isinstance(value, str):
+        return value
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else term(value)
+
+
 def term(value: object) -> str:
+    """A value as an Erlang term."""
     if value is None:
         return "undefined"
     if isinstance(value, bool):
