@@ -1,0 +1,39 @@
+"""Nodes for hostile clients to be let loose on.
+
+Not here: the clients.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.node_process import NodeProcess
+
+SETTINGS = "handshake_timeout = 1000\n"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[NodeProcess]:
+    """A node that has little patience for handshakes."""
+    yield from serving(tmp_path, SETTINGS)
+
+
+@pytest.fixture
+def small_node(tmp_path: Path) -> Iterator[NodeProcess]:
+    """A node that may use 150 MB."""
+    yield from serving(tmp_path, SETTINGS + "vm_memory_high_watermark.absolute = 150MB\n")
+
+
+def serving(directory: Path, configuration: str) -> Iterator[NodeProcess]:
+    """A node until the test is over; it must have survived, without a word of its own failing."""
+    path = directory / "node.conf"
+    path.write_text(configuration)
+    node = NodeProcess(directory, "--config", str(path))
+    try:
+        yield node
+        assert "level=critical" not in node.log()
+        node.stop()
+    finally:
+        if node.process.poll() is None:
+            node.kill()

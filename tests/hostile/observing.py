@@ -1,0 +1,32 @@
+"""What a test can see of a node from outside: its memory, its log.
+
+Not here: its answers (`tests.support.amqp_client`).
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.node_process import NodeProcess
+
+DEADLINE_S = 30.0
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+MEGABYTE = 1024 * 1024
+
+
+def resident_bytes(node: NodeProcess) -> int:
+    return int(Path(f"/proc/{node.pid}/statm").read_text().split()[1]) * PAGE_BYTES
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"in {DEADLINE_S:.0f} s it never happened: {what}"
+        time.sleep(0.01)
+
+
+def lines_about(node: NodeProcess, port: int) -> list[str]:
+    """The log's lines about the client on this port, but for the one that says it came in."""
+    lines = [line for line in node.log().splitlines() if f"peer=127.0.0.1:{port} " in f"{line} "]
+    return [line for line in lines if " event=connection.opened" not in line]

@@ -1,0 +1,74 @@
+"""Clients that speak AMQP and take or give more than is good for anyone: the node's memory stays bounded, and others
+are served meanwhile.
+
+Not here: clients that do not speak it (`test_bad_streams`), what a client can make the node keep (`test_hoarding`).
+"""
+
+import socket
+import threading
+import time
+
+from tests.hostile.bystanders import Bystanders
+from tests.hostile.observing import MEGABYTE, resident_bytes
+from tests.hostile.pouring import BODY_BYTES, WATERMARK_BYTES, pour, publish_frames
+from tests.support.amqp_client import Channel, Connection
+from tests.support.node_process import NodeProcess
+
+
+def test_a_consumer_that_never_reads_costs_a_bounded_amount(node: NodeProcess) -> None:
+    backlog = 2000
+    filler = Connection.opened(node.amqp)
+    channel = filler.channel()
+    channel.call("queue.declare", queue="backlog")
+    message = publish_frames("backlog", bytes(BODY_BYTES))
+    for _ in range(backlog):
+        filler.send_bytes(message)
+    channel.await_counts("backlog", backlog)
+    before = resident_bytes(node)
+    with Bystanders(node.amqp) as pair:
+        deaf = Connection.opened(node.amqp)
+        deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf_channel = deaf.channel()
+        deaf_channel.send("basic.consume", queue="backlog", no_ack=False)
+        pair.wait_for_rounds(200)
+        assert resident_bytes(node) - before < 40 * MEGABYTE
+        deaf.cut()
+        pair.wait_for_rounds(20)
+    channel.await_counts("backlog", backlog)
+    filler.close()
+
+
+def test_a_publisher_faster_than_its_consumers_is_blocked_and_nobody_else(small_node: NodeProcess) -> None:
+    reader = Connection.opened(small_node.amqp)
+    consumer = reader.channel()
+    consumer.call("queue.declare", queue="flood")
+    consumer.call("basic.qos", prefetch_count=10)
+    stock = Connection.opened(small_node.amqp)
+    bystander = stock.channel()
+    flood = Connection.opened(small_node.amqp)
+    flood.channel()
+    pouring = threading.Thread(target=pour, args=(flood, publish_frames("flood", bytes(BODY_BYTES)), 5000))
+    pouring.start()
+    flood.expect(0, "connection.blocked", 30, reason="low on memory")
+    pouring.join(30)
+    assert resident_bytes(small_node) < WATERMARK_BYTES + 100 * MEGABYTE
+    # whoever does not publish is served as ever
+    started_s = time.monotonic()
+    for _ in range(50):
+        bystander.counts("flood")
+    assert time.monotonic() - started_s < 10
+    held = drain(consumer, "flood")
+    assert held > 100
+    flood.expect(0, "connection.unblocked", 30)
+    for connection in (reader, stock):
+        connection.close()
+    flood.cut()
+
+
+def drain(consumer: Channel, queue: str) -> int:
+    """Take what there is until the queue is empty; how much that was."""
+    taken = 0
+    while (message := consumer.get(queue)) is not None:
+        assert len(message.body) == BODY_BYTES
+        taken += 1
+    return taken
