@@ -31,6 +31,7 @@ class Attacker:
         self.notes = 0
         self.sent: list[bytes] = []
         self.hung_up = False
+        self.deaf = False
         self.frames_left = rng.choice((4, 16, 64, 256))
         self._rng = rng
         # whoever spoils little gets far

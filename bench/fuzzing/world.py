@@ -20,7 +20,7 @@ from bench.fuzzing.mutations import framed
 from bench.fuzzing.replies import Replies
 from warren.broker.broker import Broker
 from warren.model.effects import CloseConnection, Effect, Note, PauseReading, SendBytes
-from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
+from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event, WritesPaused, WritesResumed
 from warren.model.settings import BrokerSettings
 from warren.session.connection import Connection
 from warren.wire.methods import (
@@ -45,6 +45,7 @@ PAUSE_EVERY_TURNS = 40
 PAUSE_MS = 35_000
 DELAY_MS_MAX = 2**32
 NOTES_MAX = 3
+DEAF_SHARE = 0.03
 
 History = list[tuple[int, list[Event]]]
 
@@ -148,6 +149,11 @@ class World:
             reads, mutated = attacker.reads()
             self.mutated += mutated
             events.extend([BytesReceived(attacker.connection_id, read) for read in reads])
+            if self.rng.random() < DEAF_SHARE:
+                # it stops reading for a while, or for good
+                attacker.deaf = not attacker.deaf
+                change = WritesPaused if attacker.deaf else WritesResumed
+                events.append(change(attacker.connection_id))
 
     def _lose(self, attacker: Attacker, events: list[Event]) -> None:
         del self._attackers[attacker.connection_id]
