@@ -80,11 +80,11 @@ class ProtocolFault(WarrenError):
         self.text = text
 
     def reply_text(self) -> str:
-        """The text on the wire: the code's name, a dash, the sentence, within a short string."""
+        """The text on the wire: the code's name, a dash, the sentence, within a short string of valid UTF-8."""
         whole = f"{REPLY_NAMES[self.code]} - {self.text}"
-        encoded = whole.encode("utf-8", "surrogateescape")
+        encoded = whole.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
         if len(encoded) <= 255:
-            return whole
+            return encoded.decode()
         return encoded[:252].decode("utf-8", "ignore") + "..."
 
 

@@ -15,7 +15,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.broker.access import Access
-from warren.broker.dead_letters import publish_dead_letter
+from warren.broker.dead_letters import DeadLetters
 from warren.broker.memory_alarm import MemoryAlarm
 from warren.broker.names import FreshNames
 from warren.broker.timeouts import ConsumerTimeouts
@@ -38,7 +38,7 @@ from warren.session import input as session_input
 from warren.session.connection import RUNNING, Connection
 from warren.session.ports import LoginAttempt, NodePort, VhostPort
 
-DEAD_LETTERS_A_TURN: Final = 4096
+DEAD_LETTER_BYTES_A_TURN: Final = 4 * 1024 * 1024
 """More wait for the next turn: queues that dead-letter into one another must not hold up everybody else."""
 
 
@@ -52,6 +52,7 @@ class Broker(NodePort):
         self.vhosts: dict[str, Vhost] = {}
         self._access: Access = Access(settings)
         self._names: FreshNames = FreshNames(seed)
+        self._dead_letters: DeadLetters = DeadLetters(self.turn)
         self._memory: MemoryAlarm = MemoryAlarm()
         self._timeouts: ConsumerTimeouts = ConsumerTimeouts(settings, self.turn, self.connections)
         self._timer_at_ms: i64 = 0
@@ -151,14 +152,10 @@ class Broker(NodePort):
 
     def _finish(self) -> None:
         turn = self.turn
-        letters_left = DEAD_LETTERS_A_TURN
-        while turn.drains or (turn.dead_letters and letters_left > 0):
-            letters = turn.dead_letters[:letters_left]
-            if letters:
-                letters_left -= len(letters)
-                del turn.dead_letters[: len(letters)]
-                for letter in letters:
-                    publish_dead_letter(self.vhosts[letter.queue.vhost], letter)
+        budget_bytes = DEAD_LETTER_BYTES_A_TURN
+        while turn.drains or (budget_bytes > 0 and self._dead_letters.waiting()):
+            if budget_bytes > 0:
+                budget_bytes = self._dead_letters.carry_out(self.vhosts, budget_bytes)
             drains = turn.drains
             turn.drains = []
             for queue in drains:
@@ -187,7 +184,7 @@ class Broker(NodePort):
 
     def _order_timer(self) -> None:
         turn = self.turn
-        unfinished = turn.drains or turn.inputs or turn.dead_letters
+        unfinished = turn.drains or turn.inputs or self._dead_letters.waiting()
         wanted_ms: i64 = turn.now_ms if unfinished else turn.next_timer_ms()
         if self._timer_at_ms <= turn.now_ms:
             self._timer_at_ms = 0

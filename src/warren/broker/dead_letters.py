@@ -7,11 +7,12 @@ queue it already died in, with no consumer's reject in the round, is dropped ins
 Not here: when a message dies (`queue.queue`).
 """
 
-from typing import Final
+from typing import Final, final
 
 from warren.broker.vhost import Vhost
 from warren.model.message import NO_EXPIRATION, Envelope, Message
 from warren.model.ports import DeadLetter, QueuePort
+from warren.model.turn import Turn
 from warren.session.special_properties import with_header_payload
 from warren.wire.properties import edit_headers
 from warren.wire.values import Long, Table, Timestamp
@@ -19,12 +20,56 @@ from warren.wire.values import Long, Table, Timestamp
 REJECTED: Final = "rejected"
 COUNT_MAX: Final = 2**63 - 1
 
+LETTERS_IN_SLICE: Final = 256
+LETTER_COST_BYTES: Final = 1024
+"""What carrying one out costs, in bytes of headers that could be written in that time."""
 
-def publish_dead_letter(vhost: Vhost, letter: DeadLetter) -> None:
-    """Send it on; without its exchange it is gone."""
+
+@final
+class DeadLetters:
+    """Those on their way, carried out in slices.
+
+    A slice that makes further dead letters is followed by those before anything older goes on, so that queues that
+    dead-letter into one another in circles keep few waiting; what one queue let die keeps its order.
+    """
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn: Turn = turn
+        # the last batch is worked at; each is reversed, so that the next letter is at its end
+        self._batches: list[list[DeadLetter]] = []
+
+    def waiting(self) -> bool:
+        return len(self._batches) > 0 or len(self._turn.dead_letters) > 0
+
+    def carry_out(self, vhosts: dict[str, Vhost], budget_bytes: int) -> int:
+        """Send a slice on, or as much of it as the budget allows; what is left of the budget."""
+        self._gather(0)
+        if not self._batches:
+            return budget_bytes
+        batch = self._batches[-1]
+        count = 0
+        while batch and count < LETTERS_IN_SLICE and budget_bytes > 0:
+            letter = batch.pop()
+            count += 1
+            budget_bytes -= publish_dead_letter(vhosts[letter.queue.vhost], letter) + LETTER_COST_BYTES
+        if not batch:
+            self._batches.pop()
+        self._gather(len(self._batches))
+        return budget_bytes
+
+    def _gather(self, place: int) -> None:
+        letters = self._turn.dead_letters
+        if letters:
+            self._turn.dead_letters = []
+            letters.reverse()
+            self._batches.insert(place, letters)
+
+
+def publish_dead_letter(vhost: Vhost, letter: DeadLetter) -> int:
+    """Send it on, or let it go if its exchange is not there; how many bytes its headers took."""
     exchange = vhost.topology.exchanges.get(letter.exchange)
     if exchange is None:
-        return
+        return 0
     deaths = deaths_of(letter, int(vhost.now_ms()) // 1000)
     message = dead_message(letter, deaths)
     keys = [message.envelope.routing_key, *message.envelope.copy_keys]
@@ -36,6 +81,7 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter) -> None:
             queue.publish(message)
         else:
             vhost.note_cycle(queue, letter)
+    return len(message.content) - int(message.body_bytes)
 
 
 def dead_message(letter: DeadLetter, deaths: list[Table]) -> Message:

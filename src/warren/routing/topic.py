@@ -28,7 +28,8 @@ class TopicNode:
     def __init__(self, swallows: bool) -> None:
         # whether the last word on the way here is `#`
         self.swallows: bool = swallows
-        self.words: dict[str, TopicNode] = {}
+        # made with the first child: most nodes of a long pattern have one child or none
+        self.words: dict[str, TopicNode] | None = None
         self.star: TopicNode | None = None
         self.hash: TopicNode | None = None
         self.bindings: dict[Binding, Binding] | None = None
@@ -40,7 +41,7 @@ class TopicNode:
             return self.star
         if word == "#":
             return self.hash
-        return self.words.get(word)
+        return None if self.words is None else self.words.get(word)
 
     def grow(self, word: str) -> "TopicNode":
         """The child for a pattern's word, made if there is none."""
@@ -51,6 +52,8 @@ class TopicNode:
                 self.star = child
             elif word == "#":
                 self.hash = child
+            elif self.words is None:
+                self.words = {word: child}
             else:
                 self.words[word] = child
         return child
@@ -60,8 +63,9 @@ class TopicNode:
             self.star = None
         elif word == "#":
             self.hash = None
-        else:
+        elif self.words is not None:
             del self.words[word]
+            self.words = self.words or None
 
     def is_bare(self) -> bool:
         return not self.words and self.star is None and self.hash is None and self.bindings is None
@@ -124,9 +128,10 @@ class TopicMatcher(Matcher):
         return front
 
     def _advance(self, node: TopicNode, word: str, front: list[TopicNode]) -> None:
-        following = node.words.get(word)
-        if following is not None:
-            self._enter(following, front)
+        if node.words is not None:
+            following = node.words.get(word)
+            if following is not None:
+                self._enter(following, front)
         if node.star is not None:
             self._enter(node.star, front)
         if node.swallows:

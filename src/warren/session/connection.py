@@ -72,7 +72,9 @@ class Connection(OutputPort, Timed):
         self.client_properties: Table = {}
         self.vhost: VhostPort | None = None
         self.channels: dict[int, Channel] = {}
+        # what basic.publish frames mean, by their bytes, and about how much memory that takes
         self.publishings: dict[bytes, Publishing] = {}
+        self.publishings_bytes: int = 0
         self.scan: PropertyScan = PropertyScan()
         self.channel_max: i64 = 0
         self.frame_max: i64 = FRAME_MIN
@@ -87,6 +89,8 @@ class Connection(OutputPort, Timed):
         self._reading: bool = True
         self._out: BytesWriter = BytesWriter()
         self._flush_due: bool = False
+        # the socket is no more
+        self._gone: bool = False
         self._starved: bool = False
         self._writes_paused: bool = False
         self._unread_replies_bytes: i64 = 0
@@ -126,11 +130,13 @@ class Connection(OutputPort, Timed):
         self._update_reading()
 
     def flush(self) -> None:
-        self._flush_due = False
+        if self._gone:
+            return
         if self.confirming:
             for channel in self.confirming:
                 channel.tell_confirms()
             self.confirming = []
+        self._flush_due = False
         if len(self._out) > 0:
             self.turn.effects.append(SendBytes(self.connection_id, self._out.getvalue()))
             if self._writes_paused:
@@ -161,6 +167,8 @@ class Connection(OutputPort, Timed):
         reading = not self.blocked and not self.held
         if reading != self._reading:
             self._reading = reading
+            # the silence while we did not listen was not the client's
+            self.received_at_ms = self.turn.now_ms
             self.turn.effects.append(ResumeReading(self.connection_id) if reading else PauseReading(self.connection_id))
 
     def _wake_consumers(self) -> None:
@@ -212,7 +220,6 @@ class Connection(OutputPort, Timed):
 
     def unblock(self) -> None:
         self.blocked = False
-        self.received_at_ms = self.turn.now_ms
         if self.state == RUNNING and self.capable("connection.blocked"):
             self.send(ConnectionUnblocked())
         self._update_reading()
@@ -266,8 +273,7 @@ class Connection(OutputPort, Timed):
         self.end_channels()
         self.state = CLOSED
         self.turn.cancel_timer(self._timer)
-        # nothing is left to send to
-        self._flush_due = True
+        self._gone = True
 
     def end_channels(self) -> None:
         """Give back what the channels hold and the exclusive queues."""

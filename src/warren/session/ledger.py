@@ -5,8 +5,8 @@ is settled and a compaction when half of it is dead. Appending, finding and sett
 whatever the backlog. A few deliveries that stay behind while the others go on move to a dict, so that they do not pin
 the list.
 
-Invariants: `count` deliveries are outstanding, in the dict or at or after `head`; those in the dict have lower tags;
-`first_tag + len(entries) == next_tag` whenever anything is outstanding.
+Invariants: `count` deliveries are outstanding, in the dict or at or after `head`; those in the dict have lower tags,
+in order; `first_tag + len(entries) == next_tag` whenever anything is outstanding.
 
 Not here: what an ack does to a queue (`session.settling`), how a delivery is written (`session.delivery`).
 """
@@ -190,7 +190,11 @@ class Ledger:
     def _lift_stragglers(self, tag: i64) -> list[Unacked]:
         if not self._stragglers:
             return []
-        lifted = [delivery for delivery in self._stragglers.values() if tag == 0 or delivery.tag <= tag]
+        lifted: list[Unacked] = []
+        for delivery in self._stragglers.values():
+            if tag != 0 and delivery.tag > tag:
+                break
+            lifted.append(delivery)
         for delivery in lifted:
             del self._stragglers[delivery.tag]
         self.count -= len(lifted)

@@ -36,7 +36,8 @@ from warren.wire.methods import BasicPublish, BasicReturn, decode_method
 if TYPE_CHECKING:
     from warren.session.channel import Channel
 
-REMEMBERED_MAX: Final = 4096
+REMEMBERED_BYTES_MAX: Final = 1024 * 1024
+REMEMBERED_BYTES_EACH: Final = 600
 UNRESOLVED: Final[i64] = -1
 DELIVERY_MODE_ONLY: Final[i64] = 0x1000
 PERSISTENT: Final[i64] = 2
@@ -78,8 +79,11 @@ def publishing_of(channel: "Channel", frame: bytes) -> Publishing:
     assert isinstance(method, BasicPublish)
     if method.immediate:
         raise ConnectionFault(NOT_IMPLEMENTED, "immediate=true")
-    if len(remembered) >= REMEMBERED_MAX:
+    connection = channel.connection
+    connection.publishings_bytes += len(frame) * 4 + REMEMBERED_BYTES_EACH
+    if connection.publishings_bytes > REMEMBERED_BYTES_MAX:
         remembered.clear()
+        connection.publishings_bytes = 0
     made = Publishing(method)
     remembered[frame] = made
     return made

@@ -35,7 +35,7 @@ from warren.wire.values import Table
 if TYPE_CHECKING:
     from warren.sim.world import World
 
-BEAT_AFTER_MS = 700
+BEAT_AFTER_MS = 500
 CAPABILITIES: Table = {
     "consumer_cancel_notify": True,
     "connection.blocked": True,
@@ -58,7 +58,7 @@ class Client:
         self.connections = 0
         # 131,072 is what the node offers; a small one makes it cut bodies into several frames
         self.frame_max = self.chance.choice((131_072, 131_072, 4_096))
-        self.pace_ms = self.chance.choice((2, 10, 30, 100))
+        self.pace_ms = self.chance.choice((10, 50, 200, 500))
         self._stream = MethodStream()
         self._written_at_ms = 0
         world.clients.append(self)

@@ -37,7 +37,7 @@ class Faults:
     def _strike(self) -> None:
         if self._healed:
             return
-        weights = (30, 8, 30, 10, 10, 3 if self._restarts else 0)
+        weights = (30, 15, 30, 10, 10, 3 if self._restarts else 0)
         fault = self._chance.choices(
             (self._reset, self._silence, self._stall, self._alarm, self._freeze, self._restart), weights
         )[0]
@@ -58,7 +58,8 @@ class Faults:
         link = self._link()
         if link is not None:
             self._world.trace.say("fault", f"silence on #{link.number}")
-            link.go_silent()
+            # either the client or the node's heartbeat is the first to find out
+            link.go_silent(self._chance.choice((2_000, 10_000)))
 
     def _stall(self) -> None:
         link = self._link()

@@ -13,6 +13,7 @@ those that are OUT.
 Not here: who notices what happens to a copy (`sim.witness`), what must hold (`sim.checkers`, `sim.validations`).
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from warren.wire.values import Table
@@ -140,6 +141,8 @@ class History:
         self.out: dict[str, int] = {}
         # copies that are not GONE, so that the end of a run need not look at all others
         self.living: dict[Copy, None] = {}
+        # how often each kind of thing happened, so that a run can show where it has been
+        self.seen: Counter[str] = Counter()
         self._accepted_count = 0
 
     def attempt(self, publisher: str, exchange: str, routing_key: str, filler_bytes: int) -> Attempt:
@@ -186,5 +189,6 @@ class History:
             self.out[copy.plan.name] -= 1
         copy.state = GONE
         copy.ending = ending
+        self.seen[f"copy {ending}"] += 1
         self.live[copy.plan.name] -= 1
         del self.living[copy]

@@ -14,6 +14,7 @@ Not here: what the bytes mean (`sim.client`, `warren.session`); which link break
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from warren.sim.node import Node
     from warren.sim.world import World
 
-CLIENT_PATIENCE_MS = 3_000
 CLOSE_PATIENCE_MS = 3_000
 
 
@@ -53,6 +53,8 @@ class Network:
         self.calm = False
         self.delay_ms_max = chance.choice((0, 2, 10, 40))
         self.cutting = chance.choice((0.0, 0.1, 0.5))
+        # sides that were not told yet that their link is over
+        self.untold = 0
         self._serial = 0
 
     def connect(self, client: "Client", node: "Node") -> "Link":
@@ -79,7 +81,7 @@ class Network:
 
     def quiet(self) -> bool:
         """Whether nothing is on its way."""
-        return not any(link.busy() for link in self.links.values())
+        return self.untold == 0 and not any(link.busy() for link in self.links.values())
 
 
 class Link:
@@ -178,23 +180,29 @@ class Link:
         """Whatever is on its way is lost, and both sides learn of it."""
         if not self._over:
             self._end()
-            self._world.schedule(self._network.delay_ms(), lambda: self.client.lost(self))
+            self._tell(lambda: self.client.lost(self))
             if self._node_knows:
-                self._world.schedule(
-                    self._network.delay_ms(), lambda: self.node.add(ConnectionLost(self.number, "reset"))
-                )
+                self._tell(lambda: self.node.add(ConnectionLost(self.number, "reset")))
 
     def node_died(self) -> None:
         """The node's process is gone: nobody is left to tell but the client."""
         if not self._over:
             self._end()
-            self._world.schedule(self._network.delay_ms(), lambda: self.client.lost(self))
+            self._tell(lambda: self.client.lost(self))
+
+    def _tell(self, news: Callable[[], None]) -> None:
+        def arrive() -> None:
+            self._network.untold -= 1
+            news()
+
+        self._network.untold += 1
+        self._world.schedule(self._network.delay_ms(), arrive)
 
     def break_after(self, up_bytes: int | None = None, down_bytes: int | None = None) -> None:
         """Reset once exactly so many more bytes have arrived at the node, or at the client."""
         self._up_left, self._down_left = up_bytes, down_bytes
 
-    def go_silent(self, patience_ms: int = CLIENT_PATIENCE_MS) -> None:
+    def go_silent(self, patience_ms: int) -> None:
         """Nothing arrives any more; the client gives up after a while."""
         self._silent = True
         self._world.schedule(patience_ms, self.reset)

@@ -31,7 +31,7 @@ from warren.sim.witness import Witness
 if TYPE_CHECKING:
     from warren.sim.world import World
 
-HEARTBEAT_S = 2
+HEARTBEAT_S = 1
 
 
 class Meddler:

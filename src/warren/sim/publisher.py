@@ -23,6 +23,8 @@ from warren.wire.methods import (
     ChannelOpen,
     ConfirmSelect,
     Method,
+    QueueBind,
+    QueueUnbind,
     TxCommit,
     TxCommitOk,
     TxRollback,
@@ -61,6 +63,8 @@ class Publisher(Client):
         self.large_bodies = self.chance.choice((0.0, 0.05, 0.3))
         self.persistent = self.chance.random() < 0.5
         self.mandatory_share = 0.3
+        # exchange, key and queue of bindings it may make and unmake
+        self.extra_bindings: tuple[tuple[str, str, str], ...] = ()
         self._incarnation = 0
         self._publish_no = 0
         # by publish number; in a transaction by a number of our own
@@ -84,6 +88,8 @@ class Publisher(Client):
         if not self.calmed and fate < 0.015:
             self.say_goodbye()
             return
+        if not self.calmed and fate < 0.03:
+            self._change_bindings()
         self._publish_some()
         if self._uncommitted and (self.calmed or self.chance.random() < 0.5):
             self._end_transaction()
@@ -151,6 +157,15 @@ class Publisher(Client):
                 self.publish(self._again.popleft())
             elif not self.calmed:
                 self.publish(self.chance.choice(self.targets))
+
+    def _change_bindings(self) -> None:
+        """Lead some messages to one more queue, or no longer."""
+        if self.extra_bindings:
+            exchange, key, queue = self.chance.choice(self.extra_bindings)
+            if self.chance.random() < 0.5:
+                self.send(CHANNEL, QueueBind(queue, exchange, key))
+            else:
+                self.send(CHANNEL, QueueUnbind(queue, exchange, key))
 
     def _end_transaction(self) -> None:
         numbers, self._uncommitted = self._uncommitted, []

@@ -6,8 +6,9 @@
 Not here: what happens in a run (`sim.workload`, `sim.faults`), what must hold (`sim.checkers`, `sim.validations`).
 """
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from warren.sim.checkers import Checker, Checkers, Complaint, invariants
@@ -32,6 +33,8 @@ class Outcome:
     published: int
     confirmed: int
     steps_taken: int
+    # how often each kind of thing happened
+    seen: Counter[str] = field(default_factory=Counter)
 
     @property
     def good(self) -> bool:
@@ -60,7 +63,7 @@ def run(
     world = World(seed, trace, checkers, meddler)
     chance = Random(f"{seed}/run")
     workload = Workload(world)
-    faults = Faults(world, every_ms=chance.choice((50, 300, 2_000, 100_000)), restarts=chance.random() < 0.2)
+    faults = Faults(world, every_ms=chance.choice((30, 150, 600, 1_000_000)), restarts=chance.random() < 0.2)
     world.run_until(lambda: False, steps)
     if not checkers.complaints:
         trace.say("world", "heals")
@@ -71,7 +74,9 @@ def run(
             checkers.ended(world)
     attempts = world.history.attempts.values()
     confirmed = sum(1 for attempt in attempts if attempt.state == CONFIRMED)
-    return Outcome(seed, steps, tuple(checkers.complaints), len(attempts), confirmed, world.steps_taken)
+    return Outcome(
+        seed, steps, tuple(checkers.complaints), len(attempts), confirmed, world.steps_taken, world.history.seen
+    )
 
 
 def replay(seed: int, steps: int) -> int:

@@ -85,6 +85,7 @@ class Witness:
         elif isinstance(event, WritesPaused | WritesResumed):
             book = self.connections.get(event.connection_id)
             if book is not None:
+                self.history.seen[type(event).__name__] += 1
                 book.writes_paused = isinstance(event, WritesPaused)
                 book.knows_paused = book.knows_paused and book.writes_paused
         elif isinstance(event, BytesReceived):
@@ -104,12 +105,14 @@ class Witness:
             self.history.end(copy, "the node restarted")
 
     def noted(self, note: Note) -> None:
+        self.history.seen[note.name] += 1
         if note.level == "critical":
             self._checkers.complain("the node lives", f"it noted {note.name}")
 
     def _hear_client(self, book: ConnectionBook, said: Spoken) -> None:
         if book.deaf:
             return
+        self.history.seen[f"client says {said.method.name}"] += 1
         if said.channel == 0:
             if isinstance(said.method, ConnectionClose):
                 self._end_channels(book)
@@ -187,6 +190,7 @@ class Witness:
 
     def _hear_node(self, book: ConnectionBook, heard: Heard) -> None:
         method = heard.method
+        self.history.seen[f"node says {method.name}"] += 1
         channel = book.channels.get(heard.channel)
         if channel is None or channel.closed:
             if isinstance(method, BasicDeliver | BasicGetOk | BasicAck | BasicNack | BasicReturn):
@@ -237,6 +241,8 @@ class Witness:
         delivery.attempt = self.history.attempt_of(heard.body)
         if delivery.attempt is not None:
             delivery.copy = self._copy_in(delivery.attempt, delivery.plan)
+        if redelivered:
+            self.history.seen["redelivery"] += 1
         self._checkers.delivered(delivery)
         delivery.channel.book(delivery)
 

@@ -8,6 +8,7 @@
     ""               brief (TTL), mixed (expirations), short (drop-head), full (reject-publish)
     dead   (direct)  --rejected--> graves      --dropped--> dropped
 
+Publishers add and remove a few bindings as they go.
 Whatever is rejected in `retried` must turn up in `graves`, whatever `limited`, `brief`, `mixed` and `short` drop in
 `dropped`.
 
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 from warren.sim.consumer import CHANNEL, Consumer, Subscription
 from warren.sim.history import QueuePlan
 from warren.sim.publisher import CONFIRM, PLAIN, TRANSACTION, Publisher, Target
-from warren.wire.methods import ExchangeDeclare, Method, QueueBind, QueueDeclare
+from warren.wire.methods import ExchangeDeclare, Method, QueueBind, QueueDeclare, QueueDelete
 
 if TYPE_CHECKING:
     from warren.sim.world import World
@@ -41,6 +42,7 @@ BINDINGS = (
     ("dead", "rejected", "graves"),
     ("dead", "dropped", "dropped"),
 )
+EXTRA_BINDINGS = (("events", "a.b", "single"), ("orders", "one", "fan"), ("orders", "nowhere", "plain"))
 TARGETS = (
     Target("orders", "one", ranked=True),
     Target("orders", "two"),
@@ -120,7 +122,9 @@ class PasserBy(Consumer):
         self.send(channel, QueueBind(plan.name, "news"))
 
     def _cancel_or_subscribe(self) -> None:
-        """An auto-delete queue would go with its only consumer."""
+        """Delete the queue under its own consumer, and begin anew."""
+        self.send(CHANNEL, QueueDelete(self.subscriptions[0].plan.name))
+        self._close_channel()
 
 
 class Workload:
@@ -163,7 +167,8 @@ class Workload:
         targets = self._chance.sample(TARGETS, self._chance.randint(1, len(TARGETS)))
         if mode == CONFIRM and self._chance.random() < 0.5:
             targets.append(REFUSING)
-        Publisher(self._world, name, self.topology.methods, mode, targets)
+        publisher = Publisher(self._world, name, self.topology.methods, mode, targets)
+        publisher.extra_bindings = EXTRA_BINDINGS
 
     def _add_consumer(self, name: str) -> None:
         chance = self._chance

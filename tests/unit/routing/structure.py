@@ -49,6 +49,6 @@ def _matcher(matcher: Matcher) -> object:
 def _node(node: TopicNode | None) -> object:
     if node is None:
         return None
-    words = {word: _node(child) for word, child in node.words.items()}
+    words = {word: _node(child) for word, child in (node.words or {}).items()}
     bindings = None if node.bindings is None else _listed(node.bindings)
     return node.swallows, words, _node(node.star), _node(node.hash), bindings
