@@ -54,7 +54,6 @@ def test_a_reader_that_stops_reading_holds_up_nobody_else() -> None:
     scenario.elapse(50)
     assert slow.link is not None
     slow.link.high_water_bytes, slow.link.low_water_bytes = 5_000, 1_000
-    # shorter than two heartbeats, or the node would rightly give up on it
     slow.link.client_stalls(3_000)
     for _ in range(20):
         scenario.publish(publisher, slow_plan, 50)
@@ -100,7 +99,7 @@ def test_what_a_silent_consumer_held_goes_to_another_after_two_heartbeats() -> N
     silent.link.go_silent(patience_ms=60_000)
     began_ms = scenario.world.now_ms
     scenario.until(lambda: other.received_count == 5)
-    assert 3_000 < scenario.world.now_ms - began_ms < 7_000
+    assert 1_500 < scenario.world.now_ms - began_ms < 4_000
     scenario.finish()
 
 

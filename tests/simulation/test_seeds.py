@@ -1,12 +1,42 @@
 """A block of seeds: whole worlds, drawn by chance, with every fault there is, in which every rule must hold."""
 
+from collections import Counter
+
 import pytest
 
 from warren.sim.run import run
 
-SEEDS = 100
+SEEDS = 200
 STEPS = 2_000
-BLOCK = 10
+BLOCK = 20
+
+CORNERS = (
+    "redelivery",
+    "WritesPaused",
+    "WritesResumed",
+    "alarm.raised",
+    "alarm.cleared",
+    "channel.failed",
+    "connection.lost",
+    "connection.silent",
+    "copy acked",
+    "copy auto-acked",
+    "copy rejected",
+    "copy refused",
+    "copy dropped by a rule, and dead-lettered",
+    "copy the node restarted",
+    "node says basic.return",
+    "node says basic.nack",
+    "node says basic.get-ok",
+    "node says basic.recover-ok",
+    "node says basic.cancel",
+    "node says basic.cancel-ok",
+    "node says tx.commit-ok",
+    "node says tx.rollback-ok",
+    "node says queue.unbind-ok",
+    "node says connection.blocked",
+)
+"""Where a simulation must have been to be worth its name."""
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
@@ -16,3 +46,10 @@ def test_every_rule_holds_in_a_world_drawn_by_chance(first: int) -> None:
     assert broken == []
     # a world in which nothing happens proves nothing
     assert sum(outcome.confirmed for outcome in outcomes) > 500
+
+
+def test_chance_leads_into_every_corner() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SEEDS, SEEDS + 40):
+        seen.update(run(seed, STEPS).seen)
+    assert [corner for corner in CORNERS if not seen[corner]] == []

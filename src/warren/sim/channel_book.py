@@ -98,6 +98,9 @@ class ChannelBook:
         self._transaction: list[tuple[Attempt, list[QueuePlan]]] | None = None
         self._transaction_settles: list[Method] = []
 
+    def takes_without_ack(self) -> bool:
+        return any(consumer.no_ack for consumer in self.consumers.values()) or any(no_ack for _, no_ack in self.gets)
+
     def gives_back(self) -> bool:
         """Whether a delivery that leaves in this turn was given back in it."""
         return self.over or self.recovering > 0

@@ -22,7 +22,7 @@ from warren.model.effects import (
     SendBytes,
     SetTimer,
 )
-from warren.model.events import BytesReceived, ConnectionOpened, Event
+from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
 from warren.model.settings import BrokerSettings
 from warren.sim.disk import PretendDisk
 from warren.sim.network import Link, Spoken
@@ -119,7 +119,9 @@ class Node:
         self._turn_scheduled = False
         if self._frozen:
             return
-        inbox, self._inbox = self._inbox, []
+        inbox, self._inbox = self._batch()
+        if self._inbox:
+            self._schedule_turn()
         if self._world.trace.on:
             for event, _spoken in inbox:
                 self._world.trace.event(self.name, event)
@@ -137,6 +139,19 @@ class Node:
         for effect in effects:
             self._carry_out(effect)
         self._world.checkers.turned(self)
+
+    def _batch(self) -> tuple[list[tuple[Event, list[Spoken]]], list[tuple[Event, list[Spoken]]]]:
+        """What this turn takes, and what is left for the next.
+
+        A loss shares a turn with what came before it, unless its client takes messages without acks: what it was given
+        in that very turn would be gone, and nobody could have seen it.
+        """
+        for index, (event, _spoken) in enumerate(self._inbox):
+            if isinstance(event, ConnectionLost) and index:
+                said = [said for _event, spoken in self._inbox[:index] for said in spoken]
+                if self.witness.takes_without_ack(event.connection_id, said):
+                    return self._inbox[:index], self._inbox[index:]
+        return self._inbox, []
 
     def _tell_witness(self, inbox: list[tuple[Event, list[Spoken]]]) -> None:
         """Show what entered, but for what the node holds back unread until its answers are gone."""

@@ -30,7 +30,9 @@ from warren.sim.network import Spoken
 from warren.wire.methods import (
     BasicAck,
     BasicCancelOk,
+    BasicConsume,
     BasicDeliver,
+    BasicGet,
     BasicGetEmpty,
     BasicGetOk,
     BasicNack,
@@ -96,6 +98,13 @@ class Witness:
         self._now_ms = now_ms
         for said in spoken:
             self._hear_client(self.connections[number], said)
+
+    def takes_without_ack(self, number: int, spoken: list[Spoken]) -> bool:
+        """Whether a connection takes messages that it need not ack, or asks to in these words."""
+        book = self.connections.get(number)
+        if book is not None and any(channel.takes_without_ack() for channel in book.channels.values()):
+            return True
+        return any(isinstance(said.method, BasicConsume | BasicGet) and said.method.no_ack for said in spoken)
 
     def node_restarted(self) -> None:
         """Its memory is gone, and with it all it held. A node with a journal will owe more than this."""

@@ -186,6 +186,3 @@ class Workload:
             shared_prefetch=not transactional and chance.random() < 0.3,
             transactional=transactional,
         )
-
-
-__all__ = ["CHANNEL", "PasserBy", "Topology", "Workload", "lasting_topology"]
