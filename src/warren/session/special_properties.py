@@ -60,15 +60,17 @@ def applied(channel: "Channel", message: Message, data: bytes, start: i64, end: 
         message.persistent = scan.delivery_mode == 2
     if scan.priority > 0:
         message.priority = scan.priority
+    blind = scan.headers_end != 0 and find_header(data, scan.headers_start, scan.headers_end, b"BCC") >= 0
+    asks_reply = scan.reply_to_end - scan.reply_to_start == len(direct_reply.REPLY_TO_BYTES)
+    asks_reply = asks_reply and data[scan.reply_to_start : scan.reply_to_end] == direct_reply.REPLY_TO_BYTES
+    if not blind and not asks_reply:
+        return message
     payload = data[start:end]
-    changed = payload
-    if scan.headers_end and find_header(data, scan.headers_start, scan.headers_end, b"BCC") >= 0:
-        changed = edit_headers(changed, ["BCC"], {})
-    if scan.reply_to_end and data[scan.reply_to_start : scan.reply_to_end] == direct_reply.REPLY_TO_BYTES:
-        changed = _with_inbox(channel, changed)
-    if changed is not payload:
-        return with_header_payload(message, changed)
-    return message
+    if blind:
+        payload = edit_headers(payload, ["BCC"], {})
+    if asks_reply:
+        payload = _with_inbox(channel, payload)
+    return with_header_payload(message, payload)
 
 
 def copy_keys(data: bytes, scan: PropertyScan) -> list[str]:
