@@ -1,6 +1,6 @@
 # Every target sets up what it needs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run setup test lint conformance bench soak lock clean
+.PHONY: help run setup test lint conformance demo bench soak lock clean
 
 PYTEST := .venv/bin/python -m pytest -n 2
 PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
@@ -31,6 +31,9 @@ lint: ## ruff, mypy --strict and the import contracts
 
 conformance: setup ## public AMQP clients' own integration suites against a node
 	conformance/run
+
+demo: setup ## start a node, put it under load for ten seconds and say what it did
+	@tools/demo
 
 bench: setup ## measure against RabbitMQ on this machine
 	bench/run
