@@ -1,0 +1,54 @@
+"""The names a node invents: the same for the same seed, never the same twice."""
+
+import string
+
+from tests.support.core_driver import Core
+from warren.broker.broker import Broker
+from warren.broker.names import FreshNames
+from warren.model.settings import BrokerSettings
+from warren.wire.methods import BasicConsume, BasicConsumeOk, QueueDeclare, QueueDeclareOk
+
+PLAIN = set(string.ascii_letters + string.digits + "-_")
+
+
+def test_the_same_seed_invents_the_same_names() -> None:
+    one, other = FreshNames(b"seed"), FreshNames(b"seed")
+    assert [one.fresh("a.") for _ in range(10)] == [other.fresh("a.") for _ in range(10)]
+
+
+def test_another_seed_invents_other_names() -> None:
+    assert FreshNames(b"one").fresh("") != FreshNames(b"two").fresh("")
+
+
+def test_no_name_comes_twice_whatever_its_prefix() -> None:
+    names = FreshNames(b"seed")
+    invented = [names.fresh("") for _ in range(10_000)]
+    assert len(set(invented)) == 10_000
+
+
+def test_a_name_is_its_prefix_and_twenty_two_plain_characters() -> None:
+    name = FreshNames(b"seed").fresh("amq.gen-")
+    assert name.startswith("amq.gen-")
+    assert len(name) == len("amq.gen-") + 22
+    assert set(name[8:]) <= PLAIN
+
+
+def test_a_seed_of_any_length_will_do() -> None:
+    names = {FreshNames(seed).fresh("") for seed in (b"", b"x", bytes(64), b"y" * 1000)}
+    assert len(names) == 4
+
+
+def test_a_node_names_its_queues_and_consumers_by_its_seed() -> None:
+    invented = []
+    for _ in range(2):
+        client = Core().client()
+        client.say(QueueDeclare(), QueueDeclare(), BasicConsume(queue=""))
+        first, second, consumer = client.methods()
+        assert isinstance(first, QueueDeclareOk)
+        assert isinstance(second, QueueDeclareOk)
+        assert isinstance(consumer, BasicConsumeOk)
+        invented.append((first.queue, second.queue, consumer.consumer_tag))
+    assert invented[0] == invented[1]
+    assert len(set(invented[0])) == 3
+    assert invented[0][2].startswith("amq.ctag-")
+    assert Broker(BrokerSettings(), seed=b"another").fresh_name("amq.gen-") != invented[0][0]
