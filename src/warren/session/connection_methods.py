@@ -5,7 +5,7 @@ Not here: the handshake (`session.handshake`).
 
 from typing import Final
 
-from librt.strings import read_i32_be
+from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from warren.errors import CHANNEL_ERROR, ConnectionFault
@@ -41,7 +41,7 @@ def while_closing(connection: Connection, reader: FrameReader) -> None:
     """We sent connection.close: everything but its answer is ignored."""
     if reader.channel != 0 or reader.frame_type != METHOD or reader.end - reader.start < 4:
         return
-    method_id = i64(read_i32_be(reader.data, reader.start))
+    method_id: i64 = read_i64_be(reader.data, reader.start - 4) & 0xFFFFFFFF
     if method_id == CONNECTION_CLOSE:
         connection.send(ConnectionCloseOk())
     elif method_id == CONNECTION_CLOSE_OK:

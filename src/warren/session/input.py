@@ -115,14 +115,15 @@ def _channel_frame(connection: Connection, reader: FrameReader) -> None:
     elif kind == METHOD and reader.end - reader.start >= 4:
         if channel.content is not None and not channel.closing:
             raise channel.content.interrupted()
-        method_id = i64(read_i32_be(reader.data, reader.start))
+        # class and method, read with the size before them
+        method_id: i64 = read_i64_be(reader.data, reader.start - 4) & 0xFFFFFFFF
         if channel.closing:
             _closing_channel_method(connection, channel, method_id)
         elif method_id == BASIC_PUBLISH:
             _publish(connection, channel, reader)
         elif method_id == BASIC_ACK and reader.end - reader.start == 13:
             tag = read_i64_be(reader.data, reader.start + 4)
-            settling.ack(channel, tag, i64(reader.data[reader.start + 12]) & 1 == 1)
+            settling.ack(channel, tag, reader.data[reader.start + 12] & 1 == 1)
         else:
             _method(connection, channel, reader, method_id)
     elif channel.closing and kind != METHOD:

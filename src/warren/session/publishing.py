@@ -11,7 +11,7 @@ Not here: assembling content that came in pieces (`session.content`), the route 
 
 from typing import TYPE_CHECKING, Final, final
 
-from librt.strings import read_i16_be
+from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from warren.errors import (
@@ -103,10 +103,11 @@ def accept(
         resolve(publishing, topology, channel.vhost.name)
     if message.body_bytes > channel.connection.message_bytes_max:
         raise too_large(message.body_bytes, channel.connection.message_bytes_max)
-    flags: i64 = i64(read_i16_be(data, header_start + 12)) & 0xFFFF
+    # the property flags are the last two of these eight octets
+    flags: i64 = read_i64_be(data, header_start + 6) & 0xFFFF
     if flags == 0 and header_end == header_start + 14:
         pass
-    elif flags == DELIVERY_MODE_ONLY and header_end == header_start + 15 and i64(data[header_start + 14]) == PERSISTENT:
+    elif flags == DELIVERY_MODE_ONLY and header_end == header_start + 15 and data[header_start + 14] == PERSISTENT:
         message.persistent = True
     else:
         scan = channel.connection.scan

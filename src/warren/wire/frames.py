@@ -13,7 +13,7 @@ Not here: what the payloads mean (`wire.methods`, `wire.properties`), and which 
 
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i16_be, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, read_i64_be, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i16, i32, i64, u8
 
 from warren.errors import FRAME_ERROR, ConnectionFault
@@ -80,22 +80,25 @@ class FrameReader:
         data = self.data
         position: i64 = self.position
         have: i64 = len(data) - position
-        if have < 7:
-            return self._await(have, 7)
-        size: i64 = i64(read_i32_be(data, position + 3)) & 0xFFFFFFFF
+        if have < FRAME_OVERHEAD:
+            self._check_size(data[position:])
+            return self._await(have, FRAME_OVERHEAD)
+        # one read has it all: type, channel, size and an octet more
+        word: i64 = read_i64_be(data, position)
+        size: i64 = (word >> 8) & 0xFFFFFFFF
         if size > self.payload_max:
             self.broken = True
-            raise frame_too_large(i64(data[position]), size, self.payload_max)
+            raise frame_too_large((word >> 56) & 0xFF, size, self.payload_max)
         if have < size + FRAME_OVERHEAD:
             return self._await(have, size + FRAME_OVERHEAD)
-        self.frame_type = i64(data[position])
-        self.channel = i64(read_i16_be(data, position + 1)) & 0xFFFF
+        end: i64 = position + 7 + size
+        self.frame_type = (word >> 56) & 0xFF
+        self.channel = (word >> 40) & 0xFFFF
         self.frame_start = position
         self.start = position + 7
-        end: i64 = position + 7 + size
         self.end = end
         self.position = end + 1
-        if i64(data[end]) != FRAME_END:
+        if data[end] != FRAME_END:
             self.broken = True
             reason = f"{{invalid_frame_end_marker,{data[end]}}}"
             raise ConnectionFault(FRAME_ERROR, f"{described(self.frame_type, self.payload())}: {reason}")
@@ -106,27 +109,29 @@ class FrameReader:
         data = self.data
         at: i64 = self.position
         have: i64 = len(data)
-        if have - at < 22 or i64(data[at]) != HEADER:
+        if have - at < 22:
             return False
+        # what type and channel must read, as the upper octets of a frame's first eight
         channel: i64 = self.channel
-        if i64(read_i16_be(data, at + 1)) & 0xFFFF != channel:
-            return False
-        header_end: i64 = at + 7 + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF)
-        if header_end >= have or header_end - at - 7 > self.payload_max or header_end < at + 21:
-            return False
-        if i64(data[header_end]) != FRAME_END:
+        word: i64 = read_i64_be(data, at)
+        header_size: i64 = (word >> 8) & 0xFFFFFFFF
+        header_end: i64 = at + 7 + header_size
+        if word >> 40 != HEADER << 16 | channel or header_size < 14 or header_size > self.payload_max:
             return False
         # class basic, weight 0; whatever else stands there is for the longer road to judge
-        if read_i32_be(data, at + 7) != 60 << 16:
+        if header_end >= have or data[header_end] != FRAME_END or read_i64_be(data, at + 7) >> 32 != 60 << 16:
             return False
         body_bytes: i64 = read_i64_be(data, at + 11)
         after: i64 = header_end + 1
         if body_bytes != 0:
-            if have - after < 8 or i64(data[after]) != BODY or i64(read_i16_be(data, after + 1)) & 0xFFFF != channel:
+            if have - after < 8:
                 return False
-            if i64(read_i32_be(data, after + 3)) != body_bytes or body_bytes > self.payload_max or body_bytes < 0:
+            word = read_i64_be(data, after)
+            if word >> 40 != BODY << 16 | channel or (word >> 8) & 0xFFFFFFFF != body_bytes:
                 return False
-            if have - after < body_bytes + FRAME_OVERHEAD or i64(data[after + 7 + body_bytes]) != FRAME_END:
+            if body_bytes > self.payload_max or have - after < body_bytes + FRAME_OVERHEAD:
+                return False
+            if data[after + 7 + body_bytes] != FRAME_END:
                 return False
             after += body_bytes + FRAME_OVERHEAD
         self.content_start = at
@@ -145,6 +150,13 @@ class FrameReader:
 
     def buffered_bytes(self) -> i64:
         return self._pending_bytes
+
+    def _check_size(self, head: bytes) -> None:
+        """Refuse a frame that is too large before an octet of its payload has come."""
+        size = int.from_bytes(head[3:7], "big")
+        if len(head) == 7 and size > self.payload_max:
+            self.broken = True
+            raise frame_too_large(head[0], size, self.payload_max)
 
     def _await(self, have: i64, wanted: i64) -> bool:
         if have > 0:
@@ -198,7 +210,7 @@ def write_content(out: BytesWriter, content: bytes, content_channel: i64, channe
     while at < size:
         out[start + at + 1] = u8(channel >> 8)
         out[start + at + 2] = u8(channel & 0xFF)
-        at += (i64(read_i32_be(content, at + 3)) & 0xFFFFFFFF) + FRAME_OVERHEAD
+        at += ((read_i64_be(content, at) >> 8) & 0xFFFFFFFF) + FRAME_OVERHEAD
 
 
 def reframe(content: bytes, channel: i64, frame_max: i64) -> bytes:
