@@ -1,0 +1,128 @@
+"""The tables of the documentation, held against what the code knows, both ways; and links, which lead somewhere."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, ROOT, Page, codes, pages, read_page
+from warren.node.config.file import parse
+from warren.node.config.keys import ACTING, WITHOUT_EFFECT
+from warren.node.config.settings import Flags, NodeSettings, read_settings
+from warren.queue.arguments import CLASSIC_ARGUMENTS, OVERFLOWS, QUORUM_ARGUMENTS
+from warren.routing.headers import MATCH_KINDS
+from warren.routing.types import EXCHANGE_TYPES
+
+ALL_PAGES = pages()
+LOGGED = re.compile(
+    r"""(?:note|write|info|warning|error|critical)\(\s*
+        (?:"(?:debug|info|warning|error|critical)",\s*)? "([a-z_]+\.[a-z_]+)" """,
+    re.VERBOSE,
+)
+
+
+def manual(name: str) -> Page:
+    return read_page(DOCS / name)
+
+
+def first_codes(rows: list[list[str]]) -> list[str]:
+    """The names in the first column; one may share its row with another."""
+    return [name for row in rows for name in codes(row[0])]
+
+
+def default_lines() -> list[str]:
+    """Each default that is a value, as the line that would set it."""
+    lines = []
+    for key, default, _ in manual("operating.md").rows("key", "default", "meaning"):
+        values = codes(default)
+        if len(values) == 1 and default == f"`{values[0]}`":
+            lines.append(values[0] if " = " in values[0] else f"{codes(key)[0]} = {values[0]}")
+    return lines
+
+
+def facts(settings: NodeSettings) -> dict[str, object]:
+    """Everything a node was told, comparable."""
+    found = {item.name: getattr(settings, item.name) for item in dataclasses.fields(settings)}
+    found["broker"] = {name: getattr(settings.broker, name) for name in dir(settings.broker) if name[0] != "_"}
+    return found
+
+
+def settings_with(directory: Path, text: str) -> NodeSettings:
+    config = directory / "warren.conf"
+    config.write_text(text)
+    return read_settings(Flags(config=str(config)), {})
+
+
+def test_the_table_of_configuration_keys_is_that_of_the_code() -> None:
+    documented = first_codes(manual("operating.md").rows("key", "default", "meaning"))
+    assert sorted(documented) == sorted(ACTING)
+
+
+def test_the_keys_said_to_have_no_effect_are_those_of_the_code() -> None:
+    rows = manual("operating.md").rows("about", "accepted, without effect")
+    documented = [name for row in rows for name in codes(row[1])]
+    assert sorted(documented) == sorted(WITHOUT_EFFECT)
+
+
+@pytest.mark.parametrize("line", default_lines())
+def test_writing_down_a_default_changes_nothing(line: str, tmp_path: Path) -> None:
+    assert facts(settings_with(tmp_path, line)) == facts(settings_with(tmp_path, ""))
+
+
+def test_most_defaults_are_values_that_can_be_written_down() -> None:
+    assert len(default_lines()) > 20
+
+
+@pytest.mark.parametrize(
+    "text", [pytest.param(b.text, id=f"{p.name}:{b.line}") for p in ALL_PAGES for b in p.blocks_in("ini")]
+)
+def test_a_configuration_in_the_documentation_is_understood_and_has_effect(text: str, tmp_path: Path) -> None:
+    assert parse(text, "example")
+    assert settings_with(tmp_path, text).without_effect == []
+
+
+def test_the_table_of_flags_is_that_of_the_command() -> None:
+    documented = first_codes(manual("operating.md").rows("flag", "variable", "default", "meaning"))
+    known = [f"--{item.name}" for item in dataclasses.fields(Flags)]
+    assert sorted(flag.split()[0] for flag in documented) == sorted(known)
+
+
+def test_the_table_of_log_events_is_that_of_the_code() -> None:
+    sources = [path for part in ("node", "broker", "session") for path in (ROOT / "src/warren" / part).rglob("*.py")]
+    written = {event for path in sources for event in LOGGED.findall(path.read_text())}
+    documented = first_codes(manual("operating.md").rows("event", "level", "meaning"))
+    assert sorted(documented) == sorted(written)
+
+
+def test_the_table_of_queue_arguments_is_that_of_the_code() -> None:
+    documented = first_codes(manual("queues.md").rows("argument", "value", "meaning"))
+    assert sorted(documented) == sorted({*CLASSIC_ARGUMENTS, *QUORUM_ARGUMENTS})
+
+
+def test_the_table_of_overflows_is_that_of_the_code() -> None:
+    assert sorted(first_codes(manual("queues.md").rows("`x-overflow`", "what happens"))) == sorted(OVERFLOWS)
+
+
+def test_the_table_of_exchange_types_is_that_of_the_code() -> None:
+    assert sorted(first_codes(manual("publishing.md").rows("type", "follows a binding when"))) == sorted(EXCHANGE_TYPES)
+
+
+def test_the_table_of_header_matches_is_that_of_the_code() -> None:
+    documented = first_codes(manual("publishing.md").rows("`x-match`", "follows the binding when"))
+    assert sorted(documented) == sorted(MATCH_KINDS)
+
+
+def test_every_link_inside_the_project_leads_somewhere() -> None:
+    broken = [
+        f"{page.name}: {link}" for page in ALL_PAGES for link in page.links() if "://" not in link and dead(page, link)
+    ]
+    assert broken == []
+
+
+def dead(page: Page, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = (page.path.parent / path).resolve() if path else page.path
+    if not target.exists():
+        return True
+    return bool(anchor) and anchor not in read_page(target).anchors()
