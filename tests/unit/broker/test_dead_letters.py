@@ -109,8 +109,11 @@ def test_the_first_death_is_remembered_by_name() -> None:
 
 
 def test_a_later_death_does_not_change_the_first() -> None:
-    told: Table = {"x-first-death-reason": "maxlen", "x-death": [death("other")]}
-    for headers in (told, {"x-first-death-reason": "maxlen"}):
+    told: list[Table] = [
+        {"x-first-death-reason": "maxlen", "x-death": [death("other")]},
+        {"x-first-death-reason": "maxlen"},
+    ]
+    for headers in told:
         letter = letter_of(headers)
         assert dead_message(letter, deaths_of(letter, NOW_S)).headers()["x-first-death-reason"] == "maxlen"
 

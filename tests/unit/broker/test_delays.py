@@ -16,6 +16,7 @@ from warren.wire.methods import (
     TxSelect,
 )
 from warren.wire.properties import Properties, decode_properties
+from warren.wire.values import Table
 
 
 @pytest.fixture
@@ -98,6 +99,18 @@ def test_a_deleted_exchange_drops_what_it_held_back(core: Core, client: Client) 
     core.pass_ms(100)
     assert client.names() == ["exchange.delete-ok"]
     assert delays_of(core).count("late") == 0
+
+
+def test_what_a_deleted_exchange_held_back_does_not_go_to_its_alternate(core: Core, client: Client) -> None:
+    client.bind("q", "amq.fanout")
+    arguments: Table = {"x-delayed-type": "direct", "alternate-exchange": "amq.fanout"}
+    client.declare_exchange("last", "x-delayed-message", arguments)
+    client.read(delayed(100, b"unbound", exchange="last"))
+    core.pass_ms(100)
+    assert client.bodies() == [b"unbound"]
+    client.read(delayed(100, b"dropped", exchange="last") + spoken(ExchangeDelete(exchange="last")))
+    core.pass_ms(100)
+    assert client.names() == ["exchange.delete-ok"]
 
 
 def test_an_exchange_declared_again_does_not_inherit_what_the_first_held_back(core: Core, client: Client) -> None:

@@ -107,4 +107,5 @@ def test_timers_cancelled_among_many_living_ones_are_swept_too() -> None:
     for timer in timers[:7000]:
         turn.cancel_timer(timer)
     assert len(turn._timers) <= 2 * 1000 + HUSKS_MIN
+    assert turn._husks == len(turn._timers) - 1000
     assert turn.next_timer_ms() == START_MS + 7000
