@@ -75,7 +75,7 @@ def test_every_example_does_what_its_page_says(page: Page, node: Serving, tmp_pa
         timeout=RUN_DEADLINE_S,
         cwd=tmp_path,
     )
-    assert not ended.stderr
+    assert ended.stderr == "", ended.stderr
     assert ended.returncode == 0
     printed = json.loads(ended.stdout)
     expected = [page.output_below(block) for block in blocks]
