@@ -263,5 +263,5 @@ class QueueAgainstList(RuleBasedStateMachine):
             self.queue.check()
 
 
-QueueAgainstList.TestCase.settings = hypothesis_settings(max_examples=200, stateful_step_count=40, deadline=None)
+QueueAgainstList.TestCase.settings = hypothesis_settings(max_examples=80, stateful_step_count=40, deadline=None)
 TestQueueAgainstList = QueueAgainstList.TestCase
