@@ -74,7 +74,7 @@ def test_the_same_death_is_counted_and_comes_to_the_front() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "counted"), [(1, 2), (COUNT_MAX - 1, COUNT_MAX), (COUNT_MAX, COUNT_MAX), ("many", 1), (None, 1)]
+    ("count", "counted"), [(1, 2), (COUNT_MAX - 1, COUNT_MAX), (COUNT_MAX, COUNT_MAX), ("many", 2), (None, 2)]
 )
 def test_a_count_made_by_a_publisher_is_counted_on_within_bounds(count: object, counted: int) -> None:
     (only,) = deaths_of(letter_of({"x-death": [death(count=count)]}), NOW_S)
@@ -109,13 +109,19 @@ def test_the_first_death_is_remembered_by_name() -> None:
 
 
 def test_a_later_death_does_not_change_the_first() -> None:
-    told: list[Table] = [
-        {"x-first-death-reason": "maxlen", "x-death": [death("other")]},
-        {"x-first-death-reason": "maxlen"},
-    ]
-    for headers in told:
-        letter = letter_of(headers)
-        assert dead_message(letter, deaths_of(letter, NOW_S)).headers()["x-first-death-reason"] == "maxlen"
+    letter = letter_of({"x-first-death-reason": "maxlen", "x-death": [death("other")]})
+    assert dead_message(letter, deaths_of(letter, NOW_S)).headers()["x-first-death-reason"] == "maxlen"
+
+
+def test_a_story_without_a_first_death_is_given_none() -> None:
+    letter = letter_of({"x-death": 5})
+    assert list(dead_message(letter, deaths_of(letter, NOW_S)).headers()) == ["x-death"]
+
+
+def test_deaths_that_were_told_one_by_one_are_counted_together() -> None:
+    uncounted: list[object] = [{"queue": name, "reason": "expired"} for name in ("other", "q", "other", "q", "other")]
+    deaths = deaths_of(letter_of({"x-death": uncounted}), NOW_S)
+    assert [(one["queue"], one["count"]) for one in deaths] == [("q", Long(3)), ("other", Long(3))]
 
 
 def test_without_a_key_of_its_own_a_letter_keeps_its_keys() -> None:

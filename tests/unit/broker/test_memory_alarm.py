@@ -37,8 +37,12 @@ def test_what_went_since_the_measurement_counts() -> None:
 
 
 def test_a_large_process_that_holds_few_messages_is_not_alarmed() -> None:
-    assert alarm_with(used=3 * LIMIT, held=250_000).alarm(250_000) == ""
-    assert alarm_with(used=3 * LIMIT, held=250_001).alarm(250_001) == LOW_ON_MEMORY
+    assert alarm_with(used=3 * LIMIT, held=249_999).alarm(249_999) == ""
+    assert alarm_with(used=3 * LIMIT, held=250_000).alarm(250_000) == LOW_ON_MEMORY
+
+
+def test_a_limit_next_to_nothing_alarms_a_node_that_holds_nothing() -> None:
+    assert alarm_with(used=1_000_000, held=0, limit=1).alarm(0) == LOW_ON_MEMORY
 
 
 def test_an_alarm_is_over_only_a_twentieth_below_the_limit() -> None:
@@ -51,10 +55,10 @@ def test_an_alarm_is_over_only_a_twentieth_below_the_limit() -> None:
 
 def test_an_alarm_that_few_messages_end_is_over_at_half_of_what_raised_it() -> None:
     alarm = alarm_with(used=3 * LIMIT, held=0)
-    assert alarm.alarm(250_001) == LOW_ON_MEMORY
-    assert alarm.alarm(125_001) == LOW_ON_MEMORY
-    assert alarm.alarm(125_000) == ""
-    assert alarm.alarm(250_000) == ""
+    assert alarm.alarm(250_000) == LOW_ON_MEMORY
+    assert alarm.alarm(125_000) == LOW_ON_MEMORY
+    assert alarm.alarm(124_999) == ""
+    assert alarm.alarm(249_999) == ""
 
 
 def test_a_higher_limit_ends_the_alarm() -> None:

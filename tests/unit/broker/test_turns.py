@@ -58,9 +58,18 @@ def test_a_single_publish_is_confirmed_by_itself() -> None:
     core = Core(WITHOUT_TIMERS)
     client = core.client()
     client.confirm()
-    client.publish("nowhere", b"")
-    client.publish("nowhere", b"")
+    client.declare("q")
+    client.publish("q", b"")
+    client.publish("q", b"")
     assert client.methods() == [BasicAck(1, False), BasicAck(2, False)]
+
+
+def test_publishes_that_find_no_queue_are_confirmed_one_by_one() -> None:
+    core = Core(WITHOUT_TIMERS)
+    client = core.client()
+    client.confirm()
+    client.publish("nowhere", b"", b"", b"")
+    assert client.methods() == [BasicAck(1, False), BasicAck(2, False), BasicAck(3, False)]
 
 
 def test_a_return_goes_ahead_of_the_confirm_of_its_publish() -> None:
@@ -70,7 +79,11 @@ def test_a_return_goes_ahead_of_the_confirm_of_its_publish() -> None:
     client.confirm()
     client.read(published("q") + published("nowhere", b"back", mandatory=True) + published("q"))
     heard = client.heard()
-    assert [one.method for one in heard] == [BasicReturn(312, "NO_ROUTE", "", "nowhere"), BasicAck(3, True)]
+    assert [one.method for one in heard] == [
+        BasicReturn(312, "NO_ROUTE", "", "nowhere"),
+        BasicAck(2, True),
+        BasicAck(3, False),
+    ]
     assert heard[0].body == b"back"
 
 
@@ -84,10 +97,10 @@ def test_confirms_round_a_refused_publish_do_not_overlap() -> None:
     client.read(b"".join(published(key) for key in keys))
     assert client.methods() == [
         BasicAck(3, True),
-        BasicNack(4, False, False),
-        BasicNack(5, False, False),
+        BasicNack(4, False, True),
+        BasicNack(5, False, True),
         BasicAck(6, False),
-        BasicNack(7, False, False),
+        BasicNack(7, False, True),
         BasicAck(8, False),
     ]
 
@@ -95,25 +108,28 @@ def test_confirms_round_a_refused_publish_do_not_overlap() -> None:
 def test_each_channel_is_told_of_its_own_publishes() -> None:
     core = Core(WITHOUT_TIMERS)
     client = core.client(channels=2)
+    client.declare("q")
     client.confirm(1)
     client.confirm(2)
-    client.read(published("x") + published("x", channel=2) + published("x") + published("x"))
+    client.read(published("q") + published("q", channel=2) + published("q") + published("q"))
     assert [(one.channel, one.method) for one in client.heard()] == [(1, BasicAck(3, True)), (2, BasicAck(1, False))]
 
 
 def test_a_channel_closed_in_the_same_read_has_its_confirms_first() -> None:
     core = Core(WITHOUT_TIMERS)
     client = core.client()
+    client.declare("q")
     client.confirm()
-    client.read(published("x") * 3 + spoken(ChannelClose(200, "bye")))
+    client.read(published("q") * 3 + spoken(ChannelClose(200, "bye")))
     assert client.methods() == [BasicAck(3, True), ChannelCloseOk()]
 
 
 def test_a_channel_that_fails_in_the_same_read_has_its_confirms_first() -> None:
     core = Core(WITHOUT_TIMERS)
     client = core.client()
+    client.declare("q")
     client.confirm()
-    client.read(published("x") * 2 + published("x", exchange="missing") + published("x"))
+    client.read(published("q") * 2 + published("q", exchange="missing") + published("q"))
     methods = client.methods()
     assert methods[0] == BasicAck(2, True)
     assert [method.name for method in methods] == ["basic.ack", "channel.close"]
@@ -122,9 +138,10 @@ def test_a_channel_that_fails_in_the_same_read_has_its_confirms_first() -> None:
 def test_a_channel_number_reopened_in_the_same_read_counts_anew() -> None:
     core = Core(WITHOUT_TIMERS)
     client = core.client()
+    client.declare("q")
     client.confirm()
     again = spoken(ChannelClose(200, "bye"), ChannelOpen(), ConfirmSelect(nowait=True))
-    client.read(published("x") * 3 + again + published("x") * 2)
+    client.read(published("q") * 3 + again + published("q") * 2)
     assert client.methods() == [BasicAck(3, True), ChannelCloseOk(), ChannelOpenOk(), BasicAck(2, True)]
 
 

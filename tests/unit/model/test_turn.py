@@ -55,6 +55,7 @@ def test_a_cancelled_timer_wakes_nobody_however_often_it_is_cancelled() -> None:
     turn.now_ms = START_MS + 2
     turn.fire_timers()
     assert keeper.expired == [kept._queue]
+    assert turn._husks == len(turn._timers) == 0
 
 
 def test_a_timer_that_fired_may_be_cancelled_without_effect() -> None:

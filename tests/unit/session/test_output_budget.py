@@ -7,10 +7,10 @@ client that does not read costs a bounded amount, and loses nothing.
 import pytest
 
 from tests.support.core_driver import Client, Core, published, sent_to, spoken
-from warren.model.effects import Effect, PauseReading, ResumeReading, SetTimer
+from warren.model.effects import Effect, PauseReading, ResumeReading, SendBytes, SetTimer
 from warren.model.events import WritesPaused, WritesResumed
 from warren.model.settings import BrokerSettings
-from warren.session.connection import OUTPUT_BUDGET_BYTES
+from warren.session.connection import OUTPUT_BUDGET_BYTES, REPLY_BACKLOG_BYTES
 from warren.wire.methods import BasicCancel, BasicGet, BasicNack, QueueDeclare, QueueDeclareOk
 
 MESSAGE_BYTES = 100_000
@@ -163,10 +163,29 @@ def test_requests_of_a_client_that_does_not_read_wait_until_it_does(core: Core, 
     core.settle()
     assert client.octets_received - before < SLICE_BYTES_MAX
     assert core.unread == {client.number}
+    # what the socket had read already is not answered either
+    assert client.say(BasicGet(queue="q", no_ack=True)) == []
     core.turn(WritesResumed(client.number))
     core.settle()
-    assert client.names() == ["basic.get-ok"] * 50
+    assert client.names() == ["basic.get-ok"] * 50 + ["basic.get-empty"]
     assert core.unread == set()
+
+
+def test_small_replies_to_a_client_that_does_not_read_add_up(core: Core, client: Client) -> None:
+    pile_up(client, 10)
+    again = spoken(BasicGet(queue="q"), BasicNack(delivery_tag=0, multiple=True, requeue=True))
+    core.turn(WritesPaused(client.number))
+    before = client.octets_received
+    turns = 0
+    while client.number not in core.unread:
+        client.read(again * 5)
+        turns += 1
+        assert client.octets_received - before <= REPLY_BACKLOG_BYTES + SLICE_BYTES_MAX
+    assert turns > 20
+    core.turn(WritesResumed(client.number))
+    core.settle()
+    effects = client.read(again * 5)
+    assert [type(effect) for effect in effects] == [SendBytes]
 
 
 def test_a_client_lost_while_its_requests_wait_leaves_nothing_to_do(core: Core, client: Client) -> None:
@@ -201,4 +220,6 @@ def test_a_consumer_cancelled_between_slices_gets_nothing_more(core: Core, clien
     assert 0 < client.names().count("basic.deliver") < 50
     client.say(BasicCancel(consumer_tag="c"))
     core.settle()
-    assert client.names() == ["basic.cancel-ok"]
+    names = client.names()
+    assert names[-1] == "basic.cancel-ok"
+    assert len(names) < 25
