@@ -1,0 +1,103 @@
+"""Carrying out one conversation on both sides, step by step, until they disagree; and making a disagreement small.
+
+A disagreement counts when it is still there after long pauses, and again in a second run of the same steps. One that
+lies only in how the deliveries of several consumers of a channel interleave ends the conversation without a verdict:
+delivery tags mean different things from there on.
+
+Not here: a side of the conversation (`party`), the command line (`bench/differential`).
+"""
+
+from dataclasses import dataclass
+
+from bench.differing.observing import Outcome, differences, only_interleaved
+from bench.differing.party import Party, fresh_prefix
+from bench.differing.steps import Step
+
+PAUSES_S = (0.02, 0.1, 0.4)
+Address = tuple[str, int]
+
+
+@dataclass
+class Disagreement:
+    """`steps` ends with the step after which the sides differed."""
+
+    steps: list[Step]
+    where: list[str]
+    judge: Outcome
+    tested: Outcome
+
+    def signature(self) -> str:
+        """What it is about, without the particulars: the last step's method, and where the sides differed."""
+        last = self.steps[-1]
+        where = sorted({place.partition(" ")[2] or place for place in self.where})
+        kinds = [" ".join(place.split()[:1]) for place in where]
+        return f"{last.method or last.kind}: {', '.join(kinds)}"
+
+
+@dataclass
+class Result:
+    steps_done: int
+    ambiguous: bool = False
+    disagreement: Disagreement | None = None
+
+
+def run(judge_address: Address, tested_address: Address, steps: list[Step]) -> Result:
+    prefix = fresh_prefix()
+    judge, tested = Party(judge_address, prefix), Party(tested_address, prefix)
+    try:
+        for number, step in enumerate(steps, start=1):
+            judge.say(step)
+            tested.say(step)
+            judge.settle(step.rest_ms)
+            tested.settle(0)
+            seen = _agreed(judge, tested)
+            if only_interleaved(*seen) or _cut_short(step, *seen):
+                return Result(number, ambiguous=True)
+            if where := differences(*seen):
+                return Result(number, disagreement=Disagreement(steps[:number], where, *seen))
+    finally:
+        judge.end()
+        tested.end()
+    return Result(len(steps))
+
+
+def _cut_short(step: Step, judge: Outcome, tested: Outcome) -> bool:
+    """The same fault ended a channel or a connection on both sides, and the rest is a matter of pace: what came of the
+    publishes before it in the same breath, and what a dying connection's other channels were still handed."""
+    connection, channel = (f"{step.place[0]}.{number} replies" for number in (0, step.place[1]))
+    burst = len(step.publishes) > 1 and _same_close(judge, tested, channel)
+    return (burst or _same_close(judge, tested, connection)) and bool(differences(judge, tested))
+
+
+def _same_close(judge: Outcome, tested: Outcome, where: str) -> bool:
+    return judge.get(where) == tested.get(where) and ".close " in str(judge.get(where))
+
+
+def _agreed(judge: Party, tested: Party) -> tuple[Outcome, Outcome]:
+    """What both saw, asked again after ever longer pauses while they disagree."""
+    seen = judge.outcome(), tested.outcome()
+    for pause_s in PAUSES_S:
+        if not differences(*seen):
+            break
+        judge.linger(pause_s)
+        tested.linger(0)
+        seen = judge.outcome(), tested.outcome()
+    return seen
+
+
+def shrunk(judge: Address, tested: Address, found: Disagreement, runs_max: int = 120) -> Disagreement:
+    """The smallest conversation found in which the sides differ in the same way: drop ever smaller runs of steps."""
+    size = max(len(found.steps) // 2, 1)
+    runs = 0
+    while size >= 1:
+        start = 0
+        while start < len(found.steps) and runs < runs_max:
+            fewer = found.steps[:start] + found.steps[start + size :]
+            runs += 1
+            smaller = run(judge, tested, fewer).disagreement if fewer else None
+            if smaller is not None and smaller.signature() == found.signature():
+                found = smaller
+            else:
+                start += size
+        size //= 2
+    return found
