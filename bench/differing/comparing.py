@@ -51,7 +51,7 @@ def run(judge_address: Address, tested_address: Address, steps: list[Step]) -> R
             judge.settle(step.rest_ms)
             tested.settle(0)
             seen = _agreed(judge, tested)
-            if only_interleaved(*seen) or _cut_short(step, *seen):
+            if only_interleaved(*seen) or _cut_short(step, *seen) or _regrouped(step, *seen):
                 return Result(number, ambiguous=True)
             if where := differences(*seen):
                 return Result(number, disagreement=Disagreement(steps[:number], where, *seen))
@@ -66,7 +66,20 @@ def _cut_short(step: Step, judge: Outcome, tested: Outcome) -> bool:
     publishes before it in the same breath, and what a dying connection's other channels were still handed."""
     connection, channel = (f"{step.place[0]}.{number} replies" for number in (0, step.place[1]))
     burst = len(step.publishes) > 1 and _same_close(judge, tested, channel)
-    return (burst or _same_close(judge, tested, connection)) and bool(differences(judge, tested))
+    found = differences(judge, tested)
+    handed = any(where.startswith(f"{step.place[0]}.") and " deliveries " in where for where in found)
+    leaving = step.kind == "leave" and handed
+    return (burst or leaving or _same_close(judge, tested, connection)) and bool(found)
+
+
+def _regrouped(step: Step, judge: Outcome, tested: Outcome) -> bool:
+    """RabbitMQ gives messages back consumer by consumer, so that those of several come in a different order."""
+    gives_back = step.method in ("basic.recover", "basic.recover-async", "tx.commit") or (
+        step.fields.get("multiple") and step.fields.get("requeue")
+    )
+    found = differences(judge, tested)
+    moved = [where for where in found if " deliveries " in where]
+    return bool(gives_back) and len(moved) > 1 and all(" deliveries " in one or " order" in one for one in found)
 
 
 def _same_close(judge: Outcome, tested: Outcome, where: str) -> bool:

@@ -46,6 +46,7 @@ class Generator:
         self.limits_channels = self.chance(0.5)
         self.buries = self.chance(0.6)
         self.usual_place = self.random.choice(PLACES)
+        self.staying = self.pick(0.0, 0.5, 0.9)
         self.usual_queue = self.random.choice(QUEUES)
         self.focus = self.pick(0.0, 0.5, 0.9)
         self.usual_queues = {name: self.queue_declaration() for name in QUEUES}
@@ -78,11 +79,11 @@ class Generator:
         return self.random.choice(options)
 
     def place(self) -> Place:
-        return self.usual_place if self.chance(0.5) else self.pick(*PLACES)
+        return self.usual_place if self.chance(self.staying) else self.pick(*PLACES)
 
     def queue(self) -> str:
-        if self.chance(0.07):
-            return "{n}absent" if self.chance(0.15) else "{gen}"
+        if self.chance(0.09):
+            return self.random.choice(("{n}absent", "", "", "{gen}", "{gen}", "{gen}", "{gen}"))
         return self.usual_queue if self.chance(self.focus) else self.pick(*QUEUES)
 
     def exchange(self) -> str:
@@ -118,7 +119,8 @@ class Generator:
             ("x-overflow", 0.15, ("drop-head", "reject-publish", "reject-publish", "reject-publish-dlx")),
             ("x-dead-letter-exchange", 0.35 if self.buries else 0.0, ("", *EXCHANGES, *EXCHANGES, "{n}absent")),
             ("x-dead-letter-routing-key", 0.15, (*QUEUES, *QUEUES, "a", "a.b")),
-            ("x-max-priority", 0.12, (1, 3, 10)),
+            # RabbitMQ does not see a message expire that overtook others
+            ("x-max-priority", 0.0 if self.timed else 0.12, (1, 3, 10)),
             ("x-queue-mode", 0.03, ("lazy", "default")),
             ("x-single-active-consumer", 0.1, (True, True, False)),
             ("x-queue-type", 0.03, ("classic",)),

@@ -88,8 +88,17 @@ def outcome(
     for place, (acked, nacked) in confirms.items():
         seen[f"{place} confirms"] = [f"acked {sorted(acked)} nacked {sorted(nacked)}"]
     plain = {aliases.plain(where): [aliases.plain(item) for item in items] for where, items in seen.items()}
+    for items in plain.values():
+        _sort_cancels(items)
     plain["watched"] = sorted(aliases.plain(f"{name}: {state}") for name, state in watched.items())
     return plain
+
+
+def _sort_cancels(replies: list[str]) -> None:
+    """A deleted queue's consumers are cancelled in the order of their tags, which says nothing of made-up ones."""
+    places = [place for place, reply in enumerate(replies) if reply.startswith("basic.cancel ")]
+    for place, reply in zip(places, sorted(replies[place] for place in places), strict=True):
+        replies[place] = reply
 
 
 def _file(seen: Outcome, place: str, received: Received) -> None:
