@@ -8,10 +8,11 @@
     ├── ProtocolFault      the AMQP peer: a reply code and a text as RabbitMQ words it
     │   ├── ChannelFault       closes one channel
     │   └── ConnectionFault    closes the connection
+    ├── Distrusted         nobody: a peer that erred before it proved who it is gets silence
     └── InvariantBroken    us: a machine found itself in a state its theory forbids
 
-Protocol faults are raised anywhere below the session and caught in exactly two places: the channel's door
-and the connection's door. Expected trouble (a lost link, a full buffer) is an event, not an exception.
+Protocol faults are raised anywhere below the session and caught in one place, the door in `session.input`, where the
+channel's and the connection's part ways. Expected trouble (a lost link, a full buffer) is an event, not an exception.
 
 Not here: which method caused a fault (the session knows when it catches one).
 """
@@ -80,11 +81,11 @@ class ProtocolFault(WarrenError):
         self.text = text
 
     def reply_text(self) -> str:
-        """The text on the wire: the code's name, a dash, the sentence, within a short string of valid UTF-8."""
+        """The text on the wire: the code's name, a dash, the sentence, cut to fit a short string."""
         whole = f"{REPLY_NAMES[self.code]} - {self.text}"
-        encoded = whole.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
+        encoded = whole.encode("utf-8", "surrogateescape")
         if len(encoded) <= 255:
-            return encoded.decode()
+            return whole
         return encoded[:252].decode("utf-8", "ignore") + "..."
 
 
@@ -98,6 +99,10 @@ class ConnectionFault(ProtocolFault):
     def __init__(self, code: int, text: str, blames_method: bool = True) -> None:
         super().__init__(code, text)
         self.blames_method = blames_method
+
+
+class Distrusted(WarrenError):
+    """The peer erred before it proved who it is: it gets no answer, and is cut off after a while."""
 
 
 class InvariantBroken(WarrenError):

@@ -14,7 +14,7 @@ from tests.support.core_driver import START_MS, Core
 from tests.unit.queue.world import message_of
 from warren.model.message import NEVER, Entry
 from warren.session.consumer import ChannelConsumer
-from warren.session.ledger import MARK_EVERY_MS, Ledger, Unacked
+from warren.session.ledger import SPAN_MS, Ledger, Unacked
 
 MESSAGE = message_of("x")
 BURST = st.sampled_from([1, 1, 1, 2, 3, 10, 1500, 6000])
@@ -122,10 +122,10 @@ class LedgerAgainstDict(RuleBasedStateMachine):
     def look_for_overdue_ones(self, ago_ms: int) -> None:
         before_ms = self.now_ms - ago_ms
         tag = self.ledger.overdue_tag(before_ms)
-        surely = [tag for tag, one in self.model.items() if one.at_ms < before_ms and not one.came_back]
+        assert all(one.at_ms <= before_ms for known, one in self.model.items() if known <= tag)
+        long_before_ms = before_ms - int(SPAN_MS)
+        surely = [tag for tag, one in self.model.items() if one.at_ms < long_before_ms and not one.came_back]
         assert tag >= max(surely, default=0)
-        rounding_ms = int(MARK_EVERY_MS)
-        assert all(one.at_ms < before_ms + rounding_ms for known, one in self.model.items() if known <= tag)
         assert tag == 0 or next(iter(self.model)) <= tag
 
     @invariant()

@@ -50,10 +50,10 @@ class Model:
         size = sum(len(item.body) for item in self.ready) + more_bytes
         return 0 <= self.settings.max_length < count or 0 <= self.settings.max_length_bytes < size
 
-    def expire(self, until_ms: int) -> None:
+    def expire(self, until_ms: int, returned_only: bool = False) -> None:
         for level in sorted({item.level for item in self.ready}, reverse=True):
             for item in [item for item in self.ready if item.level == level]:
-                if item.dies_at_ms < 0 or item.dies_at_ms > until_ms:
+                if item.dies_at_ms < 0 or item.dies_at_ms > until_ms or (returned_only and not item.redelivered):
                     break
                 self.ready.remove(item)
                 self.dead.append((item.body, "expired"))
@@ -150,6 +150,7 @@ class QueueAgainstList(RuleBasedStateMachine):
             return
         assert entry is not None
         self.expect_taken(entry, no_ack)
+        self.model.expire(self.model.now_ms)
 
     @rule(credits_given=st.lists(st.integers(0, 4), min_size=3, max_size=3))
     def end_turn(self, credits_given: list[int]) -> None:
@@ -185,9 +186,8 @@ class QueueAgainstList(RuleBasedStateMachine):
             else:
                 self.model.ready.append(item)
         self.model.sort()
-        if self.model.settings.overflow == "drop-head" and self.model.over():
-            self.model_hand_out()
-            self.model.trim()
+        self.model.trim()
+        self.model.expire(self.model.now_ms, returned_only=True)
 
     @rule(meant=st.sampled_from([False] * 7 + [True]))
     def purge(self, meant: bool) -> None:

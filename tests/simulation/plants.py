@@ -125,6 +125,16 @@ def without_first(kind: type[Method]) -> RewriteParts:
     return rewrite
 
 
+def without_last(kind: type[Method]) -> RewriteParts:
+    """The last of its kind is missing: no later one of the same turn covers for it."""
+
+    def rewrite(parts: list[Part]) -> list[Part] | None:
+        found = _first(parts[::-1], kind)
+        return None if found is None else parts[: len(parts) - 1 - found] + parts[len(parts) - found :]
+
+    return rewrite
+
+
 def first_twice(parts: list[Part]) -> list[Part] | None:
     """A delivery goes out a second time, under the next tag; those after it move up."""
     found = _first(parts, BasicDeliver)

@@ -30,7 +30,7 @@ def inputs(rewrite: Callable[[bytes], bytes]) -> Callable[[], Meddler]:
 
 
 NO_DELIVERY = output(plants.without_first(BasicDeliver))
-NO_CONFIRM = output(plants.without_first(BasicAck))
+NO_CONFIRM = output(plants.without_last(BasicAck))
 NO_TTL = inputs(plants.without_argument(b"x-message-ttl"))
 NO_LENGTH = inputs(plants.without_argument(b"x-max-length"))
 NO_DEAD_LETTERS = inputs(plants.without_argument(b"x-dead-letter-"))

@@ -4,8 +4,9 @@ A turn runs in a fixed order: the events, the timers that are due, then rounds o
 lists are empty, then every connection's confirms and output. Confirms, deliveries and writes are batched by the turn
 and by nothing else.
 
-Invariants: an effect is returned by the turn that caused it; nothing is left on the turn's lists when `handle`
-returns but drains of connections whose output budget is spent, and for those a timer is set at once.
+Invariants: an effect is returned by the turn that caused it; what is left on the turn's lists when `handle` returns
+(drains and input of connections whose output budget is spent, dead letters beyond a turn's slice) has a timer set at
+once.
 
 Not here: sockets, clocks and threads (`node`), one client's conversation (`session`), one queue (`queue`).
 """
@@ -46,7 +47,7 @@ DEAD_LETTER_BYTES_A_TURN: Final = 4 * 1024 * 1024
 class Broker(NodePort):
     """One node's core. `seed` makes the names it invents: unguessable if the seed is."""
 
-    def __init__(self, settings: BrokerSettings, seed: bytes = b"") -> None:
+    def __init__(self, settings: BrokerSettings, seed: bytes) -> None:
         super().__init__(settings, Turn())
         self.connections: dict[int, Connection] = {}
         self.vhosts: dict[str, Vhost] = {}

@@ -13,7 +13,6 @@ from warren.broker.vhost import Vhost
 from warren.model.message import NO_EXPIRATION, Envelope, Message
 from warren.model.ports import DeadLetter, QueuePort
 from warren.model.turn import Turn
-from warren.session.special_properties import with_header_payload
 from warren.wire.properties import edit_headers
 from warren.wire.values import Long, Table, Timestamp
 
@@ -21,6 +20,9 @@ REJECTED: Final = "rejected"
 COUNT_MAX: Final = 2**63 - 1
 
 LETTERS_IN_SLICE: Final = 256
+LETTER_BYTES: Final = 256
+"""What a waiting letter holds besides its content."""
+
 LETTER_COST_BYTES: Final = 1024
 """What carrying one out costs, in bytes of headers that could be written in that time."""
 
@@ -50,6 +52,7 @@ class DeadLetters:
         count = 0
         while batch and count < LETTERS_IN_SLICE and budget_bytes > 0:
             letter = batch.pop()
+            self._turn.held_bytes -= _held_bytes(letter)
             count += 1
             budget_bytes -= publish_dead_letter(vhosts[letter.queue.vhost], letter) + LETTER_COST_BYTES
         if not batch:
@@ -61,8 +64,14 @@ class DeadLetters:
         letters = self._turn.dead_letters
         if letters:
             self._turn.dead_letters = []
+            for letter in letters:
+                self._turn.held_bytes += _held_bytes(letter)
             letters.reverse()
             self._batches.insert(place, letters)
+
+
+def _held_bytes(letter: DeadLetter) -> int:
+    return len(letter.entry.message.content) + LETTER_BYTES
 
 
 def publish_dead_letter(vhost: Vhost, letter: DeadLetter) -> int:
@@ -88,13 +97,13 @@ def dead_message(letter: DeadLetter, deaths: list[Table]) -> Message:
     """The message as it leaves the queue it died in."""
     old = letter.entry.message
     headers: Table = {"x-death": list(deaths)}
-    if len(deaths) == 1 and "x-first-death-reason" not in old.headers():
-        headers["x-first-death-reason"] = letter.reason
-        headers["x-first-death-queue"] = letter.queue.name
+    if "x-death" not in old.headers():
         headers["x-first-death-exchange"] = old.envelope.exchange
+        headers["x-first-death-queue"] = letter.queue.name
+        headers["x-first-death-reason"] = letter.reason
     removed = [] if letter.routing_key is None else ["CC"]
     payload = edit_headers(old.header_payload(), removed, headers, drop_expiration=True)
-    message = with_header_payload(old, payload)
+    message = old.with_header_payload(payload)
     message.expiration_ms = NO_EXPIRATION
     if letter.routing_key is None:
         message.envelope = Envelope(letter.exchange, old.envelope.routing_key, old.envelope.copy_keys)
@@ -141,14 +150,20 @@ def is_cycle(queue: QueuePort, deaths: list[Table]) -> bool:
 
 
 def _earlier_deaths(message: Message) -> list[Table]:
-    """What `x-death` says so far, with counts as the 64-bit integers clients expect."""
+    """What `x-death` says so far: a table for each queue and reason, counts as the 64-bit integers clients expect.
+
+    Entries of one queue and reason without counts, which old brokers wrote, are counted and become one.
+    """
     found = message.headers().get("x-death")
-    earlier: list[Table] = []
-    if isinstance(found, list):
-        for death in found:
-            if isinstance(death, dict):
-                count = death.get("count")
-                if isinstance(count, int) and not isinstance(count, bool):
-                    death["count"] = Long(count)
-                earlier.append(death)
-    return earlier
+    earlier: dict[tuple[str, str], Table] = {}
+    seen: dict[tuple[str, str], int] = {}
+    for death in found if isinstance(found, list) else []:
+        if isinstance(death, dict):
+            key = (str(death.get("queue")), str(death.get("reason")))
+            earlier.setdefault(key, death)
+            seen[key] = seen.get(key, 0) + 1
+    for key, death in earlier.items():
+        count = death.get("count")
+        counted = isinstance(count, int) and not isinstance(count, bool)
+        death["count"] = Long(count if counted and isinstance(count, int) else seen[key])
+    return list(earlier.values())

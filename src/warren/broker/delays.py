@@ -17,7 +17,6 @@ from warren.model.turn import Timed, Timer, Turn
 from warren.routing.delayed import delay_of
 from warren.routing.exchange import Exchange
 from warren.routing.topology import Topology
-from warren.session.special_properties import with_header_payload
 from warren.wire.properties import edit_headers
 
 OVERHEAD_BYTES: Final[i64] = 256
@@ -34,19 +33,32 @@ class Delays(Timed):
         self._serial: int = 0
         self._timer: Timer | None = None
         self._timer_at_ms: int = 0
-        self._counts: dict[str, int] = {}
+        self._counts: dict[Exchange, int] = {}
 
     def hold(self, exchange: Exchange, message: Message) -> None:
         self._serial += 1
         due_ms = int(self._turn.now_ms + delay_of(message))
         heapq.heappush(self._heap, (due_ms, self._serial, exchange, message))
-        self._counts[exchange.name] = self.count(exchange.name) + 1
+        self._counts[exchange] = self.count(exchange) + 1
         self._turn.held_bytes += len(message.content) + OVERHEAD_BYTES
         self._arm()
 
-    def count(self, exchange_name: str) -> int:
+    def count(self, exchange: Exchange) -> int:
         """How many messages an exchange holds back: `messages_delayed` in listings."""
-        return self._counts.get(exchange_name, 0)
+        return self._counts.get(exchange, 0)
+
+    def forget_deleted(self) -> None:
+        """What exchanges held back that are no more is gone with them."""
+        gone = [exchange for exchange in self._counts if exchange.deleted]
+        if not gone:
+            return
+        for _due_ms, _serial, exchange, message in self._heap:
+            if exchange.deleted:
+                self._turn.held_bytes -= len(message.content) + OVERHEAD_BYTES
+        self._heap = [held for held in self._heap if not held[2].deleted]
+        heapq.heapify(self._heap)
+        for exchange in gone:
+            del self._counts[exchange]
 
     def timer_fired(self) -> None:
         while self._heap and self._heap[0][0] <= self._turn.now_ms:
@@ -56,16 +68,15 @@ class Delays(Timed):
 
     def _release(self, exchange: Exchange, message: Message) -> None:
         self._turn.held_bytes -= len(message.content) + OVERHEAD_BYTES
-        remaining = self.count(exchange.name) - 1
+        remaining = self.count(exchange) - 1
         if remaining:
-            self._counts[exchange.name] = remaining
+            self._counts[exchange] = remaining
         else:
-            del self._counts[exchange.name]
-        if exchange.deleted:
-            return
+            del self._counts[exchange]
         payload = edit_headers(message.header_payload(), [], {"x-delay": -int(delay_of(message))})
-        due = with_header_payload(message, payload)
-        for queue in self._topology.route_delayed(exchange, message.envelope.routing_key, due).queues:
+        due = message.with_header_payload(payload)
+        keys = [message.envelope.routing_key, *message.envelope.copy_keys]
+        for queue in self._topology.route_delayed(exchange, keys, due).queues:
             queue.publish(due)
 
     def _arm(self) -> None:

@@ -33,7 +33,7 @@ class MemoryAlarm:
         if self._limit_bytes == 0:
             return ""
         # leave a little room between raising and clearing, or each message drained would let one publisher in
-        enough: i64 = self._limit_bytes // 8 if self._raised else self._limit_bytes // 4
+        enough: i64 = (self._limit_bytes // 8 if self._raised else self._limit_bytes // 4) - 1
         ceiling: i64 = self._limit_bytes - self._limit_bytes // 20 if self._raised else self._limit_bytes
         self._raised = held_bytes > enough and self._other_bytes + held_bytes > ceiling
         return LOW_ON_MEMORY if self._raised else ""

@@ -52,6 +52,7 @@ class ConsumerTimeouts(Timed):
             channel.connection.note(
                 "warning", "delivery.timed_out", {"channel": int(channel.number), "count": len(deliveries)}
             )
+            channel.forgive(deliveries)
             settling.settle_refused(channel, deliveries, True)
             return
         text = (

@@ -56,6 +56,7 @@ class Vhost(VhostPort):
         if mine.owner_id:
             self._exclusive[mine.owner_id].pop(mine.name, None)
         self.topology.remove_queue(mine)
+        self.delays.forget_deleted()
         mine.close()
 
     def delete_queues_of(self, connection_id: int) -> None:
@@ -71,6 +72,11 @@ class Vhost(VhostPort):
 
     def delete_exchange(self, exchange: Exchange) -> None:
         self.topology.delete_exchange(exchange)
+        self.delays.forget_deleted()
+
+    def unbind(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> None:
+        self.topology.unbind(source, destination, routing_key, arguments)
+        self.delays.forget_deleted()
 
     def delay(self, exchange: Exchange, message: Message) -> None:
         self.delays.hold(exchange, message)

@@ -3,7 +3,7 @@
 Values are compared, not their widths: 5000 in 16 bits is 5000 in 64. Not given at all and given as nothing differ in
 the wording only.
 
-Not here: which arguments are compared (`queue.equivalence`, `session.exchange_arguments`).
+Not here: which arguments are compared (`queue.equivalence`, `session.exchange_equivalence`).
 """
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault

@@ -5,16 +5,18 @@ A delivery copies it verbatim and patches the channel number, so that a body is 
 the ordinary road.
 
 Invariants: a `Message` never changes after it was accepted; whatever rewrites properties (dead-lettering, BCC) makes
-a new one. `frame_bytes_max` bounds every frame in `content`, so that a consumer that negotiated less gets it
+a new one. `frame_bytes_max` bounds every body frame in `content`, so that a consumer that negotiated less gets it
 re-framed.
 
-Not here: where a message stands in a queue (`Entry` below), how it is written to a consumer (`session.deliveries`).
+Not here: where a message stands in a queue (`Entry` below), how it is written to a consumer (`session.delivery`).
 """
 
 from typing import Final, final
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
+from warren.wire.frames import HEADER, write_frame
 from warren.wire.properties import Properties, decode_properties
 from warren.wire.values import Table
 
@@ -80,6 +82,23 @@ class Message:
     def headers(self) -> Table:
         headers = self.properties().headers
         return {} if headers is None else headers
+
+    def with_header_payload(self, payload: bytes) -> "Message":
+        """The same message with another content header."""
+        body_start = int.from_bytes(self.content[3:7], "big") + 8
+        out = BytesWriter()
+        write_frame(out, HEADER, self.channel, payload)
+        out.write(self.content[body_start:])
+        return Message(
+            self.envelope,
+            out.getvalue(),
+            self.channel,
+            self.body_bytes,
+            self.frame_bytes_max,
+            self.persistent,
+            self.priority,
+            self.expiration_ms,
+        )
 
     def body(self) -> bytes:
         """The body, joined from its frames; for the rare reader that is not a consumer."""

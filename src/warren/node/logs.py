@@ -10,9 +10,11 @@ import json
 import re
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import structlog
+
+from warren.node.log_stream import BackgroundStream
 
 LEVELS = {
     "debug": 10,
@@ -33,12 +35,13 @@ _PLAIN = re.compile(r"[\w.,:;/@+*%()\[\]<>~^!?&|#-]+", re.ASCII)
 class Log:
     """A structlog logger with the node's level, and a door for notes whose level is a name."""
 
-    __slots__ = ("_logger", "_threshold")
+    __slots__ = ("_background", "_logger", "_threshold")
 
     def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
         self._threshold = LEVELS[level]
+        self._background = BackgroundStream(sys.stderr) if stream is None else None
         self._logger: Any = structlog.wrap_logger(
-            structlog.WriteLogger(sys.stderr if stream is None else stream),
+            structlog.WriteLogger(stream or cast(TextIO, self._background)),
             processors=[
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
@@ -52,6 +55,16 @@ class Log:
         severity = LEVELS[level]
         if severity >= self._threshold:
             self._logger.log(severity, event, **fields)
+
+    def settle(self) -> None:
+        """The lines so far are out, unless nobody takes them."""
+        if self._background is not None:
+            self._background.settle()
+
+    def close(self) -> None:
+        """No more lines; the last ones get out."""
+        if self._background is not None:
+            self._background.close()
 
     def info(self, event: str, **fields: object) -> None:
         self.write("info", event, fields)

@@ -47,18 +47,22 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
     """Run a node until it is stopped; its exit code. `ConfigError` if it cannot start."""
     if settings.data_dir:
         prepare_data_directory(settings.data_dir)
-    node = Node(settings, Log(settings.log_level), process.raise_descriptor_limit())
+    log = Log(settings.log_level)
+    node = Node(settings, log, process.raise_descriptor_limit())
     # the loops warn there of every write to a socket that is just being lost
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     loop_name, new_loop = _event_loop()
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(node.run(core or _new_core(settings), loop_name))
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(node.run(core or _new_core(settings), loop_name))
+    finally:
+        log.close()
 
 
 def _new_core(settings: NodeSettings) -> Core:
     from warren.broker.broker import Broker
 
-    return Broker(settings.broker)
+    return Broker(settings.broker, seed=os.urandom(32))
 
 
 def _event_loop() -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -134,6 +138,7 @@ class Node:
             log.warning("environment.ignored", variables=",".join(self._settings.unknown_variables))
         if (broker.default_user, broker.default_pass) == ("guest", "guest"):
             log.warning("credentials.defaulted", user="guest", advice="set default_user and default_pass")
+        log.settle()
         amqps = f" amqps={_first_address(self._ssl_sockets)}" if self._ssl_sockets else ""
         print(f"ready name={broker.node_name} amqp={_first_address(self._tcp_sockets)} http=-{amqps}", flush=True)
 

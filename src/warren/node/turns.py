@@ -133,8 +133,8 @@ class Turns:
                 carry_out[type(effect)](effect)
         except Exception:
             self._stopped = True
-            self._log.critical("core.failed", exc_info=True)
             self._stop(1)
+            self._log.critical("core.failed", exc_info=True)
 
     def _send_bytes(self, effect: SendBytes) -> None:
         link = self.links.get(effect.connection_id)

@@ -33,12 +33,22 @@ COMMON_ARGUMENTS: Final = (
     "x-queue-type",
     "x-delivery-limit",
 )
+# in the order in which RabbitMQ compares them
 CLASSIC_ARGUMENTS: Final = (
-    *COMMON_ARGUMENTS,
+    "x-queue-type",
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-length",
+    "x-max-length-bytes",
     "x-max-priority",
+    "x-overflow",
     "x-queue-mode",
     "x-queue-version",
+    "x-single-active-consumer",
     "x-queue-master-locator",
+    "x-delivery-limit",
 )
 QUORUM_ARGUMENTS: Final = (
     *COMMON_ARGUMENTS,

@@ -46,6 +46,11 @@ class PriorityLevel:
             tried += 1
         return None
 
+    def add(self, consumer: Consumer) -> None:
+        """A newcomer is last in the round, right behind whoever was served last."""
+        self.members.insert(self._next, consumer)
+        self._next += 1
+
     def remove(self, consumer: Consumer) -> None:
         index: i64 = self.members.index(consumer)
         del self.members[index]
@@ -139,7 +144,7 @@ class Consumers:
             place += 1
         if place == len(levels) or levels[place].priority != consumer.priority:
             levels.insert(place, PriorityLevel(consumer.priority))
-        levels[place].members.append(consumer)
+        levels[place].add(consumer)
 
     def _part(self, levels: list[PriorityLevel], consumer: Consumer) -> None:
         for level in levels:

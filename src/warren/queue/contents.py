@@ -96,12 +96,16 @@ class Contents:
         else:
             self._level(message.priority).give_back(entry)
 
-    def take_expired(self, until_ms: i64) -> list[Entry]:
+    def take_expired(self, until_ms: i64, returned_only: bool = False) -> list[Entry]:
         """Take out heads whose deadline is `until_ms` or earlier, until no level begins with one."""
         expired: list[Entry] = []
+        if not self.deadlines:
+            return expired
         for level in self._levels_in_use():
             head = level.head()
             while head is not None and head.expires_at_ms != NEVER and head.expires_at_ms <= until_ms:
+                if returned_only and not head.redelivered:
+                    break
                 expired.append(level.pop())
                 self.ready_count -= 1
                 self.ready_bytes -= head.message.body_bytes

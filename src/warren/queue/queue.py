@@ -55,6 +55,8 @@ class Queue(QueuePort, Timed):
         self._consumers: Consumers = Consumers(settings.single_active_consumer)
         # on the turn's list of drains
         self._woken: bool = False
+        # a delivery may end its consumer, which must not start handing out within handing out
+        self._handing_out: bool = False
         self._deadline_timer: Timer | None = None
         self._deadline_timer_ms: i64 = 0
         self._idle: IdleClock | None = None
@@ -80,7 +82,13 @@ class Queue(QueuePort, Timed):
             return None
         self.touch()
         self._hand_out()
-        return None if self._contents.ready_count == 0 else self._contents.take(no_ack)
+        if self._contents.ready_count == 0:
+            return None
+        entry = self._contents.take(no_ack)
+        if self._contents.deadlines:
+            self._expire(self._turn.now_ms)
+            self._set_deadline_timer()
+        return entry
 
     def ack(self, entry: Entry) -> None:
         if self.deleted:
@@ -108,8 +116,12 @@ class Queue(QueuePort, Timed):
                 self._dead_letter(entry, "delivery_limit")
             else:
                 self._contents.give_back(entry)
+        # what comes back meets the limit before any consumer, unlike what is published
         if self.settings.limited and not self.settings.rejects:
-            self._drop_over_limit()
+            self._drop_heads_over_limit()
+        # what is due and was out once has had its chance; what came in this turn still has it
+        for entry in self._contents.take_expired(self._turn.now_ms, returned_only=True):
+            self._dead_letter(entry, "expired")
         self.wake()
 
     def purge(self) -> int:
@@ -123,10 +135,13 @@ class Queue(QueuePort, Timed):
     def add_consumer(self, consumer: Consumer) -> None:
         if not self._consumers.accepts(consumer.exclusive):
             raise ChannelFault(ACCESS_REFUSED, f"queue '{self.name}' in vhost '{self.vhost}' in exclusive use")
+        # what came before this consumer goes to those who were there
+        self._hand_out()
         self._consumers.add(consumer)
         self.wake()
 
     def remove_consumer(self, consumer: Consumer) -> None:
+        self._hand_out()
         if not self._consumers.remove(consumer):
             return
         if self._consumers.members:
@@ -181,7 +196,8 @@ class Queue(QueuePort, Timed):
         if self._deadline_timer is not None:
             self._turn.cancel_timer(self._deadline_timer)
         self._contents.drop_all()
-        for consumer in self._consumers.clear():
+        # RabbitMQ tells a channel of its consumers in the order of their tags
+        for consumer in sorted(self._consumers.clear(), key=lambda consumer: consumer.tag):
             consumer.cancelled()
 
     # -- figures
@@ -217,13 +233,15 @@ class Queue(QueuePort, Timed):
 
     def _hand_out(self) -> None:
         contents = self._contents
-        if contents.ready_count == 0:
+        if contents.ready_count == 0 or self._handing_out:
             return
+        self._handing_out = True
         sole = self._consumers.sole
         if sole is not None:
             self._hand_to(sole)
         elif self._consumers.members:
             self._hand_in_turns()
+        self._handing_out = False
         if contents.deadlines:
             self._expire(self._turn.now_ms)
             self._set_deadline_timer()
@@ -254,8 +272,12 @@ class Queue(QueuePort, Timed):
         settings = self.settings
         if settings.exceeded_by(contents.ready_count, contents.ready_bytes):
             self._hand_out()
-            while settings.exceeded_by(contents.ready_count, contents.ready_bytes):
-                self._dead_letter(contents.take(True), "maxlen")
+            self._drop_heads_over_limit()
+
+    def _drop_heads_over_limit(self) -> None:
+        contents = self._contents
+        while self.settings.exceeded_by(contents.ready_count, contents.ready_bytes):
+            self._dead_letter(contents.take(True), "maxlen")
 
     def _refuses(self, message: Message) -> bool:
         if not self._overflows_with(message):

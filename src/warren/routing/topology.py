@@ -85,12 +85,6 @@ class Topology:
         self.version += 1
         return self._auto_delete(self._forget(exchange))
 
-    def set_policy_alternate(self, exchange: Exchange, name: str) -> None:
-        """The alternate exchange a policy gives (empty: none); what the exchange was declared with goes first."""
-        if "alternate-exchange" not in exchange.arguments and exchange.alternate != name:
-            exchange.alternate = name
-            self.version += 1
-
     def bind(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> bool:
         """Add a binding, or find that it is there already (false); a fault if the source's type cannot take it."""
         source.matcher.check(routing_key, arguments)
@@ -105,6 +99,9 @@ class Topology:
             self._queue_bindings.setdefault(destination, {})[binding] = binding
         self.version += 1
         return True
+
+    def is_bound(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> bool:
+        return Binding(source, destination, routing_key, arguments) in source.outgoing
 
     def unbind(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> bool:
         """Remove a binding, or find that there is none (false). May end an auto-delete source, and others with it."""
@@ -177,9 +174,9 @@ class Topology:
             return self._route_by_name(routing_keys)
         return self._walk(exchange, Subject(routing_keys, message), True)
 
-    def route_delayed(self, exchange: Exchange, routing_key: str, message: Message) -> Route:
+    def route_delayed(self, exchange: Exchange, routing_keys: list[str], message: Message) -> Route:
         """Where a message goes that an exchange delayed and that is due: no exchange delays it once more."""
-        return self._walk(exchange, Subject([routing_key], message), False)
+        return self._walk(exchange, Subject(routing_keys, message), False)
 
     def _route_by_name(self, routing_keys: list[str]) -> Route:
         queues: dict[QueuePort, None] = {}

@@ -6,7 +6,7 @@ effect; its consumers are gone and its unacked deliveries are back in their queu
 Not here: what each method does (`session.dispatch` names the modules).
 """
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
@@ -16,7 +16,7 @@ from warren.session import direct_reply, settling
 from warren.session.confirms import Confirms
 from warren.session.consumer import ChannelConsumer
 from warren.session.content import Content
-from warren.session.ledger import Ledger, tag_of
+from warren.session.ledger import Ledger, Unacked, tag_of
 from warren.session.ports import NodePort, VhostPort
 from warren.wire.methods import ChannelClose, Method, write_method
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from warren.session.connection import Connection
     from warren.session.direct_reply import ReplyInbox
     from warren.session.transaction import Transaction
+
+
+FORGIVEN_MAX: Final = 65_536
 
 
 @final
@@ -41,12 +44,16 @@ class Channel:
         self.transaction: Transaction | None = None
         self.content: Content | None = None
         self.consumers: dict[str, ChannelConsumer] = {}
+        self.forgiven: dict[int, None] = {}
         self.inbox: ReplyInbox | None = None
+        # deliveries to consumers that await their ack, those acked in an open transaction included
+        self.unacked: i64 = 0
         # basic.qos: for the channel as a whole, and for consumers started from here on; 0 means no limit
         self.prefetch: i64 = 0
         self.consumer_prefetch: i64 = 0
         # a consumer was held back by `prefetch`: an ack on any queue may free another
         self.starved: bool = False
+        self._woken_first: int = 0
         self.last_queue: str = ""
         self.awaits_flush: bool = False
 
@@ -66,14 +73,21 @@ class Channel:
         if self.confirms.on and not self.closing:
             self.confirms.flush(self.connection.output(), self.number)
 
+    def forgive(self, deliveries: list[Unacked]) -> None:
+        """These were requeued because they were late: their acks, should they still come, are no fault."""
+        for delivery in deliveries:
+            self.forgiven[delivery.tag] = None
+        while len(self.forgiven) > FORGIVEN_MAX:
+            del self.forgiven[next(iter(self.forgiven))]
+
     def wake_consumers(self) -> None:
         """Something that held consumers back is gone: their queues look again."""
         self.starved = False
-        for consumer in self.consumers.values():
+        consumers = list(self.consumers.values())
+        # whoever is woken first is served first, so each time another begins
+        self._woken_first = (self._woken_first + 1) % max(len(consumers), 1)
+        for consumer in consumers[self._woken_first :] + consumers[: self._woken_first]:
             consumer.queue.wake()
-
-    def has_consumer(self, tag: str) -> bool:
-        return tag in self.consumers or (self.inbox is not None and self.inbox.consumer_tag == tag)
 
     def queue_name(self, given: str) -> str:
         """The queue a method means: an empty name is the last one declared on this channel."""
@@ -108,12 +122,18 @@ class Channel:
             )
         )
 
+    def stop_consumers(self) -> None:
+        """They take nothing more, though their queues may still know them."""
+        for consumer in self.consumers.values():
+            consumer.stopped = True
+
     def close(self) -> None:
         """Give back everything: consumers, deliveries, the inbox, an open transaction."""
         if self.content is not None:
             self.content.release()
             self.content = None
         direct_reply.close_inbox(self)
+        self.stop_consumers()
         consumers = list(self.consumers.values())
         self.consumers.clear()
         deliveries = self.ledger.lift_to(0)
@@ -123,8 +143,6 @@ class Channel:
             self.transaction = None
         # deliveries first: an auto-delete queue may go with its last consumer, and a requeue must not wake a consumer
         # that is leaving
-        for consumer in consumers:
-            consumer.stopped = True
         settling.requeue_all(deliveries)
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer)

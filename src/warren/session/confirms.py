@@ -17,6 +17,8 @@ from warren.wire.frames import write_ack
 ACK: Final[i64] = 80
 NACK: Final[i64] = 120
 MULTIPLE: Final[i64] = 1
+REQUEUE: Final[i64] = 2
+"""Means nothing in a confirm, but RabbitMQ sets it."""
 
 
 @final
@@ -43,7 +45,7 @@ class Confirms:
         """Tell everything that is decided and not told yet."""
         for number in self._rejected:
             self._ack_to(out, channel, i64(number) - 1)
-            write_ack(out, channel, NACK, number, 0)
+            write_ack(out, channel, NACK, number, REQUEUE)
             self._told = number
         if self._rejected:
             self._rejected = []

@@ -50,6 +50,7 @@ OUTPUT_BUDGET_BYTES: Final[i64] = 1024 * 1024
 REPLY_BACKLOG_BYTES: Final[i64] = 16 * 1024 * 1024
 """How much a client that does not read may be answered before its requests are left unread, too."""
 
+NOTES_A_TURN: Final = 10
 FRAME_UNLIMITED: Final = 2**31 - 1
 SILENT_CLOSE_MS: Final[i64] = 3_000
 CLOSE_OK_WAIT_MS: Final[i64] = 30_000
@@ -72,6 +73,8 @@ class Connection(OutputPort, Timed):
         self.client_properties: Table = {}
         self.vhost: VhostPort | None = None
         self.channels: dict[int, Channel] = {}
+        # channels the client closed this turn: what it sent them before it could know is ignored
+        self.closed_numbers: set[int] = set()
         # what basic.publish frames mean, by their bytes, and about how much memory that takes
         self.publishings: dict[bytes, Publishing] = {}
         self.publishings_bytes: int = 0
@@ -89,6 +92,7 @@ class Connection(OutputPort, Timed):
         self._reading: bool = True
         self._out: BytesWriter = BytesWriter()
         self._flush_due: bool = False
+        self._notes: int = 0
         # the socket is no more
         self._gone: bool = False
         self._starved: bool = False
@@ -116,6 +120,10 @@ class Connection(OutputPort, Timed):
             return False
         return True
 
+    def takes_replies(self) -> bool:
+        """Whether a direct reply, which has no queue to wait in, may be written now."""
+        return self._unread_replies_bytes + len(self._out) < REPLY_BACKLOG_BYTES
+
     def must_wait(self) -> bool:
         """Whether its requests wait: it was answered more this turn, or more since it stopped reading, than is fair."""
         return len(self._out) >= OUTPUT_BUDGET_BYTES or self._unread_replies_bytes >= REPLY_BACKLOG_BYTES
@@ -132,10 +140,9 @@ class Connection(OutputPort, Timed):
     def flush(self) -> None:
         if self._gone:
             return
-        if self.confirming:
-            for channel in self.confirming:
-                channel.tell_confirms()
-            self.confirming = []
+        self.tell_confirms()
+        self._end_notes()
+        self.closed_numbers.clear()
         self._flush_due = False
         if len(self._out) > 0:
             self.turn.effects.append(SendBytes(self.connection_id, self._out.getvalue()))
@@ -147,6 +154,13 @@ class Connection(OutputPort, Timed):
             self.turn.effects.append(CloseConnection(self.connection_id))
         elif not self._writes_paused:
             self._go_on()
+
+    def tell_confirms(self) -> None:
+        """Write the confirms that are due on every channel."""
+        if self.confirming:
+            for channel in self.confirming:
+                channel.tell_confirms()
+            self.confirming = []
 
     def writes_paused(self) -> None:
         self._writes_paused = True
@@ -160,7 +174,7 @@ class Connection(OutputPort, Timed):
         """There is room for output: whoever waited for it is next turn's work."""
         if self._starved:
             self._wake_consumers()
-        if self.held:
+        if self.held and self not in self.turn.inputs:
             self.turn.inputs.append(self)
 
     def _update_reading(self) -> None:
@@ -246,6 +260,7 @@ class Connection(OutputPort, Timed):
 
     def await_close_ok(self) -> None:
         self.state = CLOSING
+        self._listen_again()
         self._arm(CLOSE_OK_WAIT_MS)
 
     def distrust(self, reason: str) -> None:
@@ -257,7 +272,14 @@ class Connection(OutputPort, Timed):
         """Nothing the client sends matters any more: it hangs up, or we do after a while."""
         self.end_channels()
         self.state = IGNORING
+        self._listen_again()
         self._arm(SILENT_CLOSE_MS)
+
+    def _listen_again(self) -> None:
+        """Whatever kept its socket unread, its last words and its hanging up are to be heard."""
+        self.blocked = False
+        self.held = False
+        self._update_reading()
 
     def hang_up(self) -> None:
         """Close the socket once the output is gone."""
@@ -279,6 +301,9 @@ class Connection(OutputPort, Timed):
         """Give back what the channels hold and the exclusive queues."""
         channels = list(self.channels.values())
         self.channels = {}
+        # none of them takes what another gives back
+        for channel in channels:
+            channel.stop_consumers()
         self.confirming = []
         for channel in channels:
             channel.close()
@@ -319,9 +344,22 @@ class Connection(OutputPort, Timed):
         self._timer = self.turn.set_timer(self.turn.now_ms + delay_ms, self)
 
     def note(self, level: str, name: str, fields: dict[str, object]) -> None:
+        """Something worth a log line; a client that gives cause for many in a turn gets the rest counted in one."""
+        self._notes += 1
+        if self._notes > NOTES_A_TURN:
+            self.output()
+            return
+        self._put_note(level, name, fields)
+
+    def _put_note(self, level: str, name: str, fields: dict[str, object]) -> None:
         facts: dict[str, object] = {
             "connection": self.connection_id,
             "peer": f"{self.opened.peer_host}:{self.opened.peer_port}",
         }
         facts.update(fields)
         self.turn.note(level, name, facts)
+
+    def _end_notes(self) -> None:
+        if self._notes > NOTES_A_TURN:
+            self._put_note("warning", "notes.suppressed", {"count": self._notes - NOTES_A_TURN})
+        self._notes = 0

@@ -26,6 +26,7 @@ CONNECTION_CLOSE_OK: Final[i64] = 10 << 16 | 51
 def handle(connection: Connection, method: Method) -> None:
     if isinstance(method, ConnectionClose):
         connection.note("info", "connection.closed", {"code": method.reply_code})
+        connection.tell_confirms()
         connection.end_channels()
         connection.send(ConnectionCloseOk())
         # the client hangs up once it has read the answer; hanging up first could lose it

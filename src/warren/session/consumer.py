@@ -39,6 +39,8 @@ class ChannelConsumer(Consumer):
         # 0 means no limit
         self.prefetch: i64 = prefetch
         self.unacked: i64 = 0
+        # what basic.get took is nobody's prefetch
+        self._subscribed: bool = tag != ""
         # its channel is closing: it takes nothing more, though its queue may still know it
         self.stopped: bool = False
         self._writer: DeliveryWriter = DeliveryWriter(channel.number, tag)
@@ -47,12 +49,11 @@ class ChannelConsumer(Consumer):
         if self.stopped:
             return False
         channel = self.channel
-        if not self.no_ack:
-            if self.prefetch != 0 and self.unacked >= self.prefetch:
-                return False
-            if channel.prefetch != 0 and channel.ledger.count >= channel.prefetch:
-                channel.starved = True
-                return False
+        if channel.prefetch != 0 and channel.unacked >= channel.prefetch:
+            channel.starved = True
+            return False
+        if self.prefetch != 0 and self.unacked >= self.prefetch and not self.no_ack:
+            return False
         return channel.connection.has_room()
 
     def deliver(self, entry: Entry) -> None:
@@ -63,12 +64,19 @@ class ChannelConsumer(Consumer):
         else:
             tag = channel.ledger.record(entry, self, connection.turn.now_ms)
             self.unacked += 1
+            channel.unacked += 1
         self._writer.write(connection.output(), entry.message, tag, entry.redelivered, connection.frame_max)
 
     def acked(self, entry: Entry) -> None:
         """One of its deliveries was dealt with."""
-        self.unacked -= 1
+        self.settled()
         self.queue.ack(entry)
+
+    def settled(self) -> None:
+        """One of its deliveries is outstanding no more, whatever became of it."""
+        self.unacked -= 1
+        if self._subscribed:
+            self.channel.unacked -= 1
 
     def cancelled(self) -> None:
         channel = self.channel

@@ -51,10 +51,12 @@ def basic_qos(channel: "Channel", method: Method) -> None:
 
 def basic_consume(channel: "Channel", method: Method) -> None:
     assert isinstance(method, BasicConsume)
-    if method.consumer_tag and channel.has_consumer(method.consumer_tag):
+    # an empty name is filled in, or refused, before anything else is looked at
+    queue_name = channel.queue_name(method.queue)
+    if method.consumer_tag in channel.consumers:
         raise ConnectionFault(NOT_ALLOWED, f"attempt to reuse consumer tag '{method.consumer_tag}'")
     tag = method.consumer_tag or channel.node.fresh_name(TAG_PREFIX)
-    if method.queue == direct_reply.REPLY_TO:
+    if queue_name == direct_reply.REPLY_TO:
         direct_reply.open_inbox(channel, method, tag)
     else:
         _subscribe(channel, method, tag)

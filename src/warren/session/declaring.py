@@ -10,8 +10,9 @@ from warren.model.ports import QueuePort
 from warren.queue.arguments import validate_declaration
 from warren.queue.equivalence import check_equivalent
 from warren.routing.exchange import Exchange
+from warren.routing.types import validate_exchange_type
 from warren.session import direct_reply
-from warren.session.exchange_arguments import check_exchange_arguments, check_exchange_equivalent
+from warren.session.exchange_equivalence import check_exchange_equivalent
 from warren.wire.methods import (
     ExchangeBind,
     ExchangeBindOk,
@@ -44,17 +45,18 @@ GENERATED_PREFIX: Final = "amq.gen-"
 def exchange_declare(channel: "Channel", method: Method) -> None:
     assert isinstance(method, ExchangeDeclare)
     name = _one_line(method.exchange)
-    _refuse_default(name)
     if method.passive:
+        _refuse_default(name)
         _existing_exchange(channel, name)
     else:
+        validate_exchange_type(method.type)
+        _refuse_default(name)
         _declare_exchange(channel, name, method)
     if not method.nowait:
         channel.send(ExchangeDeclareOk())
 
 
 def _declare_exchange(channel: "Channel", name: str, method: ExchangeDeclare) -> None:
-    check_exchange_arguments(method.type, name, channel.vhost.name, method.arguments)
     existing = channel.vhost.topology.exchanges.get(name)
     if existing is not None:
         check_exchange_equivalent(existing, channel.vhost.name, method)
@@ -101,7 +103,7 @@ def exchange_unbind(channel: "Channel", method: Method) -> None:
     exchanges = channel.vhost.topology.exchanges
     source, destination = exchanges.get(method.source), exchanges.get(method.destination)
     if source is not None and destination is not None:
-        channel.vhost.topology.unbind(source, destination, method.routing_key, method.arguments)
+        channel.vhost.unbind(source, destination, method.routing_key, method.arguments)
     if not method.nowait:
         channel.send(ExchangeUnbindOk())
 
@@ -164,6 +166,8 @@ def queue_bind(channel: "Channel", method: Method) -> None:
     # an empty queue and an empty key both mean the last declared queue
     key = name if not method.queue and not method.routing_key else method.routing_key
     source = _existing_exchange(channel, exchange_name)
+    if name in channel.vhost.topology.queues:
+        source.matcher.check(key, method.arguments)
     channel.vhost.topology.bind(source, channel.queue(name), key, method.arguments)
     if not method.nowait:
         channel.send(QueueBindOk())
@@ -177,8 +181,9 @@ def queue_unbind(channel: "Channel", method: Method) -> None:
     key = name if not method.queue and not method.routing_key else method.routing_key
     topology = channel.vhost.topology
     source, queue = topology.exchanges.get(exchange_name), topology.queues.get(name)
-    if source is not None and queue is not None:
-        topology.unbind(source, queue, key, method.arguments)
+    if source is not None and queue is not None and topology.is_bound(source, queue, key, method.arguments):
+        channel.connection.check_owner(queue)
+        channel.vhost.unbind(source, queue, key, method.arguments)
     channel.send(QueueUnbindOk())
 
 

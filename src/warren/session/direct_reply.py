@@ -35,10 +35,10 @@ class ReplyInbox:
         self._writer: DeliveryWriter = DeliveryWriter(channel.number, consumer_tag)
 
     def deliver(self, message: Message) -> None:
-        """Replies have no queue to wait in: a client that does not read loses them."""
+        """Replies have no queue to wait in: a client that reads none of them for long loses some."""
         channel = self._channel
         connection = channel.connection
-        if connection.has_room():
+        if connection.takes_replies():
             tag = channel.ledger.skip()
             self._writer.write(connection.output(), message, tag, False, connection.frame_max)
 
@@ -47,20 +47,28 @@ def is_inbox_key(exchange: Exchange, routing_key: str) -> bool:
     return exchange.name == "" and routing_key.startswith(INBOX_PREFIX)
 
 
-def deliver(node: "NodePort", name: str, message: Message) -> None:
-    """Hand a reply to its inbox; one that is gone swallows it."""
-    inbox = node.reply_inboxes.get(name)
-    if inbox is not None:
-        inbox.deliver(message)
+def deliver_to_inboxes(node: "NodePort", exchange: Exchange, keys: list[str], message: Message) -> list[str]:
+    """Hand a reply to the inboxes among its keys (one that is gone swallows it); the keys that name no inbox."""
+    others: list[str] = []
+    for key in keys:
+        if not is_inbox_key(exchange, key):
+            others.append(key)
+        else:
+            inbox = node.reply_inboxes.get(key)
+            if inbox is not None:
+                inbox.deliver(message)
+    return others
 
 
 def open_inbox(channel: "Channel", method: BasicConsume, consumer_tag: str) -> None:
-    if channel.inbox is not None:
-        raise ChannelFault(PRECONDITION_FAILED, "reply consumer already set")
     if not method.no_ack:
         raise ChannelFault(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
+    if channel.inbox is not None:
+        raise ChannelFault(PRECONDITION_FAILED, "reply consumer already set")
     node = channel.node
-    inbox = ReplyInbox(node.fresh_name(INBOX_PREFIX), channel, consumer_tag)
+    # two parts and an end as in RabbitMQ's names, which some clients match
+    name = f"{node.fresh_name(INBOX_PREFIX)}.{node.fresh_name('')}=="
+    inbox = ReplyInbox(name, channel, consumer_tag)
     node.reply_inboxes[inbox.name] = inbox
     channel.inbox = inbox
 

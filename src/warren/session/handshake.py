@@ -16,9 +16,9 @@ understands that.
 Not here: who may log in (`broker.access`), the frames (`session.input`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final
 
-from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, NOT_ALLOWED, ConnectionFault, WarrenError
+from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, NOT_ALLOWED, ConnectionFault, Distrusted
 from warren.session.ports import LoginAttempt
 from warren.wire.frames import FRAME_MIN
 from warren.wire.methods import (
@@ -53,11 +53,6 @@ CAPABILITIES: Final = (
     "per_consumer_qos",
     "direct_reply_to",
 )
-
-
-@final
-class Distrusted(WarrenError):
-    """The client erred before it proved who it is: it gets no answer, and is cut off after a while."""
 
 
 def start(connection: "Connection") -> None:
@@ -117,10 +112,8 @@ def _plain(response: bytes) -> tuple[str, str]:
 
 
 def _amqplain(response: bytes) -> tuple[str, str]:
-    try:
-        table = decode_table(response, 0, len(response))
-    except ConnectionFault as fault:
-        raise Distrusted(f"an AMQPLAIN response that is no table: {fault.text}") from fault
+    # a malformed table is a fault, and a fault at this stage is distrust
+    table = decode_table(response, 0, len(response))
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if not isinstance(login, str) or not isinstance(password, str):
         raise Distrusted("an AMQPLAIN response without LOGIN and PASSWORD")

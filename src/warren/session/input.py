@@ -12,7 +12,7 @@ from typing import Final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.errors import CHANNEL_ERROR, NOT_ALLOWED, UNEXPECTED_FRAME, ChannelFault, ConnectionFault
+from warren.errors import CHANNEL_ERROR, NOT_ALLOWED, UNEXPECTED_FRAME, ChannelFault, ConnectionFault, Distrusted
 from warren.model.message import Message
 from warren.session import connection_methods, dispatch, handshake, publishing, settling
 from warren.session.channel import Channel
@@ -74,7 +74,7 @@ def _step(connection: Connection) -> None:
             _connection_failed(connection, reader, fault)
         except ChannelFault as channel_fault:
             _channel_failed(connection, reader, channel_fault)
-        except handshake.Distrusted as distrusted:
+        except Distrusted as distrusted:
             connection.distrust(str(distrusted))
 
 
@@ -173,6 +173,7 @@ def _method(connection: Connection, channel: Channel, reader: FrameReader, metho
         decode_method(reader.data, reader.start, reader.end)
         channel.tell_confirms()
         _forget_channel(connection, channel)
+        connection.closed_numbers.add(int(channel.number))
         channel.close()
         channel.send(ChannelCloseOk())
     elif method_id == CHANNEL_OPEN:
@@ -187,6 +188,8 @@ def _closing_channel_method(connection: Connection, channel: Channel, method_id:
         _forget_channel(connection, channel)
     elif method_id == CHANNEL_CLOSE:
         channel.send(ChannelCloseOk())
+    elif method_id == CHANNEL_OPEN:
+        raise ConnectionFault(CHANNEL_ERROR, "second 'channel.open' seen")
 
 
 def _forget_channel(connection: Connection, channel: Channel) -> None:
@@ -197,11 +200,15 @@ def _frame_without_channel(connection: Connection, reader: FrameReader) -> None:
     if reader.frame_type == HEARTBEAT:
         raise ConnectionFault(UNEXPECTED_FRAME, described(HEARTBEAT, reader.payload()))
     if reader.frame_type == HEADER or reader.frame_type == BODY:
+        if int(reader.channel) in connection.closed_numbers:
+            return
         raise ConnectionFault(UNEXPECTED_FRAME, "expected method frame, got non method frame instead")
     if reader.frame_type != METHOD:
         raise unknown_frame(reader.frame_type, reader.payload())
     method = decode_method(reader.data, reader.start, reader.end)
     if not isinstance(method, ChannelOpen):
+        if int(reader.channel) in connection.closed_numbers:
+            return
         raise ConnectionFault(CHANNEL_ERROR, "expected 'channel.open'")
     limit = connection.channel_max
     if len(connection.channels) >= limit:
@@ -242,7 +249,7 @@ def _connection_frame(connection: Connection, reader: FrameReader) -> None:
 def _wrong_frame(connection: Connection, reader: FrameReader) -> None:
     kind = reader.frame_type
     if connection.state < AWAIT_OPEN:
-        raise handshake.Distrusted(f"{described(kind, reader.payload())} during the handshake")
+        raise Distrusted(f"{described(kind, reader.payload())} during the handshake")
     if kind in (METHOD, HEADER, BODY, HEARTBEAT):
         raise ConnectionFault(UNEXPECTED_FRAME, described(kind, reader.payload()))
     raise unknown_frame(kind, reader.payload())

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 COMPACT_FROM: Final[i64] = 1024
 SPARSE_FROM: Final[i64] = 4096
-MARK_EVERY_MS: Final[i64] = 1000
+SPAN_MS: Final[i64] = 250
+SPANS_MAX: Final = 2048
 
 
 @final
@@ -48,19 +49,24 @@ class Ledger:
         self._entries: list[Entry | None] = []
         self._takers: list[ChannelConsumer | None] = []
         self._stragglers: dict[int, Unacked] = {}
-        # (tag, when): the first delivery of each second, so that the age of any one is known without a clock for each
-        self._marks: list[tuple[int, int]] = []
-        self._last_mark_ms: i64 = 0
+        # deliveries in spans of time, so that the age of each is about known without a clock for each: the first tag of
+        # every span, and when its last delivery was; the latest span is still open
+        self._span_tags: list[int] = []
+        self._span_ends_ms: list[int] = []
+        self._span_began_ms: i64 = 0
+        self._recorded_ms: i64 = 0
 
     def record(self, entry: Entry, taker: "ChannelConsumer", now_ms: i64) -> i64:
         """Note a delivery that awaits its ack; its tag."""
         tag = self.next_tag
         if self.count == 0:
             self._restart(tag)
-            self._marks = []
-            self._last_mark_ms = 0
-        if now_ms - self._last_mark_ms >= MARK_EVERY_MS:
-            self._mark(tag, now_ms)
+            self._span_tags = []
+            self._span_ends_ms = []
+            self._span_began_ms = 0
+        if now_ms - self._span_began_ms >= SPAN_MS:
+            self._begin_span(tag, now_ms)
+        self._recorded_ms = now_ms
         self._entries.append(entry)
         self._takers.append(taker)
         self.count += 1
@@ -140,14 +146,17 @@ class Ledger:
         self.count = len(outstanding)
 
     def overdue_tag(self, before_ms: i64) -> i64:
-        """The highest tag delivered before `before_ms` if something that old is outstanding, else 0."""
+        """The highest tag surely delivered before `before_ms` if something that old is outstanding, else 0."""
         last: i64 = 0
-        for position, (_tag, at_ms) in enumerate(self._marks):
-            if at_ms >= before_ms:
-                break
-            # a mark speaks for the tags up to the next mark
+        for position in range(len(self._span_tags)):
             following = position + 1
-            last = i64(self._marks[following][0]) - 1 if following < len(self._marks) else self.next_tag - 1
+            if following == len(self._span_tags):
+                if self._recorded_ms < before_ms:
+                    last = self.next_tag - 1
+            elif self._span_ends_ms[position] < before_ms:
+                last = i64(self._span_tags[following]) - 1
+            else:
+                break
         return last if self.count and last >= self._oldest_tag() else 0
 
     def check(self) -> None:
@@ -225,12 +234,19 @@ class Ledger:
             self._first_tag += head
             self._head = 0
 
-    def _mark(self, tag: i64, now_ms: i64) -> None:
-        self._last_mark_ms = now_ms
-        self._marks.append((int(tag), int(now_ms)))
+    def _begin_span(self, tag: i64, now_ms: i64) -> None:
+        if self._span_tags:
+            self._span_ends_ms.append(int(self._recorded_ms))
+        self._span_tags.append(int(tag))
+        self._span_began_ms = now_ms
         oldest = self._oldest_tag()
-        while len(self._marks) > 1 and self._marks[1][0] <= oldest:
-            del self._marks[0]
+        while len(self._span_tags) > 1 and self._span_tags[1] <= oldest:
+            del self._span_tags[0]
+            del self._span_ends_ms[0]
+        if len(self._span_tags) > SPANS_MAX:
+            # two become one: coarser, and late rather than early
+            self._span_tags = self._span_tags[::2]
+            self._span_ends_ms = self._span_ends_ms[1::2]
         if len(self._entries) >= SPARSE_FROM:
             self._thin_out()
 

@@ -50,6 +50,10 @@ class VhostPort(ABC):
         """Delete it and its bindings."""
 
     @abstractmethod
+    def unbind(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> None:
+        """Remove a binding, if there is one, and with it perhaps an auto-delete exchange."""
+
+    @abstractmethod
     def delay(self, exchange: Exchange, message: Message) -> None:
         """Hold a message back at an x-delayed-message exchange for as long as its header asks."""
 

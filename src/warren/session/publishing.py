@@ -27,7 +27,6 @@ from warren.errors import (
 from warren.model.message import Envelope, Message
 from warren.model.ports import REJECTED, QueuePort
 from warren.routing.exchange import Exchange
-from warren.routing.route import Route
 from warren.routing.topology import Topology
 from warren.session import direct_reply, special_properties
 from warren.session.delivery import write_message
@@ -112,15 +111,16 @@ def accept(
     else:
         scan = channel.connection.scan
         scan.scan(data, header_start, header_end)
-        message = special_properties.applied(channel, message, data, header_start, header_end, scan)
+        special_properties.check_sender(channel, data, scan)
         extra_keys = special_properties.copy_keys(data, scan)
+        message = special_properties.applied(channel, message, data, header_start, header_end, scan)
         if extra_keys:
-            _publish_with_copies(channel, publishing, message, extra_keys)
+            _publish_routed(channel, publishing, message, extra_keys)
             return
     if publishing.fixed and channel.transaction is None:
         _enqueue(channel, message, publishing.queues, publishing.mandatory)
     else:
-        _publish_routed(channel, publishing, message)
+        _publish_routed(channel, publishing, message, [])
 
 
 def resolve(publishing: Publishing, topology: Topology, vhost: str) -> None:
@@ -146,10 +146,14 @@ def carry_out(channel: "Channel", publish: RoutedPublish) -> bool:
     for exchange in publish.delayed:
         channel.vhost.delay(exchange, publish.message)
     accepted = True
+    routed = len(publish.delayed) > 0
     for queue in publish.queues:
-        if queue.publish(publish.message) == REJECTED:
-            accepted = False
-    if publish.mandatory and not publish.queues and not publish.delayed:
+        # while a transaction was open its queues may have gone
+        if not queue.deleted:
+            routed = True
+            if queue.publish(publish.message) == REJECTED:
+                accepted = False
+    if publish.mandatory and not routed:
         _give_back(channel, publish.message)
     return accepted
 
@@ -160,31 +164,21 @@ def _enqueue(channel: "Channel", message: Message, queues: list[QueuePort], mand
     for queue in queues:
         if queue.publish(message) == REJECTED:
             accepted = False
-    if mandatory and not queues:
-        _give_back(channel, message)
-    if channel.confirms.on:
+    if not queues:
+        _tell_unroutable(channel, message, mandatory)
+    elif channel.confirms.on:
         _confirm(channel, accepted)
 
 
-def _publish_routed(channel: "Channel", publishing: Publishing, message: Message) -> None:
+def _publish_routed(channel: "Channel", publishing: Publishing, message: Message, extra_keys: list[str]) -> None:
+    """The road of messages whose queues are not known beforehand; CC and BCC name further keys."""
     exchange = publishing.exchange
     assert exchange is not None
-    key = publishing.envelope.routing_key
-    if direct_reply.is_inbox_key(exchange, key):
-        direct_reply.deliver(channel.node, key, message)
-        route = Route([], [], False)
-    else:
-        route = channel.vhost.topology.route(exchange, key, message)
-    _hand_over(channel, RoutedPublish(message, route.queues, route.delayed, publishing.mandatory))
-
-
-def _publish_with_copies(channel: "Channel", publishing: Publishing, message: Message, extra_keys: list[str]) -> None:
-    """CC and BCC name further routing keys; a queue still gets one copy."""
-    exchange = publishing.exchange
-    assert exchange is not None
-    envelope = publishing.envelope
-    keys = [envelope.routing_key, *extra_keys]
-    message.envelope = Envelope(envelope.exchange, envelope.routing_key, extra_keys)
+    keys = [publishing.envelope.routing_key]
+    if extra_keys:
+        message.envelope = Envelope(publishing.envelope.exchange, publishing.envelope.routing_key, extra_keys)
+        keys.extend(extra_keys)
+    keys = direct_reply.deliver_to_inboxes(channel.node, exchange, keys, message)
     route = channel.vhost.topology.route_keys(exchange, keys, message)
     _hand_over(channel, RoutedPublish(message, route.queues, route.delayed, publishing.mandatory))
 
@@ -192,6 +186,9 @@ def _publish_with_copies(channel: "Channel", publishing: Publishing, message: Me
 def _hand_over(channel: "Channel", publish: RoutedPublish) -> None:
     if channel.transaction is not None:
         channel.transaction.publish(publish)
+        return
+    if not publish.queues and not publish.delayed:
+        _tell_unroutable(channel, publish.message, publish.mandatory)
         return
     accepted = carry_out(channel, publish)
     if channel.confirms.on:
@@ -204,6 +201,15 @@ def _confirm(channel: "Channel", accepted: bool) -> None:
     else:
         channel.confirms.rejected()
     channel.await_flush()
+
+
+def _tell_unroutable(channel: "Channel", message: Message, mandatory: bool) -> None:
+    """Return it if it is mandatory, and confirm it at once: clients pair each return with the ack that follows."""
+    if mandatory:
+        _give_back(channel, message)
+    if channel.confirms.on:
+        channel.confirms.settled()
+        channel.tell_confirms()
 
 
 def _give_back(channel: "Channel", message: Message) -> None:

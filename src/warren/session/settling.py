@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 def ack(channel: "Channel", tag: i64, multiple: bool) -> None:
     """The consumer has dealt with a delivery, or with all up to it."""
     ledger = channel.ledger
+    _wake_starved(channel)
     if channel.transaction is not None:
         channel.transaction.acks.append(_lifted(channel, tag, multiple))
     elif not multiple:
         if not ledger.ack(tag):
-            raise _unknown_tag(tag)
+            _check_forgiven(channel, tag)
     elif tag == 0 or ledger.has(tag):
         ledger.ack_to(tag)
     else:
-        raise _unknown_tag(tag)
-    if channel.starved:
-        channel.wake_consumers()
+        _check_forgiven(channel, tag)
+        ledger.ack_to(tag)
 
 
 def basic_nack(channel: "Channel", method: Method) -> None:
@@ -58,29 +58,27 @@ def basic_recover_async(channel: "Channel", method: Method) -> None:
 
 
 def settle_acked(channel: "Channel", deliveries: list[Unacked]) -> None:
+    _wake_starved(channel)
     for delivery in deliveries:
         delivery.taker.acked(delivery.entry)
-    if channel.starved:
-        channel.wake_consumers()
 
 
 def settle_refused(channel: "Channel", deliveries: list[Unacked], requeue: bool) -> None:
     """Requeue or dead-letter deliveries that were lifted out of the ledger."""
+    _wake_starved(channel)
     if requeue:
         requeue_all(deliveries)
     else:
         for delivery in deliveries:
-            delivery.taker.unacked -= 1
+            delivery.taker.settled()
             delivery.taker.queue.reject(delivery.entry)
-    if channel.starved:
-        channel.wake_consumers()
 
 
 def requeue_all(deliveries: list[Unacked]) -> None:
     """Give deliveries back to their queues, one call a queue, in delivery order."""
     by_queue: dict[QueuePort, list[Entry]] = {}
     for delivery in deliveries:
-        delivery.taker.unacked -= 1
+        delivery.taker.settled()
         by_queue.setdefault(delivery.taker.queue, []).append(delivery.entry)
     for queue, entries in by_queue.items():
         queue.requeue(entries)
@@ -94,6 +92,12 @@ def _refuse(channel: "Channel", tag: int, multiple: bool, requeue: bool) -> None
     settle_refused(channel, deliveries, requeue)
 
 
+def _wake_starved(channel: "Channel") -> None:
+    """Before settling: else the queue that settles comes first each time and takes what was freed."""
+    if channel.starved:
+        channel.wake_consumers()
+
+
 def _check_recover(requeue: bool) -> None:
     if not requeue:
         raise ConnectionFault(NOT_IMPLEMENTED, "requeue=false")
@@ -104,10 +108,14 @@ def _lifted(channel: "Channel", tag: i64, multiple: bool) -> list[Unacked]:
     if multiple and tag == 0:
         return ledger.lift_to(0)
     if not ledger.has(tag):
-        raise _unknown_tag(tag)
+        _check_forgiven(channel, tag)
+        return ledger.lift_to(tag) if multiple else []
     return ledger.lift_to(tag) if multiple else [ledger.lift(tag)]
 
 
-def _unknown_tag(tag: i64) -> ChannelFault:
-    # tags are unsigned on the wire
-    return ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {int(tag) & 0xFFFFFFFFFFFFFFFF}")
+def _check_forgiven(channel: "Channel", tag: i64) -> None:
+    """A tag that is not outstanding is a fault, unless its delivery was requeued for being late."""
+    if int(tag) not in channel.forgiven:
+        # tags are unsigned on the wire
+        raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {int(tag) & 0xFFFFFFFFFFFFFFFF}")
+    del channel.forgiven[int(tag)]

@@ -9,18 +9,19 @@ Not here: the scan itself (`wire.properties`), dead-letter headers (`broker.dead
 
 from typing import TYPE_CHECKING, Final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.model.message import Message
 from warren.session import direct_reply
-from warren.wire.frames import FRAME_OVERHEAD, HEADER, write_frame
 from warren.wire.properties import PropertyScan, edit_headers, find_header
 from warren.wire.values import decode_table
 
 if TYPE_CHECKING:
     from warren.session.channel import Channel
+
+DELIVERY_MODE: Final[i64] = 0x1000
+EXPIRATION: Final[i64] = 0x0100
 
 EXPIRATION_MAX_MS: Final = 315_360_000_000
 """Ten years: RabbitMQ's bound on any time to live."""
@@ -46,23 +47,28 @@ TYPE_NAMES: Final[dict[str, str]] = {
 }
 
 
-def applied(channel: "Channel", message: Message, data: bytes, start: i64, end: i64, scan: PropertyScan) -> Message:
-    """The message with its special properties checked and acted on; a new one if its content had to change."""
+def check_sender(channel: "Channel", data: bytes, scan: PropertyScan) -> None:
+    """What the publisher says of itself: where it awaits a reply, and who it is."""
+    if _asks_direct_reply(data, scan) and channel.inbox is None:
+        raise ChannelFault(PRECONDITION_FAILED, "fast reply consumer does not exist")
     if scan.user_id_end:
         _check_user_id(channel, data[scan.user_id_start : scan.user_id_end].decode("utf-8", "surrogateescape"))
-    if scan.expiration_end:
+    if scan.flags & EXPIRATION:
+        _expiration_ms(data[scan.expiration_start : scan.expiration_end])
+
+
+def applied(channel: "Channel", message: Message, data: bytes, start: i64, end: i64, scan: PropertyScan) -> Message:
+    """The message with its special properties acted on; a new one if its content had to change."""
+    if scan.flags & EXPIRATION:
         message.expiration_ms = _expiration_ms(data[scan.expiration_start : scan.expiration_end])
-    elif scan.flags & 0x0100:
-        message.expiration_ms = _expiration_ms(b"")
-    if scan.flags & 0x1000:
+    if scan.flags & DELIVERY_MODE:
         if scan.delivery_mode != 1 and scan.delivery_mode != 2:
             raise _invalid_message(f"{{delivery_mode_unknown,{scan.delivery_mode}}}")
         message.persistent = scan.delivery_mode == 2
     if scan.priority > 0:
         message.priority = scan.priority
     blind = scan.headers_end != 0 and find_header(data, scan.headers_start, scan.headers_end, b"BCC") >= 0
-    asks_reply = scan.reply_to_end - scan.reply_to_start == len(direct_reply.REPLY_TO_BYTES)
-    asks_reply = asks_reply and data[scan.reply_to_start : scan.reply_to_end] == direct_reply.REPLY_TO_BYTES
+    asks_reply = _asks_direct_reply(data, scan)
     if not blind and not asks_reply:
         return message
     payload = data[start:end]
@@ -70,7 +76,7 @@ def applied(channel: "Channel", message: Message, data: bytes, start: i64, end: 
         payload = edit_headers(payload, ["BCC"], {})
     if asks_reply:
         payload = _with_inbox(channel, payload)
-    return with_header_payload(message, payload)
+    return message.with_header_payload(payload)
 
 
 def copy_keys(data: bytes, scan: PropertyScan) -> list[str]:
@@ -78,25 +84,6 @@ def copy_keys(data: bytes, scan: PropertyScan) -> list[str]:
     if not scan.headers_end:
         return []
     return _keys_in(data, scan, b"CC") + _keys_in(data, scan, b"BCC")
-
-
-def with_header_payload(message: Message, payload: bytes) -> Message:
-    """The same message with another content header."""
-    content = message.content
-    body_start = int.from_bytes(content[3:7], "big") + int(FRAME_OVERHEAD)
-    out = BytesWriter()
-    write_frame(out, HEADER, message.channel, payload)
-    out.write(content[body_start:])
-    return Message(
-        message.envelope,
-        out.getvalue(),
-        message.channel,
-        message.body_bytes,
-        message.frame_bytes_max,
-        message.persistent,
-        message.priority,
-        message.expiration_ms,
-    )
 
 
 def _check_user_id(channel: "Channel", claimed: str) -> None:
@@ -137,11 +124,16 @@ def _keys_in(data: bytes, scan: PropertyScan, name: bytes) -> list[str]:
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
+def _asks_direct_reply(data: bytes, scan: PropertyScan) -> bool:
+    if scan.reply_to_end - scan.reply_to_start != len(direct_reply.REPLY_TO_BYTES):
+        return False
+    return data[scan.reply_to_start : scan.reply_to_end] == direct_reply.REPLY_TO_BYTES
+
+
 def _with_inbox(channel: "Channel", payload: bytes) -> bytes:
     """The header payload with reply-to naming the inbox of this channel's direct-reply consumer."""
     inbox = channel.inbox
-    if inbox is None:
-        raise ChannelFault(PRECONDITION_FAILED, "fast reply consumer does not exist")
+    assert inbox is not None, "check_sender saw it"
     scan = PropertyScan()
     scan.scan(payload, 0, len(payload))
     name = inbox.name.encode()

@@ -148,7 +148,8 @@ class WithinPrefetch(Checker):
             return ""
         if consumer.prefetch and consumer.unacked >= consumer.prefetch:
             return f"{delivery}, whose consumer holds its {consumer.prefetch}"
-        if channel.prefetch and len(channel.unacked) >= channel.prefetch:
+        to_consumers = sum(1 for _copy, taker in channel.unacked.values() if taker is not None)
+        if channel.prefetch and to_consumers >= channel.prefetch:
             return f"{delivery}, whose channel holds its {channel.prefetch}"
         return ""
 

@@ -53,7 +53,7 @@ def test_a_due_message_follows_the_bindings_and_is_not_delayed_again() -> None:
     second = an_exchange(topology, "second", "x-delayed-message", x_delayed_type="direct")
     topology.bind(first, second, "", {})
     topology.bind(second, queue, "key", {})
-    due = topology.route_delayed(first, "key", a_message({"x-delay": 100}))
+    due = topology.route_delayed(first, ["key"], a_message({"x-delay": 100}))
     assert (due.queues, due.delayed) == ([queue], [])
 
 
@@ -77,7 +77,7 @@ def test_a_delayed_message_does_not_go_to_the_alternate_exchange() -> None:
     )
     topology.bind(topology.exchanges["amq.fanout"], spare, "", {})
     assert reached(topology, delaying, "key", a_message({"x-delay": 100})) == []
-    assert topology.route_delayed(delaying, "key", a_message({"x-delay": 100})).queues == [spare]
+    assert topology.route_delayed(delaying, ["key"], a_message({"x-delay": 100})).queues == [spare]
 
 
 def test_the_inner_type_checks_the_bindings() -> None:

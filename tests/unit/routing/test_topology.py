@@ -144,19 +144,6 @@ def test_a_cycle_of_alternates_ends() -> None:
     assert reached(topology, one, "key") == []
 
 
-def test_a_policy_gives_an_alternate_only_to_an_exchange_declared_without() -> None:
-    topology = Topology()
-    declared = an_exchange(topology, "declared", "direct", alternate_exchange="amq.fanout")
-    free = an_exchange(topology, "free", "direct")
-    version = topology.version
-    topology.set_policy_alternate(declared, "amq.topic")
-    assert (declared.alternate, topology.version) == ("amq.fanout", version)
-    topology.set_policy_alternate(free, "amq.topic")
-    assert (free.alternate, topology.version) == ("amq.topic", version + 1)
-    topology.set_policy_alternate(free, "")
-    assert (free.alternate, topology.version) == ("", version + 2)
-
-
 def test_an_alternate_that_is_no_name_is_refused() -> None:
     topology = Topology("/")
     with pytest.raises(ChannelFault) as refused:

@@ -13,16 +13,16 @@ from tests.unit.queue.world import message_of
 from warren.errors import InvariantBroken
 from warren.model.message import NEVER, Entry
 from warren.session.consumer import ChannelConsumer
-from warren.session.ledger import COMPACT_FROM, MARK_EVERY_MS, SPARSE_FROM, Ledger
+from warren.session.ledger import COMPACT_FROM, SPAN_MS, SPARSE_FROM, Ledger
 
 ENTRY = Entry(message_of("x"), 1, NEVER)
 DELIVERIES_A_MS = 10
-A_SECONDS_WORTH = int(MARK_EVERY_MS) * DELIVERIES_A_MS
+A_SECONDS_WORTH = int(SPAN_MS) * DELIVERIES_A_MS
 
 
 def kept(ledger: Ledger) -> int:
     """Everything the ledger has room for, however it keeps it."""
-    return len(ledger._entries) + len(ledger._takers) + len(ledger._stragglers) + len(ledger._marks)
+    return len(ledger._entries) + len(ledger._takers) + len(ledger._stragglers) + len(ledger._span_tags)
 
 
 def acked_at_once(ledger: Ledger, taker: ChannelConsumer, numbers: range) -> None:
@@ -67,7 +67,7 @@ def test_the_marks_of_time_do_not_pile_up_behind_the_oldest_delivery() -> None:
         following = ledger.record(ENTRY, taker, START_MS + second * 1000)
         ledger.ack(tag)
         tag = following
-    assert len(ledger._marks) <= 3
+    assert len(ledger._span_tags) <= 3
 
 
 def test_a_ledger_that_miscounts_is_found_out() -> None:

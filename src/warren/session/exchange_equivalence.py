@@ -1,19 +1,11 @@
-"""What exchange.declare may ask for, and whether a redeclare asks for the same.
+"""Whether exchange.declare of an exchange that exists asks for the one that exists.
 
-Not here: what each type does with its arguments (`routing`).
+Not here: whether a new exchange's arguments are acceptable (`routing.types`).
 """
 
 from warren.model.equivalence import compare_argument, compare_flag, inequivalent, quoted
 from warren.routing.exchange import Exchange
-from warren.routing.types import alternate_of, validate_exchange_type
 from warren.wire.methods import ExchangeDeclare
-from warren.wire.values import Table
-
-
-def check_exchange_arguments(kind: str, name: str, vhost: str, arguments: Table) -> None:
-    """Refuse an unknown type or an argument of the wrong kind."""
-    validate_exchange_type(kind)
-    alternate_of(vhost, name, arguments)
 
 
 def check_exchange_equivalent(exchange: Exchange, vhost: str, method: ExchangeDeclare) -> None:
