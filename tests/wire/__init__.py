@@ -19,4 +19,9 @@ RabbitMQ. Where Warren may differ on purpose:
 | x-delivery-limit on a classic queue       | 406                       | works                               |
 | the socket after a client's close         | waits 30 s for its end    | may hang up                         |
 | x-consistent-hash, x-delayed-message      | plugins                   | built in                            |
+| the order of x-death behind the newest    | changes with each death   | the next newest first               |
+| requeue across consumers of a channel     | consumer by consumer      | in the order of the queue           |
+| a message due behind a higher priority    | stays until touched       | expires in time                     |
+| methods sent ahead of tx.commit-ok        | may be answered by 504    | are taken in order                  |
+| unacked gets when qos(global) comes       | count for ever            | do not count                        |
 """
