@@ -20,6 +20,7 @@ from warren.routing.topology import Topology
 from warren.wire.properties import edit_headers
 
 OVERHEAD_BYTES: Final[i64] = 256
+TELL_EVERY_MS: Final[i64] = 60_000
 
 
 @final
@@ -33,6 +34,7 @@ class Delays(Timed):
         self._serial: int = 0
         self._timer: Timer | None = None
         self._timer_at_ms: int = 0
+        self._told_ms: i64 = 0
         self._counts: dict[Exchange, int] = {}
 
     def hold(self, exchange: Exchange, message: Message) -> None:
@@ -41,7 +43,17 @@ class Delays(Timed):
         heapq.heappush(self._heap, (due_ms, self._serial, exchange, message))
         self._counts[exchange] = self.count(exchange) + 1
         self._turn.held_bytes += len(message.content) + OVERHEAD_BYTES
+        self._tell()
         self._arm()
+
+    def _tell(self) -> None:
+        """Say how many messages wait where, once a minute at most."""
+        if self._turn.now_ms - self._told_ms < TELL_EVERY_MS:
+            return
+        self._told_ms = self._turn.now_ms
+        for exchange, messages in self._counts.items():
+            facts: dict[str, object] = {"exchange": exchange.name, "vhost": self._topology.vhost, "messages": messages}
+            self._turn.note("info", "exchange.delaying", facts)
 
     def count(self, exchange: Exchange) -> int:
         """How many messages an exchange holds back: `messages_delayed` in listings."""
