@@ -167,8 +167,7 @@ class Drained:
     height: int
     """What the caller's gauge said between publishing and draining."""
     drain_rate: float
-    first_tenth_rate: float
-    last_tenth_rate: float
+    tenth_rates: list[float]
 
 
 def publish_then_drain(plan: Plan, address: Address, gauge: Callable[[], int]) -> Drained:
@@ -197,8 +196,7 @@ def publish_then_drain(plan: Plan, address: Address, gauge: Callable[[], int]) -
         publish_rate=published.sent / ((published.ended_ns - published.began_ns) / 1e9),
         height=height,
         drain_rate=published.sent / sum(tenths_s),
-        first_tenth_rate=published.sent / 10 / tenths_s[0],
-        last_tenth_rate=published.sent / 10 / tenths_s[-1],
+        tenth_rates=[published.sent / 10 / tenth_s for tenth_s in tenths_s],
     )
 
 
