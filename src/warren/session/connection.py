@@ -96,6 +96,7 @@ class Connection(OutputPort, Timed):
         # the socket is no more
         self._gone: bool = False
         self._starved: bool = False
+        self._woken_first: int = 0
         self._writes_paused: bool = False
         self._unread_replies_bytes: i64 = 0
         self._sent_at_ms: i64 = node.turn.now_ms
@@ -187,7 +188,10 @@ class Connection(OutputPort, Timed):
 
     def _wake_consumers(self) -> None:
         self._starved = False
-        for channel in self.channels.values():
+        channels = list(self.channels.values())
+        # whoever is woken first may take the whole budget, so each time another begins
+        self._woken_first = (self._woken_first + 1) % max(len(channels), 1)
+        for channel in channels[self._woken_first :] + channels[: self._woken_first]:
             channel.wake_consumers()
 
     # -- the handshake's milestones

@@ -11,7 +11,15 @@ from warren.model.effects import Effect, PauseReading, ResumeReading, SendBytes,
 from warren.model.events import WritesPaused, WritesResumed
 from warren.model.settings import BrokerSettings
 from warren.session.connection import OUTPUT_BUDGET_BYTES, REPLY_BACKLOG_BYTES
-from warren.wire.methods import BasicCancel, BasicGet, BasicNack, QueueDeclare, QueueDeclareOk
+from warren.wire.methods import (
+    BasicCancel,
+    BasicConsume,
+    BasicDeliver,
+    BasicGet,
+    BasicNack,
+    QueueDeclare,
+    QueueDeclareOk,
+)
 
 MESSAGE_BYTES = 100_000
 BACKLOG = 500
@@ -69,6 +77,22 @@ def test_others_are_served_between_two_slices(core: Core, client: Client) -> Non
     other.consume("small")
     assert other.names() == ["basic.consume-ok", "basic.deliver"]
     assert client.octets_received < 50 * MESSAGE_BYTES
+
+
+@pytest.mark.parametrize("channels", [(1, 1), (1, 2)], ids=["one channel", "two channels"])
+def test_two_backlogs_to_one_client_share_its_slices(core: Core, channels: tuple[int, int]) -> None:
+    client = core.client(channels=2)
+    for queue in ("left", "right"):
+        client.declare(queue)
+        for _ in range(10):
+            client.read(published(queue, bytes(MESSAGE_BYTES)) * 10)
+    for queue, channel in zip(("left", "right"), channels, strict=True):
+        client.say(BasicConsume(queue=queue, consumer_tag=queue), channel=channel)
+    for _ in range(6):
+        core.turn()
+    delivered = [one.method.routing_key for one in client.heard() if isinstance(one.method, BasicDeliver)]
+    assert len(delivered) < 200
+    assert min(delivered.count("left"), delivered.count("right")) >= len(delivered) // 4
 
 
 def test_a_client_that_does_not_read_is_sent_no_more_deliveries(core: Core, client: Client) -> None:
