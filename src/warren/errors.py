@@ -4,7 +4,6 @@
 
     WarrenError
     ├── ConfigError        the operator: a bad option, file or port; the node does not start
-    ├── StoreError         the operator: a failed flush stops the node
     ├── ProtocolFault      the AMQP peer: a reply code and a text as RabbitMQ words it
     │   ├── ChannelFault       closes one channel
     │   └── ConnectionFault    closes the connection
@@ -66,10 +65,6 @@ class WarrenError(Exception):
 
 class ConfigError(WarrenError):
     """The operator gave an option, file or port that cannot be used."""
-
-
-class StoreError(WarrenError):
-    """The disk did not keep its promise."""
 
 
 class ProtocolFault(WarrenError):

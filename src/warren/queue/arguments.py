@@ -16,6 +16,7 @@ from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.model.terms import type_name
+from warren.queue.settings import DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX
 from warren.wire.values import Table
 
 TEN_YEARS_MS: Final = 315_360_000_000
@@ -60,7 +61,7 @@ QUORUM_ARGUMENTS: Final = (
 )
 
 QUEUE_MODES: Final = ("default", "lazy")
-OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
+OVERFLOWS: Final = (DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX)
 MASTER_LOCATORS: Final = ("min-masters", "client-local", "random")
 LEADER_LOCATORS: Final = ("client-local", "balanced", "least-leaders", "random")
 DEAD_LETTER_STRATEGIES: Final = ("at-most-once", "at-least-once")

@@ -104,11 +104,10 @@ def accept(
         raise too_large(message.body_bytes, channel.connection.message_bytes_max)
     # the property flags are the last two of these eight octets
     flags: i64 = read_i64_be(data, header_start + 6) & 0xFFFF
-    if flags == 0 and header_end == header_start + 14:
-        pass
-    elif flags == DELIVERY_MODE_ONLY and header_end == header_start + 15 and data[header_start + 14] == PERSISTENT:
+    properties_bytes: i64 = header_end - header_start - 14
+    if flags == DELIVERY_MODE_ONLY and properties_bytes == 1 and data[header_start + 14] == PERSISTENT:
         message.persistent = True
-    else:
+    elif flags != 0 or properties_bytes != 0:
         scan = channel.connection.scan
         scan.scan(data, header_start, header_end)
         special_properties.check_sender(channel, data, scan)
