@@ -60,6 +60,7 @@ def test_random_octets_end_a_connection_and_cost_one_log_line(
         client.sendall(random.Random(seed).randbytes(2000))
         assert ended_within(client, SILENCE_S + MARGIN_S)
         pair.wait_for_rounds(20)
+    wait_for(lambda: lines_about(node, port), "the client's end is logged")
     assert len(lines_about(node, port)) == 1
 
 
@@ -75,6 +76,7 @@ def test_a_wrong_protocol_header_is_answered_with_the_right_one(
         assert client.recv(8) == b"AMQP\x00\x00\x09\x01"
         assert ended_within(client, MARGIN_S)
         pair.wait_for_rounds(20)
+    wait_for(lambda: lines_about(node, port), "the client's end is logged")
     assert len(lines_about(node, port)) == 1
 
 
@@ -90,6 +92,7 @@ def test_a_handshake_an_octet_at_a_time_is_cut_off_at_the_timeout(node: NodeProc
             assert ended_within(client, MARGIN_S)
         assert 0.9 < time.monotonic() - started_s < 1 + MARGIN_S
         pair.wait_for_rounds(20)
+    wait_for(lambda: lines_about(node, port), "the client's end is logged")
     assert len(lines_about(node, port)) == 1
 
 
@@ -126,6 +129,7 @@ def test_a_bad_frame_closes_its_connection_with_the_right_code(node: NodeProcess
         assert ended_within(client.socket, SILENCE_S + MARGIN_S)
         client.socket.close()
         pair.wait_for_rounds(20)
+    wait_for(lambda: lines_about(node, port), "the client's end is logged")
     assert len(lines_about(node, port)) == 1
 
 
@@ -177,4 +181,5 @@ def test_a_thousand_connections_that_do_nothing_are_cut_off(node: NodeProcess) -
         for client in idle:
             client.close()
         pair.wait_for_rounds(20)
+    wait_for(lambda: node.log().count(" event=handshake.timed_out") >= 1000, "every one is logged")
     assert node.log().count(" event=handshake.timed_out") == 1000

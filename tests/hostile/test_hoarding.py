@@ -7,7 +7,7 @@ Not here: backlogs in queues (`test_greed`).
 import contextlib
 
 from tests.hostile.bystanders import Bystanders
-from tests.hostile.observing import MEGABYTE, resident_bytes
+from tests.hostile.observing import MEGABYTE, resident_bytes, wait_for
 from tests.hostile.pouring import BODY_BYTES, WATERMARK_BYTES, pour, publish_frames
 from tests.support.amqp_client import Connection
 from tests.support.amqp_frames import BODY, HEADER, METHOD, frame
@@ -83,5 +83,5 @@ def test_a_transaction_that_is_never_committed_is_held_to_the_watermark(small_no
     channel.call("tx.select")
     pour(greedy, publish_frames("never", bytes(BODY_BYTES)), 5000)
     assert resident_bytes(small_node) < WATERMARK_BYTES + 100 * MEGABYTE
-    assert " event=alarm.raised" in small_node.log()
+    wait_for(lambda: " event=alarm.raised" in small_node.log(), "the alarm is logged")
     greedy.cut()

@@ -101,7 +101,8 @@ def test_a_certificate_is_enough_to_log_in(
     connection = secure(node, authority.client("alice", "Example"))
     external_login(connection)
     connection.close()
-    assert any(f'user="{user}"' in line or f"user={user}" in line for line in node.events("connection.opened"))
+    shown = (f'user="{user}"', f"user={user}")
+    node.wait_for(lambda: any(text in line for line in node.events("connection.opened") for text in shown))
 
 
 def test_a_certificate_of_somebody_unknown_is_not(serve: Serve, secure: Secure, authority: Authority) -> None:
