@@ -4,6 +4,7 @@
 
     WarrenError
     ├── ConfigError        the operator: a bad option, file or port; the node does not start
+    ├── StoreError         the operator: what is on disk is damaged, or is not what this node wrote
     ├── ProtocolFault      the AMQP peer: a reply code and a text as RabbitMQ words it
     │   ├── ChannelFault       closes one channel
     │   └── ConnectionFault    closes the connection
@@ -65,6 +66,10 @@ class WarrenError(Exception):
 
 class ConfigError(WarrenError):
     """The operator gave an option, file or port that cannot be used."""
+
+
+class StoreError(WarrenError):
+    """Files of the data directory are damaged, missing or contradict one another."""
 
 
 class ProtocolFault(WarrenError):

@@ -1,12 +1,15 @@
 """What a node wants done: orders in the imperative, the only output of `Broker.handle`.
 
-Effects are carried out in order. They compare by value, so that a test can compare lists of them.
+Effects are carried out in order; `Store`, `Seal`, `KeepCheckpoint` and `DropSegments` strictly one after another, also
+from turn to turn. They compare by value, so that a test can compare lists of them.
 
 Not here: the facts that caused them (`model.events`).
 """
 
 from abc import ABC, abstractmethod
 from typing import final
+
+from warren.model.journal import Change
 
 
 class Effect(ABC):
@@ -100,3 +103,84 @@ class StopNode(Effect):
 
     def facts(self) -> tuple[object, ...]:
         return ()
+
+
+@final
+class Store(Effect):
+    """Make metadata changes durable, then write a batch into a segment at an offset, then flush it if asked to.
+
+    Answered by `Stored`. An offset of 0 begins a new segment.
+    """
+
+    def __init__(
+        self, batch_no: int, changes: list[Change], segment: int, offset: int, data: bytes, flush: bool
+    ) -> None:
+        self.batch_no = batch_no
+        self.changes = changes
+        self.segment = segment
+        self.offset = offset
+        self.data = data
+        self.flush = flush
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.batch_no, tuple(self.changes), self.segment, self.offset, self.data, self.flush)
+
+
+@final
+class Seal(Effect):
+    """A segment is complete: flush it and keep its index beside it."""
+
+    def __init__(self, segment: int, index: bytes) -> None:
+        self.segment = segment
+        self.index = index
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.segment, self.index)
+
+
+@final
+class KeepCheckpoint(Effect):
+    """Replace the checkpoint, at once or not at all."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.data,)
+
+
+@final
+class DropSegments(Effect):
+    """Nothing in these segments is needed any more."""
+
+    def __init__(self, segments: list[int]) -> None:
+        self.segments = segments
+
+    def facts(self) -> tuple[object, ...]:
+        return (tuple(self.segments),)
+
+
+@final
+class ReadIndex(Effect):
+    """Read the rows of one queue in a sealed segment's index; answered by `IndexRead`."""
+
+    def __init__(self, ticket: int, segment: int, queue_id: int) -> None:
+        self.ticket = ticket
+        self.segment = segment
+        self.queue_id = queue_id
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.ticket, self.segment, self.queue_id)
+
+
+@final
+class ReadJournal(Effect):
+    """Read pieces of a segment, each an offset and a length; answered by `JournalRead`."""
+
+    def __init__(self, ticket: int, segment: int, extents: list[tuple[int, int]]) -> None:
+        self.ticket = ticket
+        self.segment = segment
+        self.extents = extents
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.ticket, self.segment, tuple(self.extents))

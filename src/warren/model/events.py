@@ -82,3 +82,49 @@ class MemoryMeasured(Event):
 @final
 class StopRequested(Event):
     """The operator wants the node down: connections are told, then closed."""
+
+
+@final
+class Stored(Event):
+    """Every batch up to `written_no` is written, every one up to `flushed_no` is certain to survive."""
+
+    def __init__(self, written_no: int, flushed_no: int) -> None:
+        self.written_no = written_no
+        self.flushed_no = flushed_no
+
+
+@final
+class IndexRead(Event):
+    """The rows of one queue in a sealed segment; `error` says why they cannot be had."""
+
+    def __init__(self, ticket: int, rows: bytes, error: str = "") -> None:
+        self.ticket = ticket
+        self.rows = rows
+        self.error = error
+
+
+@final
+class JournalRead(Event):
+    """The pieces of a segment that were asked for; `error` says why they cannot be had."""
+
+    def __init__(self, ticket: int, blocks: list[bytes], error: str = "") -> None:
+        self.ticket = ticket
+        self.blocks = blocks
+        self.error = error
+
+
+@final
+class DiskMeasured(Event):
+    """The data directory's disk has `free_bytes`; below `limit_bytes` publishers are held back."""
+
+    def __init__(self, free_bytes: int, limit_bytes: int) -> None:
+        self.free_bytes = free_bytes
+        self.limit_bytes = limit_bytes
+
+
+@final
+class DiskFull(Event):
+    """A write found no room and is tried again; with an empty reason: it succeeded."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason

@@ -16,6 +16,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
+from warren.model.journal import Holding
 from warren.wire.frames import HEADER, write_frame
 from warren.wire.properties import Properties, decode_properties
 from warren.wire.values import Table
@@ -123,3 +124,5 @@ class Entry:
         self.expires_at_ms: i64 = expires_at_ms
         self.redelivered: bool = False
         self.delivery_count: i64 = 0
+        # where it is counted if it is on disk
+        self.holding: Holding | None = None

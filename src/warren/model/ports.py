@@ -9,8 +9,9 @@ Not here: the queue itself (`queue.queue`), the consumer's side (`session.consum
 from abc import ABC, abstractmethod
 from typing import Final, final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64, mypyc_attr, trait
 
+from warren.model.journal import Holding, Run
 from warren.model.message import Entry, Message
 from warren.wire.values import Table
 
@@ -19,6 +20,9 @@ SETTLED: Final[i64] = 0
 
 REJECTED: Final[i64] = 1
 """The queue is full and refuses: nack it."""
+
+PENDING: Final[i64] = 2
+"""The queue took it, and will hold it safely once this turn's batch is on disk."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -65,7 +69,15 @@ class QueuePort(ABC):
 
     @abstractmethod
     def publish(self, message: Message) -> i64:
-        """Take a message: `SETTLED` or `REJECTED`."""
+        """Take a message: `SETTLED`, `PENDING` or `REJECTED`."""
+
+    @abstractmethod
+    def at_hand(self) -> bool:
+        """Whether `get` can answer now; if not, the entry is being read from disk, and `await_entry` tells when."""
+
+    @abstractmethod
+    def await_entry(self, waiter: "OutputPort") -> None:
+        """Put the waiter on `Turn.inputs` once the first entry is in memory."""
 
     @abstractmethod
     def get(self, no_ack: bool) -> Entry | None:
@@ -82,6 +94,10 @@ class QueuePort(ABC):
     @abstractmethod
     def reject(self, entry: Entry) -> None:
         """An unacked entry was refused for good: dead-letter or drop it."""
+
+    @abstractmethod
+    def buried(self, entry: Entry) -> None:
+        """An entry that was dead-lettered has reached its exchange's queues: the disk may forget it."""
 
     @abstractmethod
     def purge(self) -> int:
@@ -121,6 +137,69 @@ class QueuePort(ABC):
 
     @abstractmethod
     def consumer_count(self) -> int: ...
+
+
+@trait
+class PagedIn:
+    """Whoever asked for entries that are on disk."""
+
+    @abstractmethod
+    def paged_in(self, entries: list[Entry]) -> None:
+        """The first entries of the run that was asked for; fewer than it counts, unless they are all."""
+
+    @abstractmethod
+    def lent(self) -> None:
+        """What `QueueLog.lend` refused may go now."""
+
+    @abstractmethod
+    def stop(self, reason: str) -> None:
+        """What is on disk is damaged: hand out nothing more, take nothing more."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueLog(ABC):
+    """What a queue asks of the journal; each queue has its own.
+
+    `durable`: whether the queue outlives the node, so that its persistent messages do.
+    """
+
+    def __init__(self, durable: bool) -> None:
+        self.durable: bool = durable
+
+    @abstractmethod
+    def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> Holding:
+        """Write a message; where it is counted. Queues that store one message one after another share its record."""
+
+    @abstractmethod
+    def forget(self, entry: Entry) -> None:
+        """An entry with a holding left its queue for good."""
+
+    @abstractmethod
+    def forget_run(self, run: Run) -> None:
+        """All entries of a run left their queue unread."""
+
+    @abstractmethod
+    def returned(self, entry: Entry) -> None:
+        """Remember how often an entry came back, for a queue with a delivery limit."""
+
+    @abstractmethod
+    def lend(self, entry: Entry) -> bool:
+        """Whether an entry with a durable holding may be handed out now; if not, `PagedIn.lent` follows.
+
+        After a crash an entry that may have been handed out must be known, so that is written down first.
+        """
+
+    @abstractmethod
+    def fetch(self, run: Run, asker: PagedIn) -> None:
+        """Read some of the first entries of a run; `PagedIn.paged_in` answers, in this turn or later."""
+
+    @abstractmethod
+    def cancel_fetch(self) -> None:
+        """What was asked for is wanted no more."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The queue is gone, with all it had."""
 
 
 class OutputPort(ABC):

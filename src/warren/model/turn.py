@@ -32,6 +32,14 @@ class Timed:
     def timer_fired(self) -> None: ...
 
 
+@trait
+class FlushWaiter:
+    """Something that waits until what it wrote is on disk."""
+
+    @abstractmethod
+    def flushed(self) -> None: ...
+
+
 @final
 class Timer:
     """One wish to be woken. A cancelled one forgets whom to wake and stays on the heap as a husk for a while."""
@@ -57,12 +65,20 @@ class Turn:
         # connections whose input was held back until their output was gone
         self.inputs: list[OutputPort] = []
         self.held_bytes: i64 = 0
+        # memory runs short: what arrives goes to disk alone
+        self.tight: bool = False
+        # who waits for this turn's batch to be on disk
+        self.flush_waiters: list[FlushWaiter] = []
         self._timers: list[tuple[int, int, Timer]] = []
         self._timer_serial: int = 0
         self._husks: int = 0
 
     def note(self, level: str, name: str, fields: dict[str, object]) -> None:
         self.effects.append(Note(level, name, fields))
+
+    def await_flush(self, waiter: FlushWaiter) -> None:
+        """Tell the waiter when everything written up to the end of this turn is on disk."""
+        self.flush_waiters.append(waiter)
 
     def set_timer(self, at_ms: i64, target: Timed) -> Timer:
         timer = Timer(target)
