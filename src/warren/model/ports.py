@@ -202,6 +202,14 @@ class QueueLog(ABC):
         """The queue is gone, with all it had."""
 
 
+class QueueLogs(ABC):
+    """The journal, as whoever makes queues sees it."""
+
+    @abstractmethod
+    def open(self, queue_id: int, durable: bool, max_priority: int) -> QueueLog:
+        """The log of a new queue, or of one that was there before the node started."""
+
+
 class OutputPort(ABC):
     """A connection with bytes (or confirms) to write before the turn ends."""
 

@@ -28,6 +28,7 @@ class BrokerSettings:
         consumer_timeout_ms: int = 1_800_000,
         consumer_timeout_action: str = CLOSE_CHANNEL,
         auth_mechanisms: list[str] | None = None,
+        segment_bytes: int = 64 * 1024 * 1024,
     ) -> None:
         self.node_name = node_name
         self.default_user = default_user
@@ -45,3 +46,5 @@ class BrokerSettings:
         # what happens then: the channel is closed, as RabbitMQ does, or only that delivery is requeued
         self.consumer_timeout_action = consumer_timeout_action
         self.auth_mechanisms: list[str] = ["PLAIN", "AMQPLAIN"] if auth_mechanisms is None else auth_mechanisms
+        # how large a file of the journal grows
+        self.segment_bytes = segment_bytes
