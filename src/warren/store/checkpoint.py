@@ -1,0 +1,212 @@
+"""What the journal comes to up to the end of a sealed segment, so that a restart reads only what was written after it.
+
+::
+
+    8 bytes "WARRENCP", u32 version, u32 crc32 of all that follows, i64 how many bytes follow this number, then
+    i64 replay_from, incarnation
+    i64 how many segments, each: i64 number, size_bytes, total_bytes
+    i64 how many queues, each:
+        i64 queue_id, next_position, horizon, the set of removed positions
+        i64 how many holdings, each: i64 segment, level * 2 + deadlines, first, last, count, body_bytes, cost_bytes
+        i64 how many positions came back, each: i64 position, delivery count
+
+A checkpoint accounts for every removal before it. That is what lets a segment go although records in it tell of
+messages elsewhere that are gone.
+
+Invariants: only durable holdings are written, for the others mean nothing after a restart. A decoded holding points to
+the decoded segment, whose `live_count` and `live_bytes` are the sums over its holdings. Segments before `replay_from`
+are sealed.
+
+Not here: when one is written (`store.journal`), what is replayed on top of it (`store.recovery`).
+"""
+
+from typing import Final, final
+from zlib import crc32
+
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+from warren.errors import StoreError
+from warren.model.journal import Holding, Segment
+from warren.store.removed import RemovedSet, decode_removed
+
+CHECKPOINT_MAGIC: Final = b"WARRENCP"
+CHECKPOINT_VERSION: Final[i64] = 1
+CHECKPOINT_HEADER_BYTES: Final[i64] = 24
+HOLDING_BYTES: Final[i64] = 56
+
+LOW_32: Final[i64] = 0xFFFFFFFF
+
+
+@final
+class QueueMark:
+    """One queue as the checkpoint has it."""
+
+    def __init__(
+        self,
+        queue_id: i64,
+        next_position: i64,
+        horizon: i64,
+        removed: RemovedSet,
+        holdings: list[Holding],
+        returned: dict[int, int],
+    ) -> None:
+        self.queue_id: i64 = queue_id
+        self.next_position: i64 = next_position
+        # entries up to this position may have been delivered
+        self.horizon: i64 = horizon
+        self.removed: RemovedSet = removed
+        self.holdings: list[Holding] = holdings
+        # how often an entry that came back had been delivered, by position
+        self.returned: dict[int, int] = returned
+
+
+@final
+class CheckpointState:
+    """All that a checkpoint says."""
+
+    def __init__(self, replay_from: int, incarnation: int, segments: list[Segment], queues: list[QueueMark]) -> None:
+        # the first segment whose records are not accounted for here
+        self.replay_from: int = replay_from
+        self.incarnation: int = incarnation
+        self.segments: list[Segment] = segments
+        self.queues: list[QueueMark] = queues
+
+
+def encode_checkpoint(state: CheckpointState) -> bytes:
+    out = BytesWriter()
+    write_i64_be(out, state.replay_from)
+    write_i64_be(out, state.incarnation)
+    write_i64_be(out, len(state.segments))
+    for segment in state.segments:
+        write_i64_be(out, segment.number)
+        write_i64_be(out, segment.size_bytes)
+        write_i64_be(out, segment.total_bytes)
+    write_i64_be(out, len(state.queues))
+    for queue in state.queues:
+        _write_queue(out, queue)
+    body = out.getvalue()
+    length = len(body).to_bytes(8, "big")
+    crc: i64 = crc32(body, crc32(length))
+    whole = BytesWriter()
+    whole.write(CHECKPOINT_MAGIC)
+    write_i32_be(whole, i32(CHECKPOINT_VERSION))
+    write_i32_be(whole, i32((crc ^ 0x80000000) - 0x80000000))
+    whole.write(length)
+    whole.write(body)
+    return whole.getvalue()
+
+
+def _write_queue(out: BytesWriter, queue: QueueMark) -> None:
+    write_i64_be(out, queue.queue_id)
+    write_i64_be(out, queue.next_position)
+    write_i64_be(out, queue.horizon)
+    queue.removed.encode(out)
+    durable = [holding for holding in queue.holdings if holding.durable]
+    write_i64_be(out, len(durable))
+    for holding in durable:
+        write_i64_be(out, holding.segment.number)
+        write_i64_be(out, holding.level * 2 + (1 if holding.deadlines else 0))
+        write_i64_be(out, holding.first)
+        write_i64_be(out, holding.last)
+        write_i64_be(out, holding.count)
+        write_i64_be(out, holding.body_bytes)
+        write_i64_be(out, holding.cost_bytes)
+    write_i64_be(out, len(queue.returned))
+    for position, delivery_count in queue.returned.items():
+        write_i64_be(out, position)
+        write_i64_be(out, delivery_count)
+
+
+def decode_checkpoint(data: bytes) -> CheckpointState:
+    if len(data) < CHECKPOINT_HEADER_BYTES or data[:8] != CHECKPOINT_MAGIC:
+        raise StoreError("not a checkpoint")
+    version: i64 = i64(read_i32_be(data, 8)) & LOW_32
+    if version != CHECKPOINT_VERSION:
+        raise StoreError(f"a checkpoint of version {version}")
+    stored_crc: i64 = i64(read_i32_be(data, 12)) & LOW_32
+    crc: i64 = crc32(data[16:])
+    if crc != stored_crc or read_i64_be(data, 16) != len(data) - CHECKPOINT_HEADER_BYTES:
+        raise StoreError("a damaged checkpoint")
+    return _Reader(data).state()
+
+
+@final
+class _Reader:
+    """Reads on from byte to byte; whatever lies beyond the end is damage."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data: bytes = data
+        self.at: i64 = CHECKPOINT_HEADER_BYTES
+        self.segments: dict[int, Segment] = {}
+
+    def state(self) -> CheckpointState:
+        replay_from = int(self.number())
+        incarnation = int(self.number())
+        left: i64 = self.number()
+        while left > 0:
+            segment = self.segment()
+            segment.sealed = segment.number < replay_from
+            self.segments[int(segment.number)] = segment
+            left -= 1
+        queues: list[QueueMark] = []
+        left = self.number()
+        while left > 0:
+            queues.append(self.queue())
+            left -= 1
+        if self.at != len(self.data):
+            raise StoreError("a checkpoint that contradicts itself: bytes are left over")
+        return CheckpointState(replay_from, incarnation, list(self.segments.values()), queues)
+
+    def number(self) -> i64:
+        at: i64 = self.at
+        self.at = at + 8
+        if self.at > len(self.data):
+            raise StoreError("a checkpoint that contradicts itself: it ends too soon")
+        return read_i64_be(self.data, at)
+
+    def segment(self) -> Segment:
+        segment = Segment(self.number())
+        segment.size_bytes = self.number()
+        segment.total_bytes = self.number()
+        return segment
+
+    def queue(self) -> QueueMark:
+        queue_id: i64 = self.number()
+        next_position: i64 = self.number()
+        horizon: i64 = self.number()
+        removed, after = decode_removed(self.data, self.at)
+        self.at = after
+        holdings: list[Holding] = []
+        left: i64 = self.number()
+        while left > 0:
+            holdings.append(self.holding(queue_id))
+            left -= 1
+        returned: dict[int, int] = {}
+        left = self.number()
+        while left > 0:
+            position = int(self.number())
+            returned[position] = int(self.number())
+            left -= 1
+        return QueueMark(queue_id, next_position, horizon, removed, holdings, returned)
+
+    def holding(self, queue_id: i64) -> Holding:
+        data = self.data
+        at: i64 = self.at
+        self.at = at + HOLDING_BYTES
+        if self.at > len(data):
+            raise StoreError("a checkpoint that contradicts itself: it ends too soon")
+        number: i64 = read_i64_be(data, at)
+        segment = self.segments.get(int(number))
+        if segment is None:
+            raise StoreError(f"a checkpoint that contradicts itself: it does not list segment {number}")
+        level_and_deadlines: i64 = read_i64_be(data, at + 8)
+        holding = Holding(queue_id, segment, level_and_deadlines >> 1, True, read_i64_be(data, at + 16))
+        holding.deadlines = level_and_deadlines & 1 != 0
+        holding.last = read_i64_be(data, at + 24)
+        holding.count = read_i64_be(data, at + 32)
+        holding.body_bytes = read_i64_be(data, at + 40)
+        holding.cost_bytes = read_i64_be(data, at + 48)
+        segment.live_count += holding.count
+        segment.live_bytes += holding.cost_bytes
+        return holding
