@@ -1,0 +1,163 @@
+"""Metadata as keys and values: everything that goes in comes back, and nothing else is taken for it."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.property.wire_strategies import surrogate_text, tables
+from warren.errors import StoreError
+from warren.model.equivalence import compare_argument
+from warren.model.journal import Change
+from warren.routing.comparison import identical
+from warren.store.metadata import (
+    BindingDefinition,
+    ExchangeDefinition,
+    Metadata,
+    QueueDefinition,
+    decode_definition,
+)
+from warren.wire.field_types import DEPTH_MAX
+from warren.wire.values import Table, Timestamp, encode_table
+
+names = surrogate_text(60)
+EVERY_TYPE: Table = {
+    "bool": True,
+    "int": 5,
+    "long": 2**40,
+    "float": 1.5,
+    "decimal": Decimal("3.140"),
+    "text": "grün",
+    "octets": b"\x00\xff",
+    "odd text": b"\xff\xfe".decode("utf-8", "surrogateescape"),
+    "time": Timestamp(2**64 - 1),
+    "none": None,
+    "list": [1, "a", [None], {"b": False}],
+    "table": {"c": {"d": Decimal(0)}},
+}
+
+
+def agree(kept: Table, declared: Table) -> None:
+    """Every argument compares as it does when a client declares the same thing again."""
+    assert list(kept) == list(declared)
+    for name in declared:
+        compare_argument(name, declared, kept, "here")
+    assert identical(kept, declared)
+
+
+@given(names, names, st.booleans(), tables())
+def test_a_queue_comes_back_as_it_was_declared(vhost: str, name: str, auto_delete: bool, arguments: Table) -> None:
+    stored = QueueDefinition(vhost, name, auto_delete, arguments)
+    read = decode_definition(stored.key(), stored.value())
+    assert isinstance(read, QueueDefinition)
+    assert (read.vhost, read.name, read.auto_delete) == (vhost, name, auto_delete)
+    agree(read.arguments, arguments)
+
+
+@given(names, names, st.booleans(), st.booleans(), tables())
+def test_an_exchange_comes_back_as_it_was_declared(
+    vhost: str, name: str, auto_delete: bool, internal: bool, arguments: Table
+) -> None:
+    stored = ExchangeDefinition(vhost, name, "topic", auto_delete, internal, arguments)
+    read = decode_definition(stored.key(), stored.value())
+    assert isinstance(read, ExchangeDefinition)
+    assert (read.vhost, read.name, read.type) == (vhost, name, "topic")
+    assert (read.auto_delete, read.internal) == (auto_delete, internal)
+    agree(read.arguments, arguments)
+
+
+@given(names, names, names, st.booleans(), names, tables())
+def test_a_binding_comes_back_under_the_key_it_had(
+    vhost: str, source: str, destination: str, to_queue: bool, routing_key: str, arguments: Table
+) -> None:
+    stored = BindingDefinition(vhost, source, destination, to_queue, routing_key, arguments)
+    read = decode_definition(stored.key(), stored.value())
+    assert isinstance(read, BindingDefinition)
+    assert (read.vhost, read.source, read.destination) == (vhost, source, destination)
+    assert (read.destination_is_queue, read.routing_key) == (to_queue, routing_key)
+    agree(read.arguments, arguments)
+    assert read.key() == stored.key()
+
+
+def test_arguments_of_every_type_come_back_equivalent() -> None:
+    stored = QueueDefinition("/", "q", False, EVERY_TYPE)
+    agree(decode_definition(stored.key(), stored.value()).arguments, EVERY_TYPE)
+
+
+def test_arguments_as_deep_as_a_client_may_send_them_can_be_kept() -> None:
+    deepest: Table = {}
+    for _ in range(int(DEPTH_MAX) - 1):
+        deepest = {"in": deepest}
+    encode_table(deepest)
+    stored = QueueDefinition("/", "q", False, deepest)
+    assert decode_definition(stored.key(), stored.value()).arguments == deepest
+
+
+def test_keys_are_readable_paths() -> None:
+    queue = QueueDefinition("/", "orders", False, {})
+    exchange = ExchangeDefinition("/", "a b/ü", "fanout", False, False, {})
+    binding = BindingDefinition("/", "amq.topic", "orders", True, "sport.#", {})
+    assert [queue.key(), exchange.key(), binding.key()] == [
+        "queues/%2F/orders",
+        "exchanges/%2F/a%20b%2F%C3%BC",
+        "bindings/%2F/amq.topic/q/orders/sport.%23/-",
+    ]
+
+
+@given(st.tuples(names, names, st.booleans(), names), st.tuples(names, names, st.booleans(), names))
+def test_two_bindings_share_a_key_only_if_they_are_one(
+    one: tuple[str, str, bool, str], other: tuple[str, str, bool, str]
+) -> None:
+    keys = [BindingDefinition("/", *ends, {}).key() for ends in (one, other)]
+    assert (keys[0] == keys[1]) is (one == other)
+
+
+@given(tables(), tables())
+def test_the_arguments_of_a_binding_tell_it_apart_but_their_order_does_not(one: Table, other: Table) -> None:
+    keys = [binding_with(arguments).key() for arguments in (one, other)]
+    assert (keys[0] == keys[1]) is (encode_sorted(one) == encode_sorted(other))
+    assert binding_with({name: one[name] for name in reversed(list(one))}).key() == keys[0]
+
+
+def binding_with(arguments: Table) -> BindingDefinition:
+    return BindingDefinition("/", "e", "q", True, "k", arguments)
+
+
+def encode_sorted(table: Table) -> bytes:
+    return encode_table({name: table[name] for name in sorted(table)})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("queues/%2F/q", encode_table({"v": 2}), "the metadata holds 'queues/%2F/q' in version 2, this version"),
+        ("queues/%2F/q", encode_table({}), "the metadata holds 'queues/%2F/q' in version None"),
+        ("queues/%2F/q", encode_table({"v": 1}), "the metadata's value of 'queues/%2F/q' is damaged"),
+        ("queues/%2F/q", b"", "the metadata's value of 'queues/%2F/q' is damaged"),
+        ("queues/%2F/q", encode_table({"v": 1})[:-1], "the metadata's value of 'queues/%2F/q' is damaged"),
+        ("queues/%2F/q", b"\0\0\0\3\1v!", "the metadata's value of 'queues/%2F/q' is damaged"),
+        ("queues/%2F", encode_table({"v": 1}), "the metadata holds 'queues/%2F', and this version of Warren knows"),
+        ("users/guest", encode_table({"v": 1}), "the metadata holds 'users/guest', and this version of Warren knows"),
+        ("queues/%2F/100%", encode_table({"v": 1}), "the metadata's key 'queues/%2F/100%' is damaged"),
+        ("queues/%2F/%x1", encode_table({"v": 1}), "the metadata's key 'queues/%2F/%x1' is damaged"),
+    ],
+)
+def test_what_cannot_be_read_is_named(key: str, value: bytes, sentence: str) -> None:
+    with pytest.raises(StoreError) as refused:
+        decode_definition(key, value)
+    assert str(refused.value).startswith(sentence)
+
+
+def test_changes_are_numbered_on_from_what_is_stored_and_taken_once() -> None:
+    metadata = Metadata(7)
+    assert (metadata.put("a", b"1"), metadata.delete("a"), metadata.put("a", b"2")) == (8, 9, 10)
+    assert metadata.take() == [Change(8, "a", b"1"), Change(9, "a", None), Change(10, "a", b"2")]
+    assert metadata.take() == []
+    assert (metadata.revision, metadata.put("b", b"")) == (10, 11)
+
+
+def test_ids_of_what_does_not_outlive_the_node_are_negative_and_leave_the_revision_alone() -> None:
+    metadata = Metadata(7)
+    assert [metadata.passing_id(), metadata.passing_id()] == [-1, -2]
+    assert (metadata.revision, metadata.take()) == (7, [])
