@@ -69,6 +69,8 @@ class Exchange:
         self.outgoing: dict[Binding, Binding] = {}
         self.incoming: dict[Binding, Binding] = {}
         self.deleted: bool = False
+        # the revision of the metadata that made it; 0 if it does not outlive the node, or is there in every vhost
+        self.exchange_id: int = 0
 
 
 @final

@@ -8,6 +8,9 @@ routes by queue name.
 An auto-delete exchange goes when its last binding as a source is removed. Its going removes the bindings that led to
 it, which may be the last of other auto-delete exchanges, and so on.
 
+What goes takes other things with it, so whoever must know of bindings and of what goes (the metadata) listens here and
+not at the doors that clients knock on.
+
 Invariants: `version` moves with every change that may alter a route. A bound queue is in `queues`. A binding stands
 at both its ends or nowhere (`exchange`), and a matcher holds exactly the outgoing bindings of its exchange.
 
@@ -15,9 +18,10 @@ Not here: who may declare, bind or delete what, and whether two declarations agr
 messages (`broker`).
 """
 
+from abc import abstractmethod
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, trait
 
 from warren.model.message import Message
 from warren.model.ports import QueuePort
@@ -27,7 +31,7 @@ from warren.routing.route import Route, Subject
 from warren.routing.types import alternate_of, matcher_for
 from warren.wire.values import Table
 
-__all__ = ["PREDECLARED", "Binding", "Topology"]
+__all__ = ["PREDECLARED", "Binding", "Topology", "TopologyListener"]
 
 PREDECLARED: Final = (
     ("", "direct", False),
@@ -41,6 +45,24 @@ PREDECLARED: Final = (
 """Name, type and whether internal, of the exchanges every virtual host starts with; all are durable."""
 
 
+@trait
+class TopologyListener:
+    """Whoever is told what is bound, and what is no more, each once."""
+
+    @abstractmethod
+    def bound(self, binding: Binding) -> None: ...
+
+    @abstractmethod
+    def unbound(self, binding: Binding) -> None:
+        """A binding was removed, by itself or because one of its ends goes, which is told after its bindings."""
+
+    @abstractmethod
+    def exchange_gone(self, exchange: Exchange) -> None: ...
+
+    @abstractmethod
+    def queue_gone(self, queue: QueuePort) -> None: ...
+
+
 @final
 class Topology:
     """One virtual host's map."""
@@ -48,6 +70,7 @@ class Topology:
     def __init__(self, vhost: str = "/") -> None:
         self.vhost: str = vhost
         self.version: i64 = 0
+        self.listener: TopologyListener | None = None
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueuePort] = {}
         # only of queues that have any: most are reached through the default exchange alone
@@ -64,10 +87,13 @@ class Topology:
 
     def remove_queue(self, queue: QueuePort) -> list[Exchange]:
         """Forget a queue and its bindings; the auto-delete exchanges that went with them."""
+        self.version += 1
+        sources = self._drop_all(self.bindings_of(queue))
         if self.queues.get(queue.name) is queue:
             del self.queues[queue.name]
-        self.version += 1
-        return self._auto_delete(self._drop_all(self.bindings_of(queue)))
+            if self.listener is not None:
+                self.listener.queue_gone(queue)
+        return self._auto_delete(sources)
 
     def declare_exchange(
         self, name: str, type: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
@@ -91,6 +117,21 @@ class Topology:
         binding = Binding(source, destination, routing_key, arguments)
         if binding in source.outgoing:
             return False
+        self._add(binding)
+        if self.listener is not None:
+            self.listener.bound(binding)
+        return True
+
+    def restore_binding(
+        self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table
+    ) -> None:
+        """Add a binding that is known already to whoever listens; a fault if the source's type cannot take it."""
+        source.matcher.check(routing_key, arguments)
+        self._add(Binding(source, destination, routing_key, arguments))
+
+    def _add(self, binding: Binding) -> None:
+        source = binding.source
+        destination = binding.destination
         source.outgoing[binding] = binding
         source.matcher.add(binding)
         if isinstance(destination, Exchange):
@@ -98,7 +139,6 @@ class Topology:
         else:
             self._queue_bindings.setdefault(destination, {})[binding] = binding
         self.version += 1
-        return True
 
     def is_bound(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> bool:
         return Binding(source, destination, routing_key, arguments) in source.outgoing
@@ -126,6 +166,8 @@ class Topology:
                 del remaining[binding]
                 if not remaining:
                     del self._queue_bindings[destination]
+            if self.listener is not None:
+                self.listener.unbound(binding)
         return [binding.source for binding in bindings]
 
     def _forget(self, exchange: Exchange) -> list[Exchange]:
@@ -133,7 +175,10 @@ class Topology:
         del self.exchanges[exchange.name]
         exchange.deleted = True
         self._drop_all(self.bindings_from(exchange))
-        return self._drop_all(self.bindings_of(exchange))
+        sources = self._drop_all(self.bindings_of(exchange))
+        if self.listener is not None:
+            self.listener.exchange_gone(exchange)
+        return sources
 
     def _auto_delete(self, sources: list[Exchange]) -> list[Exchange]:
         """Of exchanges that lost a binding, and then of those that led to them, remove the idle auto-delete ones."""
