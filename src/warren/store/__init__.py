@@ -1,1 +1,1 @@
-"""What a node keeps on disk, as bytes and as the machines that decide about them."""
+"""What a node keeps on disk, as bytes and as rules; no file is opened here."""
