@@ -97,6 +97,9 @@ class Broker(NodePort):
     def fresh_name(self, prefix: str) -> str:
         return self._names.fresh(prefix)
 
+    def metadata_pending(self) -> bool:
+        return False
+
     def connection_ended(self, connection: Connection) -> None:
         if connection.vhost is not None:
             self.vhosts[connection.vhost.name].delete_queues_of(connection.connection_id)

@@ -1,7 +1,8 @@
 """One channel: the state its methods share.
 
 Invariant: once `closing` is set (we sent channel.close) nothing but the peer's channel.close or close-ok has any
-effect; its consumers are gone and its unacked deliveries are back in their queues.
+effect; its consumers are gone and its unacked deliveries are back in their queues. Once `closed` is set nothing is
+confirmed any more, though batches that the channel waited for may still come back.
 
 Not here: what each method does (`session.dispatch` names the modules).
 """
@@ -12,6 +13,7 @@ from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, ChannelFault
 from warren.model.ports import QueuePort
+from warren.model.turn import FlushWaiter
 from warren.session import direct_reply, settling
 from warren.session.confirms import Confirms
 from warren.session.consumer import ChannelConsumer
@@ -30,7 +32,7 @@ FORGIVEN_MAX: Final = 65_536
 
 
 @final
-class Channel:
+class Channel(FlushWaiter):
     """One of a connection's conversations."""
 
     def __init__(self, connection: "Connection", number: i64, vhost: VhostPort) -> None:
@@ -39,6 +41,7 @@ class Channel:
         self.number: i64 = number
         self.vhost: VhostPort = vhost
         self.closing: bool = False
+        self.closed: bool = False
         self.ledger: Ledger = Ledger()
         self.confirms: Confirms = Confirms()
         self.transaction: Transaction | None = None
@@ -55,23 +58,43 @@ class Channel:
         self.starved: bool = False
         self._woken_first: int = 0
         self.last_queue: str = ""
-        self.awaits_flush: bool = False
+        self.awaits_telling: bool = False
+        # a confirm is pending on this turn's batch
+        self.awaits_batch: bool = False
 
     def send(self, method: Method) -> None:
         write_method(self.connection.output(), int(self.number), method)
 
-    def await_flush(self) -> None:
+    def await_telling(self) -> None:
         """Confirms are due at the end of the turn."""
-        if not self.awaits_flush:
-            self.awaits_flush = True
+        if not self.awaits_telling:
+            self.awaits_telling = True
             self.connection.confirming.append(self)
             self.connection.output()
 
+    def await_batch(self) -> None:
+        """Confirms are due when this turn's batch is on disk."""
+        if not self.awaits_batch:
+            self.awaits_batch = True
+            self.confirms.begin_batch()
+            self.node.turn.await_flush(self)
+            # the end of the turn ends the batch
+            self.await_telling()
+
+    def flushed(self) -> None:
+        if not self.closed:
+            self.confirms.flushed()
+            self.await_telling()
+
+    def turn_ended(self) -> None:
+        self.awaits_telling = False
+        self.awaits_batch = False
+        self.tell_confirms()
+
     def tell_confirms(self) -> None:
         """Write the confirms that are due."""
-        self.awaits_flush = False
-        if self.confirms.on and not self.closing:
-            self.confirms.flush(self.connection.output(), self.number)
+        if self.confirms.on and not self.closed:
+            self.confirms.tell(self.connection.output(), self.number)
 
     def forgive(self, deliveries: list[Unacked]) -> None:
         """These were requeued because they were late: their acks, should they still come, are no fault."""
@@ -129,6 +152,7 @@ class Channel:
 
     def close(self) -> None:
         """Give back everything: consumers, deliveries, the inbox, an open transaction."""
+        self.closed = True
         if self.content is not None:
             self.content.release()
             self.content = None

@@ -1,8 +1,16 @@
 """Publisher confirms of one channel.
 
-Publishes are numbered from 1 in the order they arrive. Whatever settles during a turn is told at its end: one
-`basic.ack` with `multiple` for a run of settled ones, a `basic.nack` for each that a queue refused. Because runs are
-told in order, `multiple` never passes a publish that is neither acked nor nacked.
+Publishes are numbered from 1 in the order they arrive. Each is settled at once, refused by a queue, or pending: held
+safely once the batch of its turn is on disk. Batches come back in order, so what is pending is a row of runs, oldest
+first, and each run is of one batch.
+
+Lemma: a number below the first pending one is decided. So of what was decided since confirms were last told, all below
+the first pending number is told by one `basic.ack` with `multiple`, at the highest number among it; the rest is told
+singly, because a `multiple` would pass a publish that is neither acked nor nacked. A `basic.nack` is always single,
+and told before any ack that passes it.
+
+As long as nothing is pending (`_plain`) no run is kept: all after `_told` is settled but for what `_rejected` names.
+When everything is pending, one run a batch is kept.
 
 Not here: when a publish counts as settled (`model.ports.QueuePort.publish`).
 """
@@ -10,7 +18,7 @@ Not here: when a publish counts as settled (`model.ports.QueuePort.publish`).
 from typing import Final, final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.wire.frames import write_ack
 
@@ -19,6 +27,18 @@ NACK: Final[i64] = 120
 MULTIPLE: Final[i64] = 1
 REQUEUE: Final[i64] = 2
 """Means nothing in a confirm, but RabbitMQ sets it."""
+
+
+@final
+@mypyc_attr(acyclic=True)
+class NumberRun:
+    """Publishes that follow one another and share their fate."""
+
+    def __init__(self, first: i64, last: i64, batch_no: i64) -> None:
+        self.first: i64 = first
+        self.last: i64 = last
+        # the batch it waits for; 0 for none
+        self.batch_no: i64 = batch_no
 
 
 @final
@@ -31,18 +51,68 @@ class Confirms:
         self.last_no: i64 = 0
         self._told: i64 = 0
         self._rejected: list[int] = []
+        # nothing is pending, and nothing that was decided meanwhile is untold
+        self._plain: bool = True
+        self._pending: list[NumberRun] = []
+        # the last of them, which grows
+        self._growing: NumberRun | None = None
+        # settled and not told, unless plain
+        self._settled: list[NumberRun] = []
+        # batches of this channel's own, counted as they are begun and as they are flushed
+        self._batch_no: i64 = 0
+        self._flushed_no: i64 = 0
 
     def settled(self) -> None:
         """The next publish is held as safely as its queues promise."""
         self.last_no += 1
+        if not self._plain:
+            self._settle_apart(self.last_no)
 
     def rejected(self) -> None:
         """The next publish was refused by a queue."""
         self.last_no += 1
         self._rejected.append(self.last_no)
 
-    def flush(self, out: BytesWriter, channel: i64) -> None:
+    def begin_batch(self) -> None:
+        """What is pending from here on waits for another batch."""
+        self._batch_no += 1
+        self._growing = None
+
+    def pending(self) -> None:
+        """The next publish is held safely once the batch begun last is on disk."""
+        number: i64 = self.last_no + 1
+        run = self._growing
+        if run is not None and run.last == self.last_no:
+            run.last = number
+        else:
+            self._begin_run(number)
+        self.last_no = number
+
+    def flushed(self) -> None:
+        """The oldest batch is on disk: what waited for it is settled."""
+        self._flushed_no += 1
+        count = 0
+        for run in self._pending:
+            if run.batch_no > self._flushed_no:
+                break
+            count += 1
+        self._settled.extend(self._pending[:count])
+        del self._pending[:count]
+        if not self._pending:
+            self._growing = None
+
+    def undecided(self) -> bool:
+        """Whether what is told goes partly by single acks."""
+        return len(self._pending) > 0
+
+    def tell(self, out: BytesWriter, channel: i64) -> None:
         """Tell everything that is decided and not told yet."""
+        if self._plain:
+            self._tell_in_order(out, channel)
+        else:
+            self._tell_around_pending(out, channel)
+
+    def _tell_in_order(self, out: BytesWriter, channel: i64) -> None:
         for number in self._rejected:
             self._ack_to(out, channel, i64(number) - 1)
             write_ack(out, channel, NACK, number, REQUEUE)
@@ -57,3 +127,57 @@ class Confirms:
             return
         write_ack(out, channel, ACK, number, MULTIPLE if run > 1 else 0)
         self._told = number
+
+    def _tell_around_pending(self, out: BytesWriter, channel: i64) -> None:
+        for number in self._rejected:
+            write_ack(out, channel, NACK, number, REQUEUE)
+        self._rejected = []
+        if self._settled:
+            self._ack_settled(out, channel)
+            self._settled = []
+        if not self._pending:
+            self._plain = True
+            self._told = self.last_no
+
+    def _ack_settled(self, out: BytesWriter, channel: i64) -> None:
+        first_pending: i64 = self._pending[0].first if self._pending else self.last_no + 1
+        count: i64 = 0
+        highest: i64 = 0
+        for run in self._settled:
+            if run.first < first_pending:
+                count += run.last - run.first + 1
+                highest = max(highest, run.last)
+        if count > 0:
+            write_ack(out, channel, ACK, highest, MULTIPLE if count > 1 else 0)
+        for run in self._settled:
+            if run.first > first_pending:
+                number = run.first
+                while number <= run.last:
+                    write_ack(out, channel, ACK, number, 0)
+                    number += 1
+
+    def _settle_apart(self, number: i64) -> None:
+        if self._settled:
+            last = self._settled[-1]
+            if last.last == number - 1:
+                last.last = number
+                return
+        self._settled.append(NumberRun(number, number, 0))
+
+    def _begin_run(self, number: i64) -> None:
+        if self._plain:
+            self._leave_plain()
+        run = NumberRun(number, number, self._batch_no)
+        self._pending.append(run)
+        self._growing = run
+
+    def _leave_plain(self) -> None:
+        """From here on what is settled and not told is named."""
+        first: i64 = self._told + 1
+        for rejected in self._rejected:
+            if rejected > first:
+                self._settled.append(NumberRun(first, i64(rejected) - 1, 0))
+            first = i64(rejected) + 1
+        if first <= self.last_no:
+            self._settled.append(NumberRun(first, self.last_no, 0))
+        self._plain = False

@@ -4,8 +4,8 @@ States, in order: header -> start_ok -> tune_ok -> open_ok -> running -> closing
 its answer) -> ignoring (nothing the client sends matters; it hangs up, or we do after a while) -> closed.
 
 Output gathers in one buffer and leaves it once a turn. A consumer may fill it up to `OUTPUT_BUDGET_BYTES` a turn, and
-not at all while the socket's own buffer is full, so that a client that stops reading costs a bounded amount of
-memory.
+not at all while the socket's own buffer is full or its output waits for the disk (`gate`), so that a client that stops
+reading, and a disk that stalls, cost a bounded amount of memory.
 
 Not here: the input (`session.input`), the handshake's rules (`session.handshake`), channels (`session.channel`).
 """
@@ -19,8 +19,10 @@ from warren.errors import ConnectionFault
 from warren.model.effects import CloseConnection, PauseReading, ResumeReading, SendBytes
 from warren.model.events import ConnectionOpened
 from warren.model.ports import OutputPort, QueuePort
-from warren.model.turn import Timed, Timer, Turn
+from warren.model.turn import FlushWaiter, Timed, Timer, Turn
 from warren.queue.equivalence import locked
+from warren.session.gate import Gate
+from warren.session.notes import Notes
 from warren.session.ports import NodePort, VhostPort
 from warren.wire.frames import FRAME_MIN, HEARTBEAT_FRAME, FrameReader
 from warren.wire.methods import (
@@ -50,14 +52,13 @@ OUTPUT_BUDGET_BYTES: Final[i64] = 1024 * 1024
 REPLY_BACKLOG_BYTES: Final[i64] = 16 * 1024 * 1024
 """How much a client that does not read may be answered before its requests are left unread, too."""
 
-NOTES_A_TURN: Final = 10
 FRAME_UNLIMITED: Final = 2**31 - 1
 SILENT_CLOSE_MS: Final[i64] = 3_000
 CLOSE_OK_WAIT_MS: Final[i64] = 30_000
 
 
 @final
-class Connection(OutputPort, Timed):
+class Connection(OutputPort, Timed, FlushWaiter):
     """One client."""
 
     def __init__(self, opened: ConnectionOpened, node: NodePort) -> None:
@@ -87,12 +88,15 @@ class Connection(OutputPort, Timed):
         # an alarm is on and this client published since: its socket is not read
         self.blocked: bool = False
         self.confirming: list[Channel] = []
-        # its input waits until its output is gone
+        # its input waits until its output is gone, or until a queue has read from disk what it asked for
         self.held: bool = False
+        self._awaits_entry: bool = False
         self._reading: bool = True
         self._out: BytesWriter = BytesWriter()
         self._flush_due: bool = False
-        self._notes: int = 0
+        self._gate: Gate = Gate(node.turn)
+        self._gate_shut: bool = False
+        self._notes: Notes = Notes(opened, node.turn)
         # the socket is no more
         self._gone: bool = False
         self._starved: bool = False
@@ -116,51 +120,81 @@ class Connection(OutputPort, Timed):
 
     def has_room(self) -> bool:
         """Whether one more delivery may be written now."""
-        if self._writes_paused or len(self._out) >= OUTPUT_BUDGET_BYTES:
+        if self._writes_paused or self._gate.closed or len(self._out) >= OUTPUT_BUDGET_BYTES:
             self._starved = True
             return False
         return True
 
     def takes_replies(self) -> bool:
         """Whether a direct reply, which has no queue to wait in, may be written now."""
-        return self._unread_replies_bytes + len(self._out) < REPLY_BACKLOG_BYTES
+        return self._unread_replies_bytes + self._gate.kept_bytes + len(self._out) < REPLY_BACKLOG_BYTES
 
     def must_wait(self) -> bool:
         """Whether its requests wait: it was answered more this turn, or more since it stopped reading, than is fair."""
-        return len(self._out) >= OUTPUT_BUDGET_BYTES or self._unread_replies_bytes >= REPLY_BACKLOG_BYTES
+        if self.held or self._unread_replies_bytes >= REPLY_BACKLOG_BYTES:
+            return True
+        return len(self._out) + self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
 
     def hold_input(self) -> None:
         self.held = True
         self._update_reading()
         self.output()
 
+    def await_entry(self, queue: QueuePort) -> None:
+        """The frame at hand waits for what its queue reads from disk, and all that follows waits behind it."""
+        self.reader.step_back()
+        self._awaits_entry = True
+        self.hold_input()
+        queue.await_entry(self)
+
     def release_input(self) -> None:
         self.held = False
+        self._awaits_entry = False
         self._update_reading()
+
+    def gate(self) -> None:
+        """Nothing that is written in this turn or later leaves before this turn's batch is on disk."""
+        if not self._gate_shut:
+            self._gate_shut = True
+            self._gate.shut()
+            self.turn.await_flush(self)
+            self.output()
+
+    def flushed(self) -> None:
+        self._gate.open_oldest()
+        if not self._gone:
+            self.output()
 
     def flush(self) -> None:
         if self._gone:
             return
         self.tell_confirms()
-        self._end_notes()
+        self._notes.end_turn()
         self.closed_numbers.clear()
         self._flush_due = False
+        self._gate_shut = False
+        data = self._gate.passed(self._out.getvalue())
         if len(self._out) > 0:
-            self.turn.effects.append(SendBytes(self.connection_id, self._out.getvalue()))
-            if self._writes_paused:
-                self._unread_replies_bytes += len(self._out)
             self._out = BytesWriter()
-            self._sent_at_ms = self.turn.now_ms
+        if data:
+            self._send_bytes(data)
         if self.state == CLOSED:
-            self.turn.effects.append(CloseConnection(self.connection_id))
+            if not self._gate.closed:
+                self.turn.effects.append(CloseConnection(self.connection_id))
         elif not self._writes_paused:
             self._go_on()
+
+    def _send_bytes(self, data: bytes) -> None:
+        self.turn.effects.append(SendBytes(self.connection_id, data))
+        if self._writes_paused:
+            self._unread_replies_bytes += len(data)
+        self._sent_at_ms = self.turn.now_ms
 
     def tell_confirms(self) -> None:
         """Write the confirms that are due on every channel."""
         if self.confirming:
             for channel in self.confirming:
-                channel.tell_confirms()
+                channel.turn_ended()
             self.confirming = []
 
     def writes_paused(self) -> None:
@@ -173,9 +207,10 @@ class Connection(OutputPort, Timed):
 
     def _go_on(self) -> None:
         """There is room for output: whoever waited for it is next turn's work."""
-        if self._starved:
+        if self._starved and not self._gate.closed:
             self._wake_consumers()
-        if self.held and self not in self.turn.inputs:
+        waits = not self.held or self._awaits_entry or self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
+        if not waits and self not in self.turn.inputs:
             self.turn.inputs.append(self)
 
     def _update_reading(self) -> None:
@@ -282,8 +317,7 @@ class Connection(OutputPort, Timed):
     def _listen_again(self) -> None:
         """Whatever kept its socket unread, its last words and its hanging up are to be heard."""
         self.blocked = False
-        self.held = False
-        self._update_reading()
+        self.release_input()
 
     def hang_up(self) -> None:
         """Close the socket once the output is gone."""
@@ -300,6 +334,7 @@ class Connection(OutputPort, Timed):
         self.state = CLOSED
         self.turn.cancel_timer(self._timer)
         self._gone = True
+        self._gate.drop()
 
     def end_channels(self) -> None:
         """Give back what the channels hold and the exclusive queues."""
@@ -335,7 +370,11 @@ class Connection(OutputPort, Timed):
             self.hang_up()
             return
         if self.turn.now_ms - self._sent_at_ms >= self.heartbeat_ms // 2:
-            self.output().write(HEARTBEAT_FRAME)
+            if self._gate.closed:
+                # what waits is whole frames, and this one promises nothing
+                self._send_bytes(HEARTBEAT_FRAME)
+            else:
+                self.output().write(HEARTBEAT_FRAME)
         self._arm_heartbeat()
 
     def _arm_heartbeat(self) -> None:
@@ -348,22 +387,7 @@ class Connection(OutputPort, Timed):
         self._timer = self.turn.set_timer(self.turn.now_ms + delay_ms, self)
 
     def note(self, level: str, name: str, fields: dict[str, object]) -> None:
-        """Something worth a log line; a client that gives cause for many in a turn gets the rest counted in one."""
-        self._notes += 1
-        if self._notes > NOTES_A_TURN:
-            self.output()
-            return
-        self._put_note(level, name, fields)
-
-    def _put_note(self, level: str, name: str, fields: dict[str, object]) -> None:
-        facts: dict[str, object] = {
-            "connection": self.connection_id,
-            "peer": f"{self.opened.peer_host}:{self.opened.peer_port}",
-        }
-        facts.update(fields)
-        self.turn.note(level, name, facts)
-
-    def _end_notes(self) -> None:
-        if self._notes > NOTES_A_TURN:
-            self._put_note("warning", "notes.suppressed", {"count": self._notes - NOTES_A_TURN})
-        self._notes = 0
+        """Something worth a log line."""
+        self._notes.add(level, name, fields)
+        # the end of the turn counts those that were too many
+        self.output()

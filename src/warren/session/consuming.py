@@ -115,6 +115,9 @@ def basic_get(channel: "Channel", method: Method) -> None:
     assert isinstance(method, BasicGet)
     queue = channel.queue(method.queue)
     queue.touch()
+    if not queue.at_hand():
+        channel.connection.await_entry(queue)
+        return
     entry = queue.get(method.no_ack)
     if entry is None:
         channel.send(BasicGetEmpty())

@@ -1,5 +1,7 @@
 """exchange.* and queue.*: making, binding and deleting what messages travel through.
 
+An answer about something durable leaves when the disk has it, also if another client brought it about.
+
 Not here: the tables themselves (`routing.topology`), a queue's arguments (`queue.arguments`).
 """
 
@@ -47,23 +49,23 @@ def exchange_declare(channel: "Channel", method: Method) -> None:
     name = _one_line(method.exchange)
     if method.passive:
         _refuse_default(name)
-        _existing_exchange(channel, name)
+        exchange = _existing_exchange(channel, name)
     else:
         validate_exchange_type(method.type)
         _refuse_default(name)
-        _declare_exchange(channel, name, method)
+        exchange = _declared_exchange(channel, name, method)
     if not method.nowait:
-        channel.send(ExchangeDeclareOk())
+        _answer(channel, ExchangeDeclareOk(), exchange.durable)
 
 
-def _declare_exchange(channel: "Channel", name: str, method: ExchangeDeclare) -> None:
+def _declared_exchange(channel: "Channel", name: str, method: ExchangeDeclare) -> Exchange:
     existing = channel.vhost.topology.exchanges.get(name)
     if existing is not None:
         check_exchange_equivalent(existing, channel.vhost.name, method)
-        return
+        return existing
     if name.startswith(RESERVED_PREFIX):
         raise ChannelFault(ACCESS_REFUSED, f"exchange name '{name}' contains reserved prefix 'amq.*'")
-    channel.vhost.declare_exchange(
+    return channel.vhost.declare_exchange(
         name, method.type, method.durable, method.auto_delete, method.internal, method.arguments
     )
 
@@ -81,7 +83,7 @@ def exchange_delete(channel: "Channel", method: Method) -> None:
             raise ChannelFault(PRECONDITION_FAILED, f"exchange '{name}' in vhost '{channel.vhost.name}' in use")
         channel.vhost.delete_exchange(exchange)
     if not method.nowait:
-        channel.send(ExchangeDeleteOk())
+        _answer(channel, ExchangeDeleteOk(), True)
 
 
 def exchange_bind(channel: "Channel", method: Method) -> None:
@@ -93,7 +95,7 @@ def exchange_bind(channel: "Channel", method: Method) -> None:
     destination = _existing_exchange(channel, destination_name)
     channel.vhost.topology.bind(source, destination, method.routing_key, method.arguments)
     if not method.nowait:
-        channel.send(ExchangeBindOk())
+        _answer(channel, ExchangeBindOk(), source.durable and destination.durable)
 
 
 def exchange_unbind(channel: "Channel", method: Method) -> None:
@@ -105,7 +107,7 @@ def exchange_unbind(channel: "Channel", method: Method) -> None:
     if source is not None and destination is not None:
         channel.vhost.unbind(source, destination, method.routing_key, method.arguments)
     if not method.nowait:
-        channel.send(ExchangeUnbindOk())
+        _answer(channel, ExchangeUnbindOk(), True)
 
 
 def queue_declare(channel: "Channel", method: Method) -> None:
@@ -119,9 +121,8 @@ def queue_declare(channel: "Channel", method: Method) -> None:
     queue.drain()
     channel.last_queue = queue.name
     if not method.nowait:
-        channel.send(
-            QueueDeclareOk(queue=queue.name, message_count=queue.ready_count(), consumer_count=queue.consumer_count())
-        )
+        counts = QueueDeclareOk(queue.name, queue.ready_count(), queue.consumer_count())
+        _answer(channel, counts, queue.durable)
 
 
 def _passive_queue(channel: "Channel", name: str) -> QueuePort:
@@ -168,9 +169,10 @@ def queue_bind(channel: "Channel", method: Method) -> None:
     source = _existing_exchange(channel, exchange_name)
     if name in channel.vhost.topology.queues:
         source.matcher.check(key, method.arguments)
-    channel.vhost.topology.bind(source, channel.queue(name), key, method.arguments)
+    queue = channel.queue(name)
+    channel.vhost.topology.bind(source, queue, key, method.arguments)
     if not method.nowait:
-        channel.send(QueueBindOk())
+        _answer(channel, QueueBindOk(), source.durable and queue.durable)
 
 
 def queue_unbind(channel: "Channel", method: Method) -> None:
@@ -184,14 +186,17 @@ def queue_unbind(channel: "Channel", method: Method) -> None:
     if source is not None and queue is not None and topology.is_bound(source, queue, key, method.arguments):
         channel.connection.check_owner(queue)
         channel.vhost.unbind(source, queue, key, method.arguments)
-    channel.send(QueueUnbindOk())
+    _answer(channel, QueueUnbindOk(), True)
 
 
 def queue_purge(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueuePurge)
-    count = channel.queue(method.queue).purge()
+    queue = channel.queue(method.queue)
+    count = queue.purge()
     if not method.nowait:
         channel.send(QueuePurgeOk(message_count=count))
+        if queue.durable and count:
+            channel.connection.gate()
 
 
 def queue_delete(channel: "Channel", method: Method) -> None:
@@ -205,6 +210,8 @@ def queue_delete(channel: "Channel", method: Method) -> None:
     # a consumer on this very channel learns of its cancellation after the answer
     if queue is not None:
         channel.vhost.delete_queue(queue)
+    if not method.nowait:
+        _gate_metadata(channel)
 
 
 def _check_deletable(channel: "Channel", queue: QueuePort, method: QueueDelete) -> None:
@@ -215,6 +222,17 @@ def _check_deletable(channel: "Channel", queue: QueuePort, method: QueueDelete) 
         raise ChannelFault(PRECONDITION_FAILED, f"{where} not empty")
     if method.if_unused and queue.consumer_count():
         raise ChannelFault(PRECONDITION_FAILED, f"{where} in use")
+
+
+def _answer(channel: "Channel", method: Method, durable: bool) -> None:
+    channel.send(method)
+    if durable:
+        _gate_metadata(channel)
+
+
+def _gate_metadata(channel: "Channel") -> None:
+    if channel.node.metadata_pending():
+        channel.connection.gate()
 
 
 def _existing_exchange(channel: "Channel", name: str) -> Exchange:

@@ -60,6 +60,8 @@ def receive(connection: Connection, data: bytes) -> None:
 
 def go_on(connection: Connection) -> None:
     """Act on input that was held back."""
+    if connection.state >= IGNORING:
+        return
     connection.release_input()
     _step(connection)
 
@@ -96,7 +98,7 @@ def _read_header(connection: Connection, data: bytes) -> bytes:
 
 
 def _run(connection: Connection, reader: FrameReader) -> None:
-    """Step through complete frames until there are no more, or until there is too much to answer."""
+    """Step through complete frames until there are no more, or until the next one must wait."""
     while connection.state < IGNORING and reader.next():
         if connection.state == RUNNING and reader.channel != 0:
             _channel_frame(connection, reader)

@@ -9,6 +9,8 @@ Not here: what a channel asks of one queue (`model.ports`), the node itself (`br
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, final
 
+from mypy_extensions import i64, mypyc_attr
+
 from warren.model.message import Message
 from warren.model.ports import QueuePort
 from warren.model.settings import BrokerSettings
@@ -54,8 +56,8 @@ class VhostPort(ABC):
         """Remove a binding, if there is one, and with it perhaps an auto-delete exchange."""
 
     @abstractmethod
-    def delay(self, exchange: Exchange, message: Message) -> None:
-        """Hold a message back at an x-delayed-message exchange for as long as its header asks."""
+    def delay(self, exchange: Exchange, message: Message) -> i64:
+        """Hold a message back at an x-delayed-message exchange as long as its header asks: `SETTLED` or `PENDING`."""
 
 
 @final
@@ -70,6 +72,7 @@ class LoginAttempt:
         self.external = external
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NodePort(ABC):
     """The node, as one connection sees it."""
 
@@ -91,6 +94,10 @@ class NodePort(ABC):
     @abstractmethod
     def fresh_name(self, prefix: str) -> str:
         """A name nobody else has or can guess."""
+
+    @abstractmethod
+    def metadata_pending(self) -> bool:
+        """Whether changes of durable exchanges, queues or bindings, whoever made them, are not on disk yet."""
 
     @abstractmethod
     def connection_ended(self, connection: "Connection") -> None:

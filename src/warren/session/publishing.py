@@ -25,7 +25,7 @@ from warren.errors import (
     ConnectionFault,
 )
 from warren.model.message import Envelope, Message
-from warren.model.ports import REJECTED, QueuePort
+from warren.model.ports import PENDING, REJECTED, SETTLED, QueuePort
 from warren.routing.exchange import Exchange
 from warren.routing.topology import Topology
 from warren.session import direct_reply, special_properties
@@ -140,33 +140,36 @@ def resolve(publishing: Publishing, topology: Topology, vhost: str) -> None:
     publishing.version = topology.version
 
 
-def carry_out(channel: "Channel", publish: RoutedPublish) -> bool:
-    """Put a routed message into its queues; False if one refused it."""
+def carry_out(channel: "Channel", publish: RoutedPublish) -> i64:
+    """Put a routed message into its queues: `REJECTED` if any refused it, else `PENDING` if any is, else `SETTLED`."""
+    outcome: i64 = SETTLED
     for exchange in publish.delayed:
-        channel.vhost.delay(exchange, publish.message)
-    accepted = True
+        outcome = both(outcome, channel.vhost.delay(exchange, publish.message))
     routed = len(publish.delayed) > 0
     for queue in publish.queues:
         # while a transaction was open its queues may have gone
         if not queue.deleted:
             routed = True
-            if queue.publish(publish.message) == REJECTED:
-                accepted = False
+            outcome = both(outcome, queue.publish(publish.message))
     if publish.mandatory and not routed:
         _give_back(channel, publish.message)
-    return accepted
+    return outcome
+
+
+def both(one: i64, other: i64) -> i64:
+    """What two answers to one publish come to."""
+    return other if other == REJECTED or one == SETTLED else one
 
 
 def _enqueue(channel: "Channel", message: Message, queues: list[QueuePort], mandatory: bool) -> None:
     """The ordinary road: no transaction, the queues known beforehand."""
-    accepted = True
+    outcome: i64 = SETTLED
     for queue in queues:
-        if queue.publish(message) == REJECTED:
-            accepted = False
+        outcome = both(outcome, queue.publish(message))
     if not queues:
         _tell_unroutable(channel, message, mandatory)
     elif channel.confirms.on:
-        _confirm(channel, accepted)
+        _confirm(channel, outcome)
 
 
 def _publish_routed(channel: "Channel", publishing: Publishing, message: Message, extra_keys: list[str]) -> None:
@@ -189,21 +192,28 @@ def _hand_over(channel: "Channel", publish: RoutedPublish) -> None:
     if not publish.queues and not publish.delayed:
         _tell_unroutable(channel, publish.message, publish.mandatory)
         return
-    accepted = carry_out(channel, publish)
+    outcome = carry_out(channel, publish)
     if channel.confirms.on:
-        _confirm(channel, accepted)
+        _confirm(channel, outcome)
 
 
-def _confirm(channel: "Channel", accepted: bool) -> None:
-    if accepted:
+def _confirm(channel: "Channel", outcome: i64) -> None:
+    if outcome == PENDING:
+        channel.await_batch()
+        channel.confirms.pending()
+        return
+    if outcome == SETTLED:
         channel.confirms.settled()
     else:
         channel.confirms.rejected()
-    channel.await_flush()
+    channel.await_telling()
 
 
 def _tell_unroutable(channel: "Channel", message: Message, mandatory: bool) -> None:
     """Return it if it is mandatory, and confirm it at once: clients pair each return with the ack that follows."""
+    if mandatory and channel.confirms.undecided():
+        # its ack is a single one: those that are due anyway must not come between
+        channel.tell_confirms()
     if mandatory:
         _give_back(channel, message)
     if channel.confirms.on:

@@ -1,14 +1,18 @@
 """A channel in transaction mode: publishes and acks wait for tx.commit.
 
 As RabbitMQ does it: a publish is routed when it arrives and enters its queues at commit; an acked delivery leaves the
-ledger at once, is settled at commit and is outstanding again after rollback. It is not atomic across queues.
+ledger at once, is settled at commit and is outstanding again after rollback. It is not atomic across queues. The answer
+to a commit waits until what it changed on disk is there.
 
 Not here: the routing of a publish (`session.publishing`).
 """
 
 from typing import TYPE_CHECKING, Final, final
 
+from mypy_extensions import i64
+
 from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.model.ports import PENDING, REJECTED, SETTLED
 from warren.model.turn import Turn
 from warren.session import publishing, settling
 from warren.session.ledger import Unacked
@@ -69,6 +73,17 @@ class Transaction:
             taken.extend(refusal.deliveries)
         return taken
 
+    def removes_durable(self) -> bool:
+        """Whether a delivery it settles for good is on disk."""
+        settled = list(self.acks)
+        settled.extend([refusal.deliveries for refusal in self.refusals if not refusal.requeue])
+        for deliveries in settled:
+            for delivery in deliveries:
+                holding = delivery.entry.holding
+                if holding is not None and holding.durable:
+                    return True
+        return False
+
 
 def tx_select(channel: "Channel", method: Method) -> None:
     if channel.confirms.on:
@@ -82,16 +97,18 @@ def tx_commit(channel: "Channel", method: Method) -> None:
     transaction = _open_transaction(channel)
     channel.transaction = Transaction(channel.node.turn)
     transaction.forget_publishes()
-    rejected = False
+    outcome: i64 = PENDING if transaction.removes_durable() else SETTLED
     for publish in transaction.publishes:
-        rejected = not publishing.carry_out(channel, publish) or rejected
+        outcome = publishing.both(outcome, publishing.carry_out(channel, publish))
     for deliveries in transaction.acks:
         settling.settle_acked(channel, deliveries)
     for refusal in transaction.refusals:
         settling.settle_refused(channel, refusal.deliveries, refusal.requeue)
-    if rejected:
+    if outcome == REJECTED:
         raise ChannelFault(PRECONDITION_FAILED, "partial tx completion")
     channel.send(TxCommitOk())
+    if outcome == PENDING:
+        channel.connection.gate()
 
 
 def tx_rollback(channel: "Channel", method: Method) -> None:

@@ -141,6 +141,10 @@ class FrameReader:
         self.position = after
         return True
 
+    def step_back(self) -> None:
+        """Let `next()` stop at the same frame again."""
+        self.position = self.frame_start
+
     def frame(self) -> bytes:
         """The whole frame `next()` stopped at, type to end octet."""
         return self.data[self.frame_start : self.position]
