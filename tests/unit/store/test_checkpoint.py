@@ -1,0 +1,163 @@
+"""A checkpoint comes back as it was written, with what its segments hold alive, or is refused."""
+
+import zlib
+
+import pytest
+from librt.strings import BytesWriter
+
+from warren.errors import StoreError
+from warren.model.journal import Holding, Segment
+from warren.store.checkpoint import CheckpointState, QueueMark, decode_checkpoint, encode_checkpoint
+from warren.store.removed import RemovedSet
+
+
+def segment_of(number: int) -> Segment:
+    segment = Segment(number)
+    segment.size_bytes = number * 1000
+    segment.total_bytes = number * 900
+    return segment
+
+
+def holding_of(queue_id: int, segment: Segment, level: int, *positions: int, durable: bool = True) -> Holding:
+    holding = Holding(queue_id, segment, level, durable, positions[0])
+    for position in positions:
+        holding.add(position, 16, 80)
+    return holding
+
+
+def state_of() -> CheckpointState:
+    segments = [segment_of(3), segment_of(5), segment_of(6)]
+    removed = RemovedSet()
+    removed.add_range(1, 4)
+    removed.add(7)
+    first = [holding_of(12, segments[0], 0, 5, 6), holding_of(12, segments[2], 9, 8)]
+    first[1].deadlines = True
+    second = [holding_of(90, segments[2], 0, 1, 2, 3)]
+    queues = [
+        QueueMark(12, 9, 6, removed, first, {5: 2, 6: 1}),
+        QueueMark(90, 4, 0, RemovedSet(), second, {}),
+    ]
+    return CheckpointState(7, 4, segments, queues)
+
+
+def facts(state: CheckpointState) -> tuple[object, ...]:
+    return (
+        state.replay_from,
+        state.incarnation,
+        [(s.number, s.size_bytes, s.total_bytes, s.live_count, s.live_bytes) for s in state.segments],
+        [
+            (q.queue_id, q.next_position, q.horizon, removed_bytes(q.removed), held(q.holdings), q.returned)
+            for q in state.queues
+        ],
+    )
+
+
+def removed_bytes(removed: RemovedSet) -> bytes:
+    out = BytesWriter()
+    removed.encode(out)
+    return out.getvalue()
+
+
+def held(holdings: list[Holding]) -> list[tuple[object, ...]]:
+    return [
+        (
+            holding.queue_id,
+            holding.segment.number,
+            holding.level,
+            holding.durable,
+            holding.first,
+            holding.last,
+            holding.count,
+            holding.body_bytes,
+            holding.cost_bytes,
+            holding.deadlines,
+        )
+        for holding in holdings
+    ]
+
+
+def test_a_checkpoint_comes_back_as_it_was_written() -> None:
+    assert facts(decode_checkpoint(encode_checkpoint(state_of()))) == facts(state_of())
+
+
+def test_an_empty_checkpoint_comes_back() -> None:
+    state = decode_checkpoint(encode_checkpoint(CheckpointState(1, 1, [], [])))
+    assert (state.replay_from, state.incarnation, state.segments, state.queues) == (1, 1, [], [])
+
+
+def test_holdings_of_a_segment_share_it_and_it_counts_them() -> None:
+    state = decode_checkpoint(encode_checkpoint(state_of()))
+    shared = state.segments[2]
+    first, second = state.queues[0].holdings[1], state.queues[1].holdings[0]
+    assert first.segment is shared
+    assert second.segment is shared
+    assert (shared.live_count, shared.live_bytes) == (4, 320)
+    second.remove(3, 48, 240)
+    assert (shared.live_count, shared.live_bytes) == (1, 80)
+
+
+def test_segments_to_be_replayed_are_not_sealed() -> None:
+    state = CheckpointState(5, 1, [segment_of(3), segment_of(5)], [])
+    assert [segment.sealed for segment in decode_checkpoint(encode_checkpoint(state)).segments] == [True, False]
+
+
+def test_what_means_nothing_after_a_restart_is_left_out() -> None:
+    segment = segment_of(3)
+    lasting = holding_of(12, segment, 0, 1)
+    queue = QueueMark(12, 9, 0, RemovedSet(), [holding_of(12, segment, 0, 2, 4, durable=False), lasting], {})
+    state = decode_checkpoint(encode_checkpoint(CheckpointState(4, 1, [segment], [queue])))
+    assert held(state.queues[0].holdings) == held([lasting])
+    assert (state.segments[0].live_count, state.segments[0].live_bytes) == (1, 80)
+
+
+def test_many_queues_and_segments_come_back() -> None:
+    segments = [segment_of(number) for number in range(1, 501)]
+    queues = [QueueMark(i, 2, 1, RemovedSet(), [holding_of(i, segments[i % 500], 0, 1)], {}) for i in range(1, 10_001)]
+    state = CheckpointState(501, 2, segments, queues)
+    again = decode_checkpoint(encode_checkpoint(state))
+    assert len(again.queues) == 10_000
+    assert {int(segment.live_count) for segment in again.segments} == {20}
+
+
+def test_every_flipped_bit_and_every_cut_of_a_checkpoint_is_refused() -> None:
+    segments = [segment_of(3)]
+    queues = [QueueMark(12, 9, 6, RemovedSet(), [holding_of(12, segments[0], 0, 5, 6)], {5: 2})]
+    data = encode_checkpoint(CheckpointState(4, 1, segments, queues))
+    for bit in range(len(data) * 8):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(StoreError):
+            decode_checkpoint(bytes(changed))
+    for size in range(len(data)):
+        with pytest.raises(StoreError):
+            decode_checkpoint(data[:size])
+    with pytest.raises(StoreError):
+        decode_checkpoint(data + b"\x00")
+
+
+def test_a_refusal_says_what_is_wrong() -> None:
+    data = encode_checkpoint(state_of())
+    with pytest.raises(StoreError, match=r"not a checkpoint"):
+        decode_checkpoint(b"x" + data[1:])
+    with pytest.raises(StoreError, match=r"of version 2"):
+        decode_checkpoint(data[:11] + b"\x02" + data[12:])
+    with pytest.raises(StoreError, match=r"damaged"):
+        decode_checkpoint(data[:-1] + b"\xff")
+
+
+def test_a_holding_in_a_segment_that_is_not_listed_is_refused() -> None:
+    state = state_of()
+    del state.segments[0]
+    with pytest.raises(StoreError, match=r"does not list segment 3"):
+        decode_checkpoint(encode_checkpoint(state))
+
+
+def test_a_checkpoint_whose_counts_are_wrong_is_refused_although_its_checksum_is_right() -> None:
+    data = encode_checkpoint(state_of())
+    for size in range(24, len(data) - 1):
+        body = (size - 24).to_bytes(8, "big") + data[24:size]
+        with pytest.raises(StoreError):
+            decode_checkpoint(data[:12] + zlib.crc32(body).to_bytes(4, "big") + body)
+    body = (len(data) - 23).to_bytes(8, "big") + data[24:] + b"\x00"
+    with pytest.raises(StoreError, match=r"left over"):
+        decode_checkpoint(data[:12] + zlib.crc32(body).to_bytes(4, "big") + body)

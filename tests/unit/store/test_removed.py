@@ -1,0 +1,153 @@
+"""The set of removed positions: a floor that catches up, and bitmaps that go when it has passed them."""
+
+import pytest
+from librt.strings import BytesWriter
+
+from warren.errors import StoreError
+from warren.store.removed import RemovedSet, decode_removed
+
+
+def encoded(removed: RemovedSet) -> bytes:
+    out = BytesWriter()
+    removed.encode(out)
+    return out.getvalue()
+
+
+def test_nothing_is_removed_at_first() -> None:
+    removed = RemovedSet()
+    assert removed.floor == 1
+    assert not removed.has(1)
+    assert removed.has(0)
+
+
+def test_removals_in_order_raise_the_floor_and_hold_nothing() -> None:
+    removed = RemovedSet()
+    for position in range(1, 10_000):
+        removed.add(position)
+    assert removed.floor == 10_000
+    assert removed.bytes_held() == 0
+
+
+def test_a_gap_holds_the_floor_until_it_is_closed() -> None:
+    removed = RemovedSet()
+    for position in (2, 3, 5):
+        removed.add(position)
+    assert removed.floor == 1
+    assert [removed.has(position) for position in range(1, 7)] == [False, True, True, False, True, False]
+    removed.add(1)
+    assert removed.floor == 4
+    assert removed.bytes_held() > 0
+    removed.add(4)
+    assert removed.floor == 6
+    assert removed.bytes_held() == 0
+
+
+def test_the_floor_passes_many_bitmaps_at_once() -> None:
+    removed = RemovedSet()
+    for position in range(2, 20_001):
+        removed.add(position)
+    assert removed.floor == 1
+    removed.add(1)
+    assert removed.floor == 20_001
+    assert removed.bytes_held() == 0
+
+
+def test_removing_twice_changes_nothing() -> None:
+    removed = RemovedSet()
+    removed.add_range(5, 9)
+    before = encoded(removed)
+    removed.add(5)
+    removed.add_range(6, 9)
+    removed.add(0)
+    removed.add_range(-3, 0)
+    removed.add_range(9, 8)
+    assert encoded(removed) == before
+    removed.add_range(1, 4)
+    assert removed.floor == 10
+
+
+def test_a_range_from_the_floor_raises_it() -> None:
+    removed = RemovedSet()
+    removed.add(20)
+    removed.add_range(1, 19)
+    assert removed.floor == 21
+    assert removed.bytes_held() == 0
+
+
+def test_a_range_of_millions_costs_an_entry_for_each_4096() -> None:
+    removed = RemovedSet()
+    removed.add_range(2, 20_000_000)
+    assert removed.bytes_held() < 1 << 20
+    assert len(encoded(removed)) < 100_000
+    assert not removed.has(1)
+    assert all(removed.has(position) for position in (2, 4095, 4096, 10_000_000, 20_000_000))
+    assert not removed.has(20_000_001)
+    removed.add(1)
+    assert removed.floor == 20_000_001
+    assert removed.bytes_held() == 0
+
+
+def test_positions_removed_one_by_one_cost_no_more_than_a_range() -> None:
+    singly, at_once = RemovedSet(), RemovedSet()
+    for position in range(40_959, 4095, -1):
+        singly.add(position)
+    at_once.add_range(4096, 40_959)
+    assert singly.bytes_held() == at_once.bytes_held()
+    assert encoded(singly) == encoded(at_once)
+
+
+def test_sets_do_not_share_what_they_write_to() -> None:
+    full, other = RemovedSet(), RemovedSet()
+    full.add_range(4096, 8191)
+    other.add_range(4096, 8191)
+    other.add(4096)
+    other.add_range(8000, 8200)
+    assert not full.has(8192)
+    assert encoded(full) == encoded(full_between(4096, 8191))
+
+
+def full_between(first: int, last: int) -> RemovedSet:
+    removed = RemovedSet()
+    removed.add_range(first, last)
+    return removed
+
+
+def test_a_raised_floor_forgets_what_lies_below_and_goes_on_over_what_is_gone() -> None:
+    removed = RemovedSet()
+    for position in (3, 5000, 9000, 9001, 20_000):
+        removed.add(position)
+    removed.raise_floor(9000)
+    assert removed.floor == 9002
+    assert removed.has(4)
+    assert removed.has(20_000)
+    removed.raise_floor(100)
+    assert removed.floor == 9002
+    removed.raise_floor(20_000)
+    assert removed.floor == 20_001
+    assert removed.bytes_held() == 0
+
+
+def test_a_set_comes_back_from_its_bytes() -> None:
+    removed = RemovedSet()
+    removed.add_range(1, 10)
+    removed.add_range(12, 30_000)
+    removed.add(40_000)
+    data = encoded(removed)
+    again, after = decode_removed(b"before" + data + b"after", 6)
+    assert after == 6 + len(data)
+    assert encoded(again) == data
+    assert again.floor == 11
+    again.add(11)
+    assert again.floor == 30_001
+    assert again.has(40_000)
+    assert removed.floor == 11
+
+
+def test_a_set_cut_at_any_byte_is_refused() -> None:
+    removed = RemovedSet()
+    removed.add(3)
+    removed.add_range(4096, 8191)
+    data = encoded(removed)
+    for size in range(len(data)):
+        with pytest.raises(StoreError):
+            decode_removed(data[:size], 0)
