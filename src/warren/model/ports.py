@@ -103,6 +103,10 @@ class QueuePort(ABC):
     def purge(self) -> int:
         """Drop every ready message; how many."""
 
+    def check_usable(self) -> None:
+        """Raise a `ChannelFault` that says why if the queue was stopped, and can only be deleted."""
+        return
+
     # -- consumers
 
     @abstractmethod
@@ -165,6 +169,8 @@ class QueueLog(ABC):
 
     def __init__(self, durable: bool) -> None:
         self.durable: bool = durable
+        # the queue: whom to tell that what could not be lent may go now
+        self.asker: PagedIn | None = None
 
     @abstractmethod
     def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> Holding:

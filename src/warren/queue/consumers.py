@@ -109,6 +109,12 @@ class Consumers:
                     return consumer
         return None
 
+    def any_able(self) -> bool:
+        """Whether anybody could take a message; changes nobody's turn."""
+        if self.sole is not None:
+            return self.sole.able()
+        return any(member.able() for member in self.members)
+
     def is_active(self, consumer: Consumer) -> bool:
         """Whether messages may go to it: everyone, unless only one may be active."""
         return not self._single_active or consumer is self.sole

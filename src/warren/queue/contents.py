@@ -6,11 +6,15 @@ from there it is *given back* or *gone*. Unacked entries themselves are kept by 
 The highest priority level goes first. A level is made when it is first used, and a queue that never sees a priority
 has none but the bottom. Deadlines count at the head of each level only.
 
-Invariants: `check`. Every entry held, ready or unacked, is counted once in `held_bytes` and in `Turn.held_bytes`;
-`ready_count` and `ready_bytes` are the sums over all levels; no level above `_top` holds anything; `deadlines` is
-set while a ready entry has one.
+A message may be *paged* instead of admitted: it is ready, but on disk only, behind everything its level has in
+memory. From there it is *paged in*. What goes next may therefore not be in memory: `head` tells.
 
-Not here: the order within a level (`queue.sequence`), who takes and when (`queue.queue`).
+Invariants: `check`. Every entry in memory, ready or unacked, is counted once in `held_bytes` and in
+`Turn.held_bytes`; `ready_count` and `ready_bytes` are the sums over all levels, `paged_count` what of them is on disk
+only; no level above `_top` holds anything; `deadlines` is set while a ready entry has one.
+
+Not here: the order within a level (`queue.sequence`), who takes and when (`queue.queue`), when entries are read
+(`queue.paging`).
 """
 
 from typing import Final, final
@@ -18,8 +22,11 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import InvariantBroken
+from warren.model.journal import Run
 from warren.model.message import NEVER, Entry, Message
+from warren.model.ports import QueueLog
 from warren.model.turn import Turn
+from warren.queue.backlog import Backlog
 from warren.queue.sequence import ReadySequence
 
 ENTRY_BYTES: Final[i64] = 256
@@ -33,6 +40,8 @@ class Contents:
     def __init__(self, turn: Turn, max_priority: i64) -> None:
         self.ready_count: i64 = 0
         self.ready_bytes: i64 = 0
+        # what is ready and on disk only
+        self.paged_count: i64 = 0
         self.unacked_count: i64 = 0
         self.unacked_bytes: i64 = 0
         self.held_bytes: i64 = 0
@@ -46,7 +55,7 @@ class Contents:
         # no level above this one holds anything
         self._top: i64 = 0
 
-    def admit(self, message: Message, expires_at_ms: i64) -> None:
+    def admit(self, message: Message, expires_at_ms: i64) -> Entry:
         """A message comes in, behind all others of its priority."""
         position = self._next_position
         self._next_position = position + 1
@@ -62,9 +71,10 @@ class Contents:
         cost: i64 = len(message.content) + ENTRY_BYTES
         self.held_bytes += cost
         self._turn.held_bytes += cost
+        return entry
 
     def take(self, no_ack: bool) -> Entry:
-        """The next entry goes out; there must be one."""
+        """The next entry goes out; it must be in memory."""
         entry = self._bottom.pop() if self._top == 0 else self._first_level().pop()
         size = entry.message.body_bytes
         self.ready_count -= 1
@@ -115,9 +125,13 @@ class Contents:
             self.deadlines = False
         return expired
 
+    def head(self) -> Entry | None:
+        """The entry that goes next, or None if it is on disk only."""
+        return self._bottom.head() if self._top == 0 else self._first_level().head()
+
     def next_expires_by(self, until_ms: i64) -> bool:
-        """Whether the entry that would go out next has its deadline at `until_ms` or earlier; there must be one."""
-        head = self._bottom.head() if self._top == 0 else self._first_level().head()
+        """Whether the entry that would go out next is in memory with its deadline at `until_ms` or earlier."""
+        head = self.head()
         return head is not None and head.expires_at_ms != NEVER and head.expires_at_ms <= until_ms
 
     def earliest_deadline_ms(self) -> i64:
@@ -131,8 +145,94 @@ class Contents:
                 earliest = head.expires_at_ms
         return earliest
 
+    # -- on disk
+
+    def level_of(self, message: Message) -> i64:
+        priority = message.priority
+        if self._max_priority == 0 or priority <= 0:
+            return 0
+        return min(priority, self._max_priority)
+
+    def has_backlog(self, level: i64) -> bool:
+        """Whether some of that level is on disk only, so that whatever comes belongs behind it."""
+        return self.paged_count != 0 and self._sequence(level).backlog is not None
+
+    def page(self, message: Message, expires_at_ms: i64, level: i64, log: QueueLog) -> None:
+        """A message comes in and goes to disk, behind all others of its level."""
+        position = self._next_position
+        self._next_position = position + 1
+        holding = log.store(message, position, expires_at_ms, level)
+        sequence = self._sequence(level)
+        backlog = sequence.backlog
+        if backlog is None:
+            backlog = Backlog()
+            sequence.backlog = backlog
+        backlog.add(holding.segment, level, position, message.body_bytes, expires_at_ms != NEVER)
+        if expires_at_ms != NEVER:
+            self.deadlines = True
+        self.paged_count += 1
+        self.ready_count += 1
+        self.ready_bytes += message.body_bytes
+
+    def page_in(self, run: Run, entries: list[Entry]) -> None:
+        """The first entries of a level's first run are in memory."""
+        sequence = self._sequence(run.level)
+        backlog = sequence.backlog
+        assert backlog is not None
+        body_bytes: i64 = 0
+        cost: i64 = 0
+        for entry in entries:
+            sequence.append(entry)
+            body_bytes += entry.message.body_bytes
+            cost += len(entry.message.content) + ENTRY_BYTES
+        self.held_bytes += cost
+        self._turn.held_bytes += cost
+        self.paged_count -= len(entries)
+        if not backlog.shorten(len(entries), body_bytes, entries[-1].position):
+            sequence.backlog = None
+
+    def run_to_read(self, mark: i64) -> Run | None:
+        """The first run of the level that goes next, if that has no more than so many entries in memory."""
+        sequence = self._bottom if self._top == 0 else self._first_level()
+        backlog = sequence.backlog
+        return backlog.runs[0] if backlog is not None and sequence.count <= mark else None
+
+    def run_to_expire(self) -> Run | None:
+        """A run at the head of its level that may have deadlines, which cannot be told until it is read."""
+        if self.paged_count == 0 or not self.deadlines:
+            return None
+        for level in self._levels_in_use():
+            backlog = level.backlog
+            if level.count == 0 and backlog is not None and backlog.runs[0].deadlines:
+                return backlog.runs[0]
+        return None
+
+    def runs(self) -> list[Run]:
+        found: list[Run] = []
+        if self.paged_count != 0:
+            for level in self._levels_in_use():
+                if level.backlog is not None:
+                    found += level.backlog.runs
+        return found
+
+    def recover(self, runs: list[Run], next_position: i64) -> None:
+        """What a queue has after a restart, before anything else happens to it: all of it is on disk."""
+        self._next_position = next_position
+        for run in sorted(runs, key=first_of):
+            sequence = self._sequence(run.level)
+            if sequence.backlog is None:
+                sequence.backlog = Backlog()
+            sequence.backlog.runs.append(run)
+            if run.deadlines:
+                self.deadlines = True
+            self.paged_count += run.count
+            self.ready_count += run.count
+            self.ready_bytes += run.body_bytes
+
+    # -- all of it
+
     def ready(self) -> list[Entry]:
-        """Everything ready, the next one first."""
+        """Everything ready and in memory, the next one first."""
         found: list[Entry] = []
         for level in self._levels_in_use():
             found += level.entries()
@@ -156,14 +256,19 @@ class Contents:
         ready = self.ready()
         for level in self._levels_in_use():
             level.check()
-        if len(ready) != self.ready_count:
+        runs = self.runs()
+        if sum([run.count for run in runs]) != self.paged_count:
+            raise InvariantBroken(f"{self.paged_count} entries are counted on disk but the runs have others")
+        if len(ready) + self.paged_count != self.ready_count:
             raise InvariantBroken(f"{self.ready_count} entries are counted ready but {len(ready)} are held")
-        if sum([entry.message.body_bytes for entry in ready]) != self.ready_bytes:
-            raise InvariantBroken(f"{self.ready_bytes} bytes are counted ready but others are held")
-        if not self.deadlines and any(entry.expires_at_ms != NEVER for entry in ready):
+        body_bytes = sum([entry.message.body_bytes for entry in ready]) + sum([run.body_bytes for run in runs])
+        if body_bytes != self.ready_bytes:
+            raise InvariantBroken(f"{self.ready_bytes} bytes are counted ready but {body_bytes} are held")
+        deadlines = any(entry.expires_at_ms != NEVER for entry in ready) or any(run.deadlines for run in runs)
+        if deadlines and not self.deadlines:
             raise InvariantBroken("an entry with a deadline is ready unnoticed")
         for priority, level_above in enumerate(self._levels or []):
-            if priority > self._top and level_above is not None and level_above.count:
+            if priority > self._top and level_above is not None and level_above.in_use():
                 raise InvariantBroken(f"level {priority} holds entries above the top, {self._top}")
         self._check_held(sum([len(entry.message.content) + int(ENTRY_BYTES) for entry in ready]))
 
@@ -182,6 +287,7 @@ class Contents:
     def _clear_ready(self) -> None:
         self.ready_count = 0
         self.ready_bytes = 0
+        self.paged_count = 0
         self.deadlines = False
         self._bottom.clear()
         self._levels = None
@@ -194,7 +300,10 @@ class Contents:
         levels = self._levels
         if levels is None:
             return [self._bottom]
-        return [level for level in reversed(levels) if level is not None and level.count > 0]
+        return [level for level in reversed(levels) if level is not None and level.in_use()]
+
+    def _sequence(self, level: i64) -> ReadySequence:
+        return self._bottom if level == 0 else self._level(level)
 
     def _level(self, priority: i64) -> ReadySequence:
         """The level of a message priority above 0, made if it is not there; the top rises to it."""
@@ -221,9 +330,13 @@ class Contents:
         top = self._top
         while top > 0:
             level = levels[top]
-            if level is not None and level.count > 0:
+            if level is not None and level.in_use():
                 self._top = top
                 return level
             top -= 1
         self._top = 0
         return self._bottom
+
+
+def first_of(run: Run) -> int:
+    return run.first

@@ -4,35 +4,51 @@ Theory. Nothing is handed out when a message arrives: the queue puts itself on t
 gives everything out in one go at the end of the turn. Whoever must decide earlier (a full queue, a get, a purge)
 hands out first, so that the decision is the same as if each message had been delivered on arrival.
 
-A message that lives 0 ms may still go to a consumer that is able in the turn it came in; so a drain first drops
-what is overdue, then hands out, then drops what is due. One timer stands for the earliest deadline; it may fire
-early, never late.
+A queue with a log has its persistent messages on disk, if it is durable, and when memory is short others, too. What
+goes next may then be on disk only, and whatever wants it waits: consumers, a get, a limit, a deadline. An answer from
+disk never works on its own; it wakes the queue, whose drain then does what was waiting. What leaves for good is
+forgotten on disk at once, but for a dead letter: that is forgotten when it has arrived (`buried`).
 
 A queue whose `close` was called is over: it ignores everything, and what was lent out may come back without effect.
+One that was *stopped* because its part of the disk is damaged keeps what it has for whoever mends it: it hands out
+and takes in nothing, and says why. It can only be deleted.
 
-Not here: what is held (`queue.contents`), whose turn it is (`queue.consumers`), where dead letters go (`broker`),
-deletion (`queue.keeper`).
+Not here: what is held (`queue.contents`), what is read from disk (`queue.paging`), whose turn it is
+(`queue.consumers`), what dies (`queue.losses`), deletion (`queue.keeper`).
 """
 
 from typing import final
 
 from mypy_extensions import i64
 
-from warren.errors import ACCESS_REFUSED, ChannelFault
-from warren.model.message import NEVER, Entry, Message
-from warren.model.ports import REJECTED, SETTLED, Consumer, DeadLetter, QueuePort
-from warren.model.turn import Timed, Timer, Turn
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, ChannelFault
+from warren.model.journal import Run
+from warren.model.message import Entry, Message
+from warren.model.ports import (
+    PENDING,
+    REJECTED,
+    SETTLED,
+    Consumer,
+    OutputPort,
+    PagedIn,
+    QueueLog,
+    QueuePort,
+)
+from warren.model.turn import Turn
 from warren.queue.consumers import Consumers
 from warren.queue.contents import Contents
+from warren.queue.handing import Handing
 from warren.queue.idle import IdleClock
 from warren.queue.keeper import QueueKeeper
-from warren.queue.settings import REJECT_PUBLISH_DLX, QueueSettings
+from warren.queue.losses import Losses
+from warren.queue.paging import Paging
+from warren.queue.settings import QueueSettings
 from warren.wire.values import Table
 
 
 @final
-class Queue(QueuePort, Timed):
-    """A queue held in this node's memory."""
+class Queue(QueuePort, PagedIn):
+    """A queue held by this node, in memory and, if it has a log, on disk."""
 
     def __init__(
         self,
@@ -46,6 +62,7 @@ class Queue(QueuePort, Timed):
         settings: QueueSettings,
         turn: Turn,
         keeper: QueueKeeper,
+        log: QueueLog | None = None,
     ) -> None:
         super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, owner_id)
         self.settings: QueueSettings = settings
@@ -55,10 +72,11 @@ class Queue(QueuePort, Timed):
         self._consumers: Consumers = Consumers(settings.single_active_consumer)
         # on the turn's list of drains
         self._woken: bool = False
-        # a delivery may end its consumer, which must not start handing out within handing out
-        self._handing_out: bool = False
-        self._deadline_timer: Timer | None = None
-        self._deadline_timer_ms: i64 = 0
+        # None for a queue in memory alone
+        self._paging: Paging | None = None if log is None else Paging(log, self._contents, self, turn)
+        self._losses: Losses = Losses(self, settings, self._contents, self._paging, turn)
+        self._handing: Handing = Handing(self._contents, self._consumers, self._losses, self._paging)
+        self._stopped_because: str = ""
         self._idle: IdleClock | None = None
         self._start_idle_clock()
 
@@ -67,6 +85,8 @@ class Queue(QueuePort, Timed):
     def publish(self, message: Message) -> i64:
         if self.deleted:
             return SETTLED
+        if self._paging is not None:
+            return self._publish_with_log(self._paging, message)
         settings = self.settings
         if settings.limited and settings.rejects and self._refuses(message):
             return REJECTED
@@ -77,23 +97,39 @@ class Queue(QueuePort, Timed):
             self.wake()
         return SETTLED
 
+    def at_hand(self) -> bool:
+        paging = self._paging
+        if self.deleted or paging is None:
+            return True
+        self.check_usable()
+        self._handing.hand_out()
+        return self._contents.ready_count == 0 or paging.may_go()
+
+    def await_entry(self, waiter: OutputPort) -> None:
+        if self._paging is not None:
+            self._paging.await_entry(waiter)
+
     def get(self, no_ack: bool) -> Entry | None:
         if self.deleted:
             return None
+        self.check_usable()
         self.touch()
-        self._hand_out()
+        self._handing.hand_out()
         if self._contents.ready_count == 0:
             return None
         entry = self._contents.take(no_ack)
+        if no_ack and self._paging is not None:
+            self._paging.forget(entry)
         if self._contents.deadlines:
-            self._expire(self._turn.now_ms)
-            self._set_deadline_timer()
+            self._losses.expire_due()
         return entry
 
     def ack(self, entry: Entry) -> None:
         if self.deleted:
             return
         self._contents.gone(entry)
+        if self._paging is not None:
+            self._paging.forget(entry)
         if not self._woken:
             self.wake()
 
@@ -101,7 +137,7 @@ class Queue(QueuePort, Timed):
         if self.deleted:
             return
         self._contents.gone(entry)
-        self._dead_letter(entry, "rejected")
+        self._losses.bury(entry, "rejected")
         self.wake()
 
     def requeue(self, entries: list[Entry]) -> None:
@@ -113,35 +149,45 @@ class Queue(QueuePort, Timed):
             entry.delivery_count += 1
             if limit >= 0 and entry.delivery_count > limit:
                 self._contents.gone(entry)
-                self._dead_letter(entry, "delivery_limit")
+                self._losses.bury(entry, "delivery_limit")
             else:
                 self._contents.give_back(entry)
+                if limit >= 0 and self._paging is not None:
+                    self._paging.write_return(entry)
+        if self._stopped_because:
+            return
         # what comes back meets the limit before any consumer, unlike what is published
         if self.settings.limited and not self.settings.rejects:
-            self._drop_heads_over_limit()
-        # what is due and was out once has had its chance; what came in this turn still has it
-        for entry in self._contents.take_expired(self._turn.now_ms, returned_only=True):
-            self._dead_letter(entry, "expired")
+            self._losses.drop_heads()
+        self._losses.expire_returned()
         self.wake()
 
+    def buried(self, entry: Entry) -> None:
+        if self._paging is not None and not self.deleted:
+            self._paging.forget(entry)
+
     def purge(self) -> int:
-        self._hand_out()
+        self.check_usable()
+        self._handing.hand_out()
         purged = self._contents.ready_count
+        if self._paging is not None:
+            self._paging.forget_ready()
         self._contents.drop_ready()
         return purged
 
     # -- consumers
 
     def add_consumer(self, consumer: Consumer) -> None:
+        self.check_usable()
         if not self._consumers.accepts(consumer.exclusive):
             raise ChannelFault(ACCESS_REFUSED, f"queue '{self.name}' in vhost '{self.vhost}' in exclusive use")
         # what came before this consumer goes to those who were there
-        self._hand_out()
+        self._handing.hand_out()
         self._consumers.add(consumer)
         self.wake()
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        self._hand_out()
+        self._handing.hand_out()
         if not self._consumers.remove(consumer):
             return
         if self._consumers.members:
@@ -162,23 +208,65 @@ class Queue(QueuePort, Timed):
 
     def drain(self) -> None:
         self._woken = False
-        self._hand_out()
+        self._handing.hand_out()
+        if self._paging is not None and self.settings.limited and not self.settings.rejects:
+            # heads beyond the limit that were on disk
+            self._losses.drop_heads()
 
     def touch(self) -> None:
         if self._idle is not None:
             self._idle.touch()
 
-    def timer_fired(self) -> None:
-        self._expire(self._turn.now_ms)
-        self._set_deadline_timer()
+    # -- what the disk tells
+
+    def recover(self, runs: list[Run], next_position: i64) -> None:
+        """What the disk has of this queue after a restart; told before anything else."""
+        self._contents.recover(runs, next_position)
+        self.wake()
+
+    def paged_in(self, entries: list[Entry]) -> None:
+        paging = self._paging
+        if self.deleted or paging is None:
+            return
+        damage = paging.take_in(entries)
+        if damage:
+            self.stop(damage)
+            return
+        paging.wake_waiters()
+        # not only for consumers: a limit or a deadline may have waited
+        if not self._woken:
+            self._woken = True
+            self._turn.drains.append(self)
+
+    def lent(self) -> None:
+        if self._paging is not None:
+            self._paging.lent()
+            self._paging.wake_waiters()
+            self.wake()
+
+    def stop(self, reason: str) -> None:
+        paging = self._paging
+        if self.deleted or paging is None or self._stopped_because:
+            return
+        self._stopped_because = reason
+        self._turn.note("error", "queue.stopped", {"vhost": self.vhost, "queue": self.name, "reason": reason})
+        paging.stopped = True
+        paging.cancel()
+        self._end_service()
+
+    def check_usable(self) -> None:
+        if self._stopped_because:
+            where = f"queue '{self.name}' in vhost '{self.vhost}'"
+            raise ChannelFault(NOT_FOUND, f"{where} is stopped: {self._stopped_because}")
 
     # -- life
 
     def apply(self, settings: QueueSettings) -> None:
         """Work by other settings from here on. Priorities and the single active consumer are for life."""
-        if self.deleted:
+        if self.deleted or self._stopped_because:
             return
         self.settings = settings
+        self._losses.settings = settings
         if self._idle is not None:
             self._idle.stop()
         self._start_idle_clock()
@@ -190,12 +278,17 @@ class Queue(QueuePort, Timed):
         if self.deleted:
             return
         self.deleted = True
+        if self._paging is not None:
+            self._paging.close()
+        self._contents.drop_all()
+        self._end_service()
+
+    def _end_service(self) -> None:
+        """No more timers, no more consumers."""
         if self._idle is not None:
             self._idle.stop()
             self._idle = None
-        if self._deadline_timer is not None:
-            self._turn.cancel_timer(self._deadline_timer)
-        self._contents.drop_all()
+        self._losses.timer.cancel()
         # RabbitMQ tells a channel of its consumers in the order of their tags
         for consumer in sorted(self._consumers.clear(), key=lambda consumer: consumer.tag):
             consumer.cancelled()
@@ -229,101 +322,58 @@ class Queue(QueuePort, Timed):
         self._contents.check()
         self._consumers.check()
 
-    # -- handing out
+    # -- on disk
 
-    def _hand_out(self) -> None:
+    def _publish_with_log(self, paging: Paging, message: Message) -> i64:
+        if paging.stopped:
+            return REJECTED
+        settings = self.settings
+        if settings.limited and settings.rejects and self._refuses(message):
+            return REJECTED
         contents = self._contents
-        if contents.ready_count == 0 or self._handing_out:
-            return
-        self._handing_out = True
-        sole = self._consumers.sole
-        if sole is not None:
-            self._hand_to(sole)
-        elif self._consumers.members:
-            self._hand_in_turns()
-        self._handing_out = False
-        if contents.deadlines:
-            self._expire(self._turn.now_ms)
-            self._set_deadline_timer()
+        log = paging.log
+        safe = log.durable and message.persistent
+        expires_at_ms = settings.deadline_ms(message.expiration_ms, self._turn.now_ms)
+        level = contents.level_of(message)
+        if self._belongs_on_disk(level):
+            contents.page(message, expires_at_ms, level, log)
+        else:
+            entry = contents.admit(message, expires_at_ms)
+            if safe:
+                entry.holding = log.store(message, entry.position, expires_at_ms, level)
+        if settings.limited and not settings.rejects:
+            self._drop_over_limit()
+        if not self._woken:
+            self.wake()
+        return PENDING if safe else SETTLED
 
-    def _hand_to(self, consumer: Consumer) -> None:
+    def _belongs_on_disk(self, level: i64) -> bool:
+        """Whether a message that comes is paged: not if it is likely to go out at once."""
         contents = self._contents
-        consumers = self._consumers
-        # a delivery may end the consumer, or the queue
-        while contents.ready_count != 0 and consumers.sole is consumer and consumer.able():
-            if contents.deadlines and self._dropped_overdue():
-                continue
-            consumer.deliver(contents.take(consumer.no_ack))
-
-    def _hand_in_turns(self) -> None:
-        contents = self._contents
-        while contents.ready_count != 0:
-            if contents.deadlines and self._dropped_overdue():
-                continue
-            consumer = self._consumers.pick()
-            if consumer is None:
-                return
-            consumer.deliver(contents.take(consumer.no_ack))
+        if contents.has_backlog(level):
+            return True
+        if not self._turn.tight and not self.settings.lazy:
+            return False
+        if not self._consumers.members:
+            return True
+        self._handing.hand_out()
+        return contents.ready_count != 0
 
     # -- limits
 
     def _drop_over_limit(self) -> None:
-        contents = self._contents
-        settings = self.settings
-        if settings.exceeded_by(contents.ready_count, contents.ready_bytes):
-            self._hand_out()
-            self._drop_heads_over_limit()
-
-    def _drop_heads_over_limit(self) -> None:
-        contents = self._contents
-        while self.settings.exceeded_by(contents.ready_count, contents.ready_bytes):
-            self._dead_letter(contents.take(True), "maxlen")
+        if self._losses.overflows():
+            self._handing.hand_out()
+            self._losses.drop_heads()
 
     def _refuses(self, message: Message) -> bool:
-        if not self._overflows_with(message):
+        if not self._losses.overflows_with(message):
             return False
-        self._hand_out()
-        if not self._overflows_with(message):
+        self._handing.hand_out()
+        if not self._losses.overflows_with(message):
             return False
-        if self.settings.overflow == REJECT_PUBLISH_DLX:
-            self._dead_letter(Entry(message, 0, NEVER), "maxlen")
+        self._losses.refuse(message)
         return True
-
-    def _overflows_with(self, message: Message) -> bool:
-        contents = self._contents
-        return self.settings.exceeded_by(contents.ready_count + 1, contents.ready_bytes + message.body_bytes)
-
-    def _dead_letter(self, entry: Entry, reason: str) -> None:
-        exchange = self.settings.dead_letter_exchange
-        if exchange is not None:
-            key = self.settings.dead_letter_routing_key
-            self._turn.dead_letters.append(DeadLetter(self, entry, reason, exchange, key))
-
-    # -- deadlines
-
-    def _expire(self, until_ms: i64) -> None:
-        for entry in self._contents.take_expired(until_ms):
-            self._dead_letter(entry, "expired")
-
-    def _dropped_overdue(self) -> bool:
-        """Whether the next entry was overdue when this turn began, and so went instead of being handed out."""
-        before_ms: i64 = self._turn.now_ms - 1
-        if not self._contents.next_expires_by(before_ms):
-            return False
-        self._expire(before_ms)
-        return True
-
-    def _set_deadline_timer(self) -> None:
-        earliest_ms = self._contents.earliest_deadline_ms()
-        if earliest_ms == NEVER:
-            return
-        timer = self._deadline_timer
-        if timer is not None and timer.live:
-            if self._deadline_timer_ms <= earliest_ms:
-                return
-            self._turn.cancel_timer(timer)
-        self._deadline_timer = self._turn.set_timer(earliest_ms, self)
-        self._deadline_timer_ms = earliest_ms
 
     def _start_idle_clock(self) -> None:
         self._idle = None

@@ -5,10 +5,12 @@ Entries that come back go to a second list, kept sorted by position; the first e
 two heads. Coming back is lazy: `give_back` only appends, and the sort happens when somebody next looks, so that a
 thousand single requeues in one turn cost one sort.
 
-Invariants: in both lists positions grow from head to end; slots before a head are None, those after it are not;
-`_returned` is None rather than empty.
+What is on disk only follows behind all of these, in `backlog`; `count`, `head` and `pop` are about memory alone.
 
-Not here: the levels together (`queue.contents`).
+Invariants: in both lists positions grow from head to end; slots before a head are None, those after it are not;
+`_returned` is None rather than empty. A backlog begins behind every entry in memory.
+
+Not here: the levels together (`queue.contents`), what is on disk (`queue.backlog`).
 """
 
 from typing import Final, final
@@ -17,6 +19,7 @@ from mypy_extensions import i64
 
 from warren.errors import InvariantBroken
 from warren.model.message import Entry
+from warren.queue.backlog import Backlog
 
 COMPACT_FROM: Final[i64] = 64
 
@@ -27,6 +30,8 @@ class ReadySequence:
 
     def __init__(self) -> None:
         self.count: i64 = 0
+        # what follows on disk; None rather than empty
+        self.backlog: Backlog | None = None
         self._arrived: list[Entry | None] = []
         self._arrived_head: i64 = 0
         # sorted by position; None until an entry first comes back
@@ -34,6 +39,10 @@ class ReadySequence:
         self._returned_head: i64 = 0
         # came back since the last look, in any order
         self._returning: list[Entry] | None = None
+
+    def in_use(self) -> bool:
+        """Whether there is anything, in memory or on disk."""
+        return self.count > 0 or self.backlog is not None
 
     def append(self, entry: Entry) -> None:
         """An entry whose position is above all others."""
@@ -81,7 +90,7 @@ class ReadySequence:
         return entry
 
     def entries(self) -> list[Entry]:
-        """Everything here, the next one first."""
+        """Everything in memory, the next one first."""
         found: list[Entry] = [entry for entry in self._arrived if entry is not None]
         if self._returned is not None:
             found += [entry for entry in self._returned if entry is not None]
@@ -92,6 +101,7 @@ class ReadySequence:
 
     def clear(self) -> None:
         self.count = 0
+        self.backlog = None
         self._arrived = []
         self._arrived_head = 0
         self._returned = None
@@ -107,6 +117,8 @@ class ReadySequence:
         _check_slots(self._arrived, self._arrived_head)
         if self._returned is not None:
             _check_slots(self._returned, self._returned_head)
+        if self.backlog is not None:
+            self.backlog.check(found[-1].position if found else 0)
 
     def _returned_first(self) -> bool:
         """Whether the next entry is one that came back; sorts in what has come back since the last look."""

@@ -37,6 +37,7 @@ class QueueSettings:
         max_priority: i64 = 0,
         single_active_consumer: bool = False,
         delivery_limit: i64 = UNLIMITED,
+        lazy: bool = False,
     ) -> None:
         self.message_ttl_ms: i64 = message_ttl_ms
         self.expires_ms: i64 = expires_ms
@@ -48,6 +49,8 @@ class QueueSettings:
         self.max_priority: i64 = max_priority
         self.single_active_consumer: bool = single_active_consumer
         self.delivery_limit: i64 = delivery_limit
+        # ready messages are kept on disk only, memory or no memory
+        self.lazy: bool = lazy
         # asked for every publish, so answered once
         self.limited: bool = max_length >= 0 or max_length_bytes >= 0
         self.rejects: bool = overflow != DROP_HEAD
@@ -87,6 +90,7 @@ def settings_of(arguments: Table) -> QueueSettings:
         max_priority=_number(arguments, "x-max-priority", 0),
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
         delivery_limit=_number(arguments, "x-delivery-limit", -1),
+        lazy=arguments.get("x-queue-mode") == "lazy",
     )
 
 

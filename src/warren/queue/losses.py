@@ -1,0 +1,106 @@
+"""What leaves a queue without being delivered: expired, beyond a limit, refused too often.
+
+It becomes a dead letter if the queue has an exchange for those, and is dropped otherwise. On disk what is dropped is
+forgotten at once; a dead letter only when it was published, because a crash must not lose it in between.
+
+Heads must be in memory to be judged. One that is on disk only is read first, and judged when the queue, woken by its
+arrival, comes here again; the limit is exceeded for so long.
+
+A message that lives 0 ms may still go to a consumer that is able in the turn it came in: overdue is what was due
+before this turn began.
+
+Not here: when to look (`queue.queue`), the way of a dead letter (`broker.dead_letters`).
+"""
+
+from typing import final
+
+from mypy_extensions import i64
+
+from warren.model.message import NEVER, Entry, Message
+from warren.model.ports import DeadLetter, QueuePort
+from warren.model.turn import Timed, Turn
+from warren.queue.contents import Contents
+from warren.queue.deadline_timer import DeadlineTimer
+from warren.queue.paging import Paging
+from warren.queue.settings import REJECT_PUBLISH_DLX, QueueSettings
+
+
+@final
+class Losses(Timed):
+    """Takes from one queue's contents what dies there."""
+
+    def __init__(
+        self, queue: QueuePort, settings: QueueSettings, contents: Contents, paging: Paging | None, turn: Turn
+    ) -> None:
+        self.settings: QueueSettings = settings
+        self.timer: DeadlineTimer = DeadlineTimer(turn, self)
+        self._queue: QueuePort = queue
+        self._contents: Contents = contents
+        self._paging: Paging | None = paging
+        self._turn: Turn = turn
+
+    def bury(self, entry: Entry, reason: str) -> None:
+        """An entry that is in the queue no more becomes a dead letter, or nothing."""
+        exchange = self.settings.dead_letter_exchange
+        if exchange is not None:
+            key = self.settings.dead_letter_routing_key
+            self._turn.dead_letters.append(DeadLetter(self._queue, entry, reason, exchange, key))
+        elif self._paging is not None:
+            self._paging.forget(entry)
+
+    # -- limits
+
+    def overflows(self) -> bool:
+        contents = self._contents
+        return self.settings.exceeded_by(contents.ready_count, contents.ready_bytes)
+
+    def overflows_with(self, message: Message) -> bool:
+        contents = self._contents
+        return self.settings.exceeded_by(contents.ready_count + 1, contents.ready_bytes + message.body_bytes)
+
+    def drop_heads(self) -> None:
+        """Heads go until the queue is within its limit."""
+        paging = self._paging
+        while self.overflows():
+            if paging is not None and not paging.at_hand():
+                return
+            self.bury(self._contents.take(True), "maxlen")
+
+    def refuse(self, message: Message) -> None:
+        """A message goes no further than the door."""
+        if self.settings.overflow == REJECT_PUBLISH_DLX:
+            self.bury(Entry(message, 0, NEVER), "maxlen")
+
+    # -- deadlines
+
+    def timer_fired(self) -> None:
+        self.expire_due()
+
+    def expire_due(self) -> None:
+        """Heads whose time has come go, and the timer is set for the next one."""
+        self._expire(self._turn.now_ms)
+        self.timer.set(self._contents.earliest_deadline_ms())
+
+    def expire_returned(self) -> None:
+        """Heads that are due and were out once go; what came in this turn still has its chance."""
+        for entry in self._contents.take_expired(self._turn.now_ms, returned_only=True):
+            self.bury(entry, "expired")
+
+    def expired_overdue(self) -> bool:
+        """Whether the next entry was overdue when this turn began, and so went instead of being handed out."""
+        before_ms: i64 = self._turn.now_ms - 1
+        if not self._contents.next_expires_by(before_ms):
+            return False
+        self._expire(before_ms)
+        return True
+
+    def _expire(self, until_ms: i64) -> None:
+        contents = self._contents
+        paging = self._paging
+        if paging is not None and paging.stopped:
+            return
+        more = True
+        while more:
+            for entry in contents.take_expired(until_ms):
+                self.bury(entry, "expired")
+            more = paging is not None and paging.fetch(contents.run_to_expire())

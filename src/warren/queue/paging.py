@@ -1,0 +1,147 @@
+"""What one queue asks of its log and has not been told yet: entries to read, and leave to hand one out.
+
+Somebody who wants the next entry (an able consumer, a get, a limit that drops heads) asks `at_hand`. When little of
+the level that goes next is left in memory, that begins to read on, so that whoever takes entries steadily finds the
+next ones there; nobody asks, nothing is read. A deadline at the head of a run on disk is a wish of the same kind.
+
+One fetch is under way at a time, whatever level it is for. The mark below which to read on is half of what the last
+fetch brought, so at most a batch and a half is in memory for having been fetched.
+
+A stored entry of a durable queue goes out only with the log's leave (`QueueLog.lend`). Once that is refused nothing
+goes out until it is given, not even an entry that would not need it: order comes first.
+
+Not here: the entries and runs themselves (`queue.contents`), what is done with them (`queue.queue`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.model.journal import Run
+from warren.model.message import Entry
+from warren.model.ports import OutputPort, PagedIn, QueueLog
+from warren.model.turn import Turn
+from warren.queue.contents import Contents
+
+FIRST_MARK: Final[i64] = 64
+"""How few entries in memory are few, before it is known how many a fetch brings."""
+
+
+@final
+class Paging:
+    """One queue's dealings with its log."""
+
+    def __init__(self, log: QueueLog, contents: Contents, asker: PagedIn, turn: Turn) -> None:
+        self.log: QueueLog = log
+        log.asker = asker
+        # nothing is handed out any more
+        self.stopped: bool = False
+        self._contents: Contents = contents
+        self._asker: PagedIn = asker
+        self._turn: Turn = turn
+        self._fetching: Run | None = None
+        self._mark: i64 = FIRST_MARK
+        self._refused: bool = False
+        self._waiters: list[OutputPort] = []
+
+    # -- what is wanted
+
+    def at_hand(self) -> bool:
+        """Whether the entry that goes next is in memory; reads on if little is left there. There must be one."""
+        contents = self._contents
+        if contents.paged_count != 0 and self._fetching is None:
+            self.fetch(contents.run_to_read(self._mark))
+        return not self.stopped and contents.head() is not None
+
+    def may_go(self) -> bool:
+        """Whether the entry that goes next is in memory and may be handed out; there must be one."""
+        if self._refused or not self.at_hand():
+            return False
+        head = self._contents.head()
+        assert head is not None
+        holding = head.holding
+        if holding is not None and holding.durable and not self.log.lend(head):
+            self._refused = True
+            return False
+        return True
+
+    def fetch(self, run: Run | None) -> bool:
+        """Ask for the first entries of a run, unless something is being fetched; whether they came at once."""
+        if run is None or not self._idle():
+            return False
+        self._fetching = run
+        self.log.fetch(run, self._asker)
+        return self._idle()
+
+    def await_entry(self, waiter: OutputPort) -> None:
+        self._waiters.append(waiter)
+
+    # -- what leaves
+
+    def take(self, no_ack: bool) -> Entry:
+        """The next entry goes out; it must be in memory."""
+        entry = self._contents.take(no_ack)
+        if no_ack and entry.holding is not None:
+            self.log.forget(entry)
+        return entry
+
+    def forget(self, entry: Entry) -> None:
+        """An entry left for good, which the disk may have."""
+        if entry.holding is not None:
+            self.log.forget(entry)
+
+    def forget_ready(self) -> None:
+        """Everything ready is about to go, in memory and on disk."""
+        self.cancel()
+        for entry in self._contents.ready():
+            self.forget(entry)
+        for run in self._contents.runs():
+            self.log.forget_run(run)
+
+    def write_return(self, entry: Entry) -> None:
+        """An entry of a queue with a delivery limit came back."""
+        holding = entry.holding
+        if holding is not None and holding.durable:
+            self.log.returned(entry)
+
+    # -- what is told
+
+    def take_in(self, entries: list[Entry]) -> str:
+        """The answer to a fetch; why it cannot be true, or nothing."""
+        run = self._fetching
+        self._fetching = None
+        if run is None:
+            return "entries were read that nobody asked for"
+        if not entries or len(entries) > run.count:
+            there = f"{run.count} entries from {run.first} to {run.last}"
+            return f"segment {run.segment.number} should have {there} but {len(entries)} were read"
+        self._contents.page_in(run, entries)
+        self._mark = (i64(len(entries)) + 1) // 2
+        return ""
+
+    def lent(self) -> None:
+        self._refused = False
+
+    def wake_waiters(self) -> None:
+        """Whoever waits for an entry looks again."""
+        self._turn.inputs.extend(self._waiters)
+        self._waiters.clear()
+
+    def _idle(self) -> bool:
+        return self._fetching is None and not self.stopped
+
+    # -- what is wanted no more
+
+    def cancel(self) -> None:
+        """Nothing that was asked for is wanted; whoever waits looks again."""
+        self._refused = False
+        if self._fetching is not None:
+            self._fetching = None
+            self.log.cancel_fetch()
+        self.wake_waiters()
+
+    def close(self) -> None:
+        """The queue is deleted, and all its log has with it."""
+        self._fetching = None
+        self.wake_waiters()
+        self.log.close()
