@@ -1,72 +1,363 @@
-"""A pretend disk: what was appended is certain only once it was flushed.
+"""A node's pretend disk: it carries out the orders of a node the way `node.disk` does, one step after another, each of
+which takes its time. The node may die between any two.
 
-A crash keeps every flushed byte and, of the rest, a prefix that chance decides: none, some or all of it. With `torn`
-the last byte that survived may be damaged, as when the power goes in the middle of a sector.
+::
 
-Invariant: of each file, `flushed <= len(contents)`, and the first `flushed` bytes survive any crash unchanged.
+    orders --> [ metadata | writes, seals, checkpoints, drops in their order | flush ] --> Stored
+    reads  --> [ one after another ]                                                   --> IndexRead, JournalRead
 
-Not here: what is written (the journal), when it is flushed (the node).
+The writer takes every order that waits. The reader does not wait for the writer.
+
+Knowledge. The disk numbers batches through all lives of its node, and keeps the bytes of those that are not flushed.
+When the node dies it looks for them, and so can say exactly what its node must find: every batch up to `survived_no`,
+and nothing of the later ones, because a batch is whole or void and what follows a void one is void, too.
+
+Invariants: `flushed_no <= written_no <= changed_no`; a batch is reported as flushed when it and all before it are.
+
+Not here: the files (`sim.files`), what is in them (`warren.store`).
 """
 
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from random import Random
 
+from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
+from warren.model.events import DiskFull, Event, IndexRead, JournalRead, Stored
+from warren.model.journal import Change
+from warren.sim.files import PretendDirectory, PretendFile
+from warren.store.index import find_rows
 
-class PretendFile:
-    """One append-only file."""
+CHECKPOINT = "checkpoint"
+SPARE = "spare"
+UNFINISHED = ".new"
+FLUSH_WITHIN_MS = 200
+RETRY_MS = 100
+SLOW_FLUSH_MS = 400
+NO_ROOM = "No space left on device"
 
-    def __init__(self) -> None:
-        self._contents = bytearray()
-        self._flushed = 0
+Schedule = Callable[[int, Callable[[], None]], None]
+Steps = Iterator[tuple[str, int]]
+"""Steps of a piece of work: what each is called and how long it takes. What follows the `yield` is done at its end."""
 
-    def append(self, data: bytes) -> int:
-        """Add bytes at the end; the offset they begin at."""
-        offset = len(self._contents)
-        self._contents += data
-        return offset
 
-    def flush(self) -> int:
-        """Make everything appended so far certain; how many bytes that is."""
-        self._flushed = len(self._contents)
-        return self._flushed
+def segment_name(number: int) -> str:
+    return f"{number:012}.seg"
 
-    def read(self, offset: int = 0, length: int | None = None) -> bytes:
-        end = len(self._contents) if length is None else offset + length
-        return bytes(self._contents[offset:end])
 
-    def truncate(self, size: int) -> None:
-        """Cut the file, as recovery does with a torn tail; the cut is certain at once."""
-        del self._contents[size:]
-        self._flushed = min(self._flushed, size)
+def index_name(number: int) -> str:
+    return f"{number:012}.idx"
 
-    def unflushed_bytes(self) -> int:
-        return len(self._contents) - self._flushed
 
-    def crash(self, chance: Random, torn: bool) -> None:
-        survived = self._flushed + chance.randint(0, self.unflushed_bytes())
-        del self._contents[survived:]
-        if torn and survived > self._flushed:
-            self._contents[-1] ^= 1 << chance.randrange(8)
-        self._flushed = len(self._contents)
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Bytes that are not certain yet, and where they belong."""
+
+    number: int
+    segment: int
+    offset: int
+    data: bytes
 
 
 class PretendDisk:
-    """A node's files by name."""
+    """The files and the metadata of one node, and whoever works on them."""
 
-    def __init__(self, chance: Random) -> None:
+    def __init__(self, chance: Random, schedule: Schedule, tell: Callable[[Event], None]) -> None:
+        self.directory = PretendDirectory(chance)
+        self.values: dict[str, tuple[int, bytes]] = {}
+        self.revision = 0
+        self.incarnation = 0
+        # faults: flushes take long; there is no room
+        self.slow = False
+        self.full = False
+        # how far the metadata, the writing and the flushing have come, by batch, through all lives
+        self.changed_no = 0
+        self.written_no = 0
+        self.flushed_no = 0
+        # what the last death left
+        self.survived_no = 0
+        # batches before this life of the node
+        self.base_no = 0
+        # called with the name of each step before it is taken
+        self.watch: Callable[[str], None] | None = None
         self._chance = chance
-        self._files: dict[str, PretendFile] = {}
+        self._schedule = schedule
+        self._tell = tell
+        self._life = 0
+        self._orders: deque[Effect] = deque()
+        self._reads: deque[ReadIndex | ReadJournal] = deque()
+        self._writer: Steps | None = None
+        self._reading = False
+        self._unflushed: deque[Batch] = deque()
+        self._told_full = False
 
-    def file(self, name: str) -> PretendFile:
-        """The file of this name, made if it is not there."""
-        return self._files.setdefault(name, PretendFile())
+    # -- orders
 
-    def names(self) -> list[str]:
-        return sorted(self._files)
+    def order(self, order: Effect) -> None:
+        """Carry out a `Store`, `Seal`, `KeepCheckpoint` or `DropSegments`, after all others."""
+        self._orders.append(order)
+        if self._writer is None:
+            self._begin(self._work())
 
-    def remove(self, name: str) -> None:
-        del self._files[name]
+    def read(self, order: ReadIndex | ReadJournal) -> None:
+        self._reads.append(order)
+        if not self._reading:
+            self._reading = True
+            self._schedule_read()
 
-    def crash(self, torn: bool = False) -> None:
-        """The power went: what was not flushed may be lost."""
-        for name in self.names():
-            self._files[name].crash(self._chance, torn)
+    def idle(self) -> bool:
+        """Whether every order was carried out and everything is flushed."""
+        return self._writer is None and not self._reads and not self._unflushed
+
+    # -- life and death
+
+    def kill(self) -> None:
+        """The process dies: what it wrote is there, what it was about to do is not done."""
+        self._life += 1
+        self._orders.clear()
+        self._reads.clear()
+        self._writer = None
+        self._reading = False
+        self._told_full = False
+        self._look_for_survivors()
+
+    def lose_power(self) -> None:
+        self.directory.lose_power()
+        self.kill()
+
+    def start(self) -> None:
+        """A process begins: what another did not finish never counted."""
+        self.incarnation += 1
+        names = self.directory.names()
+        for name in names:
+            lone = name.endswith(".idx") and name.replace(".idx", ".seg") not in names
+            if name.endswith(UNFINISHED) or lone:
+                self.directory.unlink(name)
+        self.base_no = self.changed_no = self.written_no = self.survived_no
+
+    def _look_for_survivors(self) -> None:
+        """Everything after the first batch that is not whole is void."""
+        survivors: deque[Batch] = deque()
+        self.survived_no = self.flushed_no
+        for batch in self._unflushed:
+            file = self.directory.find(segment_name(batch.segment))
+            if batch.data and (file is None or file.read(batch.offset, len(batch.data)) != batch.data):
+                break
+            survivors.append(batch)
+            self.survived_no = batch.number
+        self._unflushed = survivors
+
+    # -- the writer
+
+    def _begin(self, work: Steps) -> None:
+        self._writer = work
+        self._take_step(self._life)
+
+    def _take_step(self, life: int) -> None:
+        if life != self._life or self._writer is None:
+            return
+        try:
+            step, duration_ms = next(self._writer)
+        except StopIteration:
+            self._writer = None
+            if self._orders:
+                self._begin(self._work())
+            elif self._unflushed:
+                self._schedule(FLUSH_WITHIN_MS, lambda: self._flush_late(life))
+            return
+        self._schedule(duration_ms, lambda: self._take_step(life))
+        if self.watch is not None:
+            self.watch(step)
+
+    def _flush_late(self, life: int) -> None:
+        """Nobody asked for it in all that time."""
+        if life == self._life and self._writer is None and self._unflushed:
+            self._begin(self._flush_and_tell())
+
+    def _work(self) -> Steps:
+        """Everything that waits."""
+        orders = list(self._orders)
+        self._orders.clear()
+        stores = [order for order in orders if isinstance(order, Store)]
+        changes = [change for store in stores for change in store.changes]
+        if changes:
+            yield from self._await_room()
+            yield "change metadata", self._flush_ms()
+            self._apply(changes)
+        if stores:
+            self.changed_no = self.base_no + stores[-1].batch_no
+        for order in orders:
+            if isinstance(order, Store):
+                yield from self._store(order)
+            elif isinstance(order, Seal):
+                yield from self._seal(order)
+            elif isinstance(order, KeepCheckpoint):
+                yield from self._flush_segments()
+                yield from self._replace(CHECKPOINT, order.data)
+            elif isinstance(order, DropSegments):
+                yield from self._drop(order)
+        if any(store.flush for store in stores):
+            yield from self._flush_segments()
+        self._report()
+
+    def _flush_and_tell(self) -> Steps:
+        yield from self._flush_segments()
+        self._report()
+
+    def _report(self) -> None:
+        self._tell(Stored(self.written_no - self.base_no, max(0, self.flushed_no - self.base_no)))
+
+    def _apply(self, changes: list[Change]) -> None:
+        """One transaction: all of it, durable, or nothing."""
+        for change in changes:
+            assert change.revision == self.revision + 1, "changes follow one another"
+            self.revision = change.revision
+            if change.value is None:
+                self.values.pop(change.key, None)
+            else:
+                created, _value = self.values.get(change.key, (change.revision, b""))
+                self.values[change.key] = (created, change.value)
+
+    # -- segments
+
+    def _store(self, store: Store) -> Steps:
+        number = self.base_no + store.batch_no
+        self._unflushed.append(Batch(number, store.segment, store.offset, store.data))
+        if store.data:
+            if store.offset == 0:
+                yield from self._begin_segment(store)
+            else:
+                file = self.directory.find(segment_name(store.segment))
+                assert file is not None, "a segment begins at its beginning"
+                yield from self._write(file, store.offset, store.data)
+        self.written_no = number
+        self._forget_flushed(store.segment if store.offset == 0 else None)
+
+    def _begin_segment(self, store: Store) -> Steps:
+        """A segment has its name once its first batch is on disk."""
+        name, unfinished = segment_name(store.segment), SPARE
+        file = self.directory.find(SPARE)
+        if file is None:
+            unfinished = name + UNFINISHED
+            file = self.directory.create(unfinished)
+        yield from self._write(file, 0, store.data)
+        yield "flush new segment", self._flush_ms()
+        file.flush()
+        yield "name new segment", self._write_ms()
+        self.directory.rename(unfinished, name)
+        yield "sync directory", self._flush_ms()
+        self.directory.sync()
+
+    def _write(self, file: PretendFile, offset: int, data: bytes) -> Steps:
+        end = offset + len(data)
+        while offset < end:
+            size = end - offset
+            if self._chance.random() < 0.1:
+                # the kernel may take less at a time
+                size = self._chance.randint(1, size)
+            piece, data = data[:size], data[size:]
+            yield from self._await_room(file, offset, piece)
+            yield "write", self._write_ms()
+            file.write(offset, piece)
+            offset += size
+        if self._chance.random() < 0.2:
+            file.reserve(end + self._chance.choice((1, 700, 5_000)))
+
+    def _flush_segments(self) -> Steps:
+        for segment in dict.fromkeys(batch.segment for batch in self._unflushed if batch.data):
+            yield "flush", self._flush_ms()
+            self._flush(segment)
+
+    def _flush(self, segment: int) -> None:
+        file = self.directory.find(segment_name(segment))
+        if file is not None:
+            file.flush()
+        self._forget_flushed(segment)
+
+    def _forget_flushed(self, segment: int | None) -> None:
+        """All batches of a segment that were written are certain; one without bytes always is."""
+        waiting = self._unflushed
+        while waiting and waiting[0].number <= self.written_no:
+            if waiting[0].data and waiting[0].segment != segment:
+                break
+            self.flushed_no = waiting.popleft().number
+
+    def _seal(self, order: Seal) -> Steps:
+        yield "flush sealed segment", self._flush_ms()
+        self._flush(order.segment)
+        yield from self._replace(index_name(order.segment), order.index)
+
+    def _replace(self, name: str, data: bytes) -> Steps:
+        """The file has this content, or the one it had."""
+        yield from self._await_room()
+        unfinished = self.directory.create(name + UNFINISHED)
+        yield f"write {name}", self._write_ms()
+        unfinished.write(0, data)
+        yield f"flush {name}", self._flush_ms()
+        unfinished.flush()
+        yield f"name {name}", self._write_ms()
+        self.directory.rename(name + UNFINISHED, name)
+        yield "sync directory", self._flush_ms()
+        self.directory.sync()
+
+    def _drop(self, order: DropSegments) -> Steps:
+        yield from self._flush_segments()
+        for number in order.segments:
+            yield "drop segment", self._write_ms()
+            name = segment_name(number)
+            if self.directory.find(SPARE) is None and self.directory.find(name) is not None:
+                self.directory.rename(name, SPARE)
+            self.directory.unlink(name)
+            yield "drop index", self._write_ms()
+            self.directory.unlink(index_name(number))
+        yield "sync directory", self._flush_ms()
+        self.directory.sync()
+
+    def _await_room(self, file: PretendFile | None = None, offset: int = 0, data: bytes = b"") -> Steps:
+        """Try again for as long as it is full; what fitted in is there."""
+        while self.full:
+            if file is not None:
+                file.write(offset, data[: self._chance.randrange(len(data))])
+            if not self._told_full:
+                self._told_full = True
+                self._tell(DiskFull(NO_ROOM))
+            if self.directory.find(SPARE) is not file:
+                self.directory.unlink(SPARE)
+            yield "wait for room", RETRY_MS
+        if self._told_full:
+            self._told_full = False
+            self._tell(DiskFull(""))
+
+    def _write_ms(self) -> int:
+        return self._chance.choice((0, 0, 0, 1))
+
+    def _flush_ms(self) -> int:
+        return SLOW_FLUSH_MS if self.slow else self._chance.choice((0, 1, 1, 2, 5))
+
+    # -- the reader
+
+    def _schedule_read(self) -> None:
+        life = self._life
+        self._schedule(self._chance.choice((0, 1, 3)), lambda: self._answer(life))
+
+    def _answer(self, life: int) -> None:
+        if life != self._life:
+            return
+        order = self._reads.popleft()
+        self._tell(self._index_read(order) if isinstance(order, ReadIndex) else self._journal_read(order))
+        self._reading = bool(self._reads)
+        if self._reading:
+            self._schedule_read()
+
+    def _index_read(self, order: ReadIndex) -> IndexRead:
+        file = self.directory.find(index_name(order.segment))
+        if file is None:
+            return IndexRead(order.ticket, b"", f"{index_name(order.segment)} is not there")
+        offset, length = find_rows(file.read(), order.queue_id)
+        return IndexRead(order.ticket, file.read(offset, length))
+
+    def _journal_read(self, order: ReadJournal) -> JournalRead:
+        file = self.directory.find(segment_name(order.segment))
+        if file is None:
+            return JournalRead(order.ticket, [], f"{segment_name(order.segment)} is not there")
+        return JournalRead(order.ticket, [file.read(offset, length) for offset, length in order.extents])
