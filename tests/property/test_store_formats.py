@@ -53,7 +53,7 @@ def test_a_segment_cut_anywhere_gives_back_the_records_before_the_cut(
     for triples, message in wanted:
         packed = b"".join(number.to_bytes(8, "big", signed=True) for triple in triples for number in triple)
         if message is None:
-            records.write_mark(out, segment, records.REMOVED, packed, len(triples))
+            records.write_mark(out, segment, records.REMOVED, 0, packed, len(triples))
         else:
             records.write_message_record(out, segment, records.MESSAGE, packed, len(triples), message)
         ends.append(len(out))

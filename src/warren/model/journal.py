@@ -61,6 +61,10 @@ class Holding:
 
     def remove(self, count: i64, body_bytes: i64, cost_bytes: i64) -> None:
         self.count -= count
+        if self.count == 0:
+            # some costs are only about known
+            cost_bytes = self.cost_bytes
+            body_bytes = self.body_bytes
         self.body_bytes -= body_bytes
         self.cost_bytes -= cost_bytes
         segment = self.segment

@@ -208,6 +208,7 @@ class QueueLog(ABC):
         """The queue is gone, with all it had."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueueLogs(ABC):
     """The journal, as whoever makes queues sees it."""
 

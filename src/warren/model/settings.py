@@ -28,6 +28,7 @@ class BrokerSettings:
         consumer_timeout_ms: int = 1_800_000,
         consumer_timeout_action: str = CLOSE_CHANNEL,
         auth_mechanisms: list[str] | None = None,
+        paging_ratio: float = 0.5,
         segment_bytes: int = 64 * 1024 * 1024,
     ) -> None:
         self.node_name = node_name
@@ -48,3 +49,5 @@ class BrokerSettings:
         self.auth_mechanisms: list[str] = ["PLAIN", "AMQPLAIN"] if auth_mechanisms is None else auth_mechanisms
         # how large a file of the journal grows
         self.segment_bytes = segment_bytes
+        # the share of the memory limit above which what comes goes to disk; above 1, never
+        self.paging_ratio = paging_ratio

@@ -6,7 +6,8 @@
     i64 replay_from, incarnation
     i64 how many segments, each: i64 number, size_bytes, total_bytes
     i64 how many queues, each:
-        i64 queue_id, next_position, horizon, the set of removed positions
+        i64 queue_id, next_position, horizon
+        i64 how many priority levels, each: the set of removed positions
         i64 how many holdings, each: i64 segment, level * 2 + deadlines, first, last, count, body_bytes, cost_bytes
         i64 how many positions came back, each: i64 position, delivery count
 
@@ -47,7 +48,7 @@ class QueueMark:
         queue_id: i64,
         next_position: i64,
         horizon: i64,
-        removed: RemovedSet,
+        removed: list[RemovedSet],
         holdings: list[Holding],
         returned: dict[int, int],
     ) -> None:
@@ -55,7 +56,8 @@ class QueueMark:
         self.next_position: i64 = next_position
         # entries up to this position may have been delivered
         self.horizon: i64 = horizon
-        self.removed: RemovedSet = removed
+        # by priority level
+        self.removed: list[RemovedSet] = removed
         self.holdings: list[Holding] = holdings
         # how often an entry that came back had been delivered, by position
         self.returned: dict[int, int] = returned
@@ -101,7 +103,9 @@ def _write_queue(out: BytesWriter, queue: QueueMark) -> None:
     write_i64_be(out, queue.queue_id)
     write_i64_be(out, queue.next_position)
     write_i64_be(out, queue.horizon)
-    queue.removed.encode(out)
+    write_i64_be(out, len(queue.removed))
+    for removed in queue.removed:
+        removed.encode(out)
     durable = [holding for holding in queue.holdings if holding.durable]
     write_i64_be(out, len(durable))
     for holding in durable:
@@ -175,10 +179,15 @@ class _Reader:
         queue_id: i64 = self.number()
         next_position: i64 = self.number()
         horizon: i64 = self.number()
-        removed, after = decode_removed(self.data, self.at)
-        self.at = after
-        holdings: list[Holding] = []
+        levels: list[RemovedSet] = []
         left: i64 = self.number()
+        while left > 0:
+            removed, after = decode_removed(self.data, self.at)
+            self.at = after
+            levels.append(removed)
+            left -= 1
+        holdings: list[Holding] = []
+        left = self.number()
         while left > 0:
             holdings.append(self.holding(queue_id))
             left -= 1
@@ -188,7 +197,7 @@ class _Reader:
             position = int(self.number())
             returned[position] = int(self.number())
             left -= 1
-        return QueueMark(queue_id, next_position, horizon, removed, holdings, returned)
+        return QueueMark(queue_id, next_position, horizon, levels, holdings, returned)
 
     def holding(self, queue_id: i64) -> Holding:
         data = self.data

@@ -7,7 +7,7 @@
     8   u32 payload_bytes   0 but for messages
     12  u32 payload_crc     crc32 of the payload
     16  u8  kind
-    17  u8  priority        of the message; 0 otherwise
+    17  u8  priority        of the message; of a removal, the level it is about; 0 otherwise
     18  u16 count
     20  count x (i64 a, i64 b, i64 c)
         payload             i64 body_bytes, i64 expiration_ms, u32 frame_bytes_max, u16 channel, u16 0,
@@ -22,7 +22,7 @@ life never passes. The payload's says that the message is whole; if it is not, o
 behind it is still readable.
 
 Invariants: a record is accepted only if `header_bytes` and `count` agree, whatever the checksum says; zeros are never a
-record. A SYNCED record has one triple and no payload, so that sixteen of its bytes are always the same.
+record. A SYNCED record has two triples and no payload, so that sixteen of its bytes are always the same.
 
 Not here: which records are written and when (`store.journal`), what they mean after a restart (`store.recovery`), where
 in a segment a position lies (`store.index`).
@@ -63,7 +63,7 @@ PREFIX_BYTES: Final[i64] = 28
 LOW_32: Final[i64] = 0xFFFFFFFF
 
 # header_bytes to count of every SYNCED record
-SYNCED_HEADER: Final = b"\x00\x00\x00\x2c\x00\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x01"
+SYNCED_HEADER: Final = b"\x00\x00\x00\x44\x00\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x02"
 
 
 def write_triple(out: BytesWriter, a: i64, b: i64, c: i64) -> None:
@@ -112,9 +112,9 @@ def write_copy_record(
     return header_bytes + len(payload)
 
 
-def write_mark(out: BytesWriter, segment: i64, kind: i64, triples: bytes, count: i64) -> i64:
+def write_mark(out: BytesWriter, segment: i64, kind: i64, priority: i64, triples: bytes, count: i64) -> i64:
     """Write a record without a payload; how long it is."""
-    return _write_header(out, segment, kind, 0, triples, count, 0, 0)
+    return _write_header(out, segment, kind, priority, triples, count, 0, 0)
 
 
 def _write_header(
@@ -278,7 +278,7 @@ def synced_after(data: bytes, segment: i64, at: i64) -> i64:
     """
     greatest: i64 = 0
     seed = int(segment & LOW_32)
-    end: i64 = HEADER_BYTES + TRIPLE_BYTES
+    end: i64 = HEADER_BYTES + 2 * TRIPLE_BYTES
     found: i64 = _next_synced_header(data, at + 4)
     while found >= 0:
         begin: i64 = found - 4
@@ -294,7 +294,7 @@ def synced_after(data: bytes, segment: i64, at: i64) -> i64:
 
 def _next_synced_header(data: bytes, start: i64) -> i64:
     # one byte alone is looked for first: a run of zeros is passed a hundred times faster so
-    telling: i64 = data.find(b"\x2c", int(start))
+    telling: i64 = data.find(b"\x44", int(start))
     return -1 if telling < 0 else data.find(SYNCED_HEADER, int(max(start, telling - 3)))
 
 

@@ -34,8 +34,8 @@ def state_of() -> CheckpointState:
     first[1].deadlines = True
     second = [holding_of(90, segments[2], 0, 1, 2, 3)]
     queues = [
-        QueueMark(12, 9, 6, removed, first, {5: 2, 6: 1}),
-        QueueMark(90, 4, 0, RemovedSet(), second, {}),
+        QueueMark(12, 9, 6, [removed], first, {5: 2, 6: 1}),
+        QueueMark(90, 4, 0, [RemovedSet(), removed], second, {}),
     ]
     return CheckpointState(7, 4, segments, queues)
 
@@ -46,7 +46,14 @@ def facts(state: CheckpointState) -> tuple[object, ...]:
         state.incarnation,
         [(s.number, s.size_bytes, s.total_bytes, s.live_count, s.live_bytes) for s in state.segments],
         [
-            (q.queue_id, q.next_position, q.horizon, removed_bytes(q.removed), held(q.holdings), q.returned)
+            (
+                q.queue_id,
+                q.next_position,
+                q.horizon,
+                [removed_bytes(removed) for removed in q.removed],
+                held(q.holdings),
+                q.returned,
+            )
             for q in state.queues
         ],
     )
@@ -104,7 +111,7 @@ def test_segments_to_be_replayed_are_not_sealed() -> None:
 def test_what_means_nothing_after_a_restart_is_left_out() -> None:
     segment = segment_of(3)
     lasting = holding_of(12, segment, 0, 1)
-    queue = QueueMark(12, 9, 0, RemovedSet(), [holding_of(12, segment, 0, 2, 4, durable=False), lasting], {})
+    queue = QueueMark(12, 9, 0, [RemovedSet()], [holding_of(12, segment, 0, 2, 4, durable=False), lasting], {})
     state = decode_checkpoint(encode_checkpoint(CheckpointState(4, 1, [segment], [queue])))
     assert held(state.queues[0].holdings) == held([lasting])
     assert (state.segments[0].live_count, state.segments[0].live_bytes) == (1, 80)
@@ -112,7 +119,9 @@ def test_what_means_nothing_after_a_restart_is_left_out() -> None:
 
 def test_many_queues_and_segments_come_back() -> None:
     segments = [segment_of(number) for number in range(1, 501)]
-    queues = [QueueMark(i, 2, 1, RemovedSet(), [holding_of(i, segments[i % 500], 0, 1)], {}) for i in range(1, 10_001)]
+    queues = [
+        QueueMark(i, 2, 1, [RemovedSet()], [holding_of(i, segments[i % 500], 0, 1)], {}) for i in range(1, 10_001)
+    ]
     state = CheckpointState(501, 2, segments, queues)
     again = decode_checkpoint(encode_checkpoint(state))
     assert len(again.queues) == 10_000
@@ -121,7 +130,7 @@ def test_many_queues_and_segments_come_back() -> None:
 
 def test_every_flipped_bit_and_every_cut_of_a_checkpoint_is_refused() -> None:
     segments = [segment_of(3)]
-    queues = [QueueMark(12, 9, 6, RemovedSet(), [holding_of(12, segments[0], 0, 5, 6)], {5: 2})]
+    queues = [QueueMark(12, 9, 6, [RemovedSet()], [holding_of(12, segments[0], 0, 5, 6)], {5: 2})]
     data = encode_checkpoint(CheckpointState(4, 1, segments, queues))
     for bit in range(len(data) * 8):
         changed = bytearray(data)

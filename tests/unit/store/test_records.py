@@ -11,6 +11,8 @@ from warren.wire.frames import content_frames
 from warren.wire.properties import Properties, encode_header_payload
 
 SEGMENT = 7
+# every batch says how long it is and its number
+OPENING = (68, 1, 0)
 START = 64
 
 
@@ -37,7 +39,7 @@ def message_record(message: Message, *triples: tuple[int, int, int], segment: in
 
 def mark(kind: int, *triples: tuple[int, int, int], segment: int = SEGMENT) -> bytes:
     out = BytesWriter()
-    assert records.write_mark(out, segment, kind, triples_of(*triples), len(triples)) == len(out)
+    assert records.write_mark(out, segment, kind, 0, triples_of(*triples), len(triples)) == len(out)
     return out.getvalue()
 
 
@@ -130,7 +132,7 @@ def test_a_record_holds_as_many_triples_as_its_count_can_say_and_no_more() -> No
 
 def test_a_record_is_not_written_with_a_wrong_count() -> None:
     with pytest.raises(InvariantBroken):
-        records.write_mark(BytesWriter(), SEGMENT, records.REMOVED, triples_of((1, 1, 1)), 2)
+        records.write_mark(BytesWriter(), SEGMENT, records.REMOVED, 0, triples_of((1, 1, 1)), 2)
 
 
 def test_a_copy_carries_the_payload_of_the_original() -> None:
@@ -148,7 +150,7 @@ def test_a_copy_carries_the_payload_of_the_original() -> None:
 
 
 def test_a_scanner_steps_over_all_records_and_stops_at_the_end() -> None:
-    parts = [mark(records.SYNCED, (SEGMENT, 64, 1)), SAMPLE, mark(records.REMOVED, (12, 1, 1))]
+    parts = [mark(records.SYNCED, (SEGMENT, 64, 1), OPENING), SAMPLE, mark(records.REMOVED, (12, 1, 1))]
     data = records.segment_header(SEGMENT, 1) + b"".join(parts)
     scanner = Scanner(data, SEGMENT, START)
     seen = []
@@ -241,7 +243,7 @@ def test_every_flipped_bit_of_a_segment_header_is_noticed() -> None:
 
 
 def test_the_greatest_synced_offset_is_found_behind_damage() -> None:
-    synced = [mark(records.SYNCED, (SEGMENT, offset, 1)) for offset in (64, 900, 500)]
+    synced = [mark(records.SYNCED, (SEGMENT, offset, 1), OPENING) for offset in (64, 900, 500)]
     data = b"damaged" + synced[0] + b"more damage, \x00\x2c" + synced[1] + bytes(1000) + synced[2] + b"\x00"
     assert synced_after(data, SEGMENT, 0) == 900
     after_the_second = data.index(synced[1]) + 1
@@ -251,15 +253,15 @@ def test_the_greatest_synced_offset_is_found_behind_damage() -> None:
 
 
 def test_a_synced_record_of_a_later_segment_vouches_for_all_the_data() -> None:
-    data = bytes(10) + mark(records.SYNCED, (SEGMENT + 1, 64, 1)) + bytes(30)
+    data = bytes(10) + mark(records.SYNCED, (SEGMENT + 1, 64, 1), OPENING) + bytes(30)
     assert synced_after(data, SEGMENT, 0) == len(data)
 
 
 def test_what_is_not_an_intact_synced_record_of_this_segment_says_nothing() -> None:
-    synced = mark(records.SYNCED, (SEGMENT, 900, 1))
+    synced = mark(records.SYNCED, (SEGMENT, 900, 1), OPENING)
     assert synced_after(synced, SEGMENT, 0) == 900
     assert synced_after(synced, SEGMENT + 1, 0) == 0
-    assert synced_after(mark(records.SYNCED, (SEGMENT - 1, 900, 1)), SEGMENT, 0) == 0
+    assert synced_after(mark(records.SYNCED, (SEGMENT - 1, 900, 1), OPENING), SEGMENT, 0) == 0
     assert synced_after(mark(records.HORIZON, (SEGMENT, 900, 1)), SEGMENT, 0) == 0
     for size in range(len(synced)):
         assert synced_after(synced[:size], SEGMENT, 0) == 0
@@ -268,7 +270,7 @@ def test_what_is_not_an_intact_synced_record_of_this_segment_says_nothing() -> N
 
 
 def test_a_synced_record_behind_a_great_run_of_zeros_is_found() -> None:
-    data = bytes(16 << 20) + mark(records.SYNCED, (SEGMENT, 900, 1)) + bytes(16 << 20)
+    data = bytes(16 << 20) + mark(records.SYNCED, (SEGMENT, 900, 1), OPENING) + bytes(16 << 20)
     assert synced_after(data, SEGMENT, 0) == 900
 
 

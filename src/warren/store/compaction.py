@@ -1,0 +1,155 @@
+"""Making room: what is alive in a mostly dead segment is copied to the journal's end, so that the segment can go.
+
+A segment is read from its beginning in slices, one at a time; of every record in it, the placements that are alive are
+written again into the active segment. When all are there, a MOVED record says so, and from then on whatever counted on
+the old segment counts on the new one. Copies without that record mean nothing: a node that died halfway finds
+everything where it was. All copies of a segment go into one other, so the journal does not roll meanwhile.
+
+What is removed while the copying goes on is removed in both places: a removal names a position, not a place.
+
+Not here: when a segment is worth it, and its deletion (`store.journal`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.model.effects import ReadJournal
+from warren.model.journal import ENTRY_COST_BYTES, Segment
+from warren.store.fetching import damaged
+from warren.store.records import (
+    COPY,
+    COPY_PAGED,
+    MESSAGE,
+    MOVED,
+    SEGMENT_HEADER_BYTES,
+    Scanner,
+    payload_body_bytes,
+    write_triple,
+)
+from warren.store.tickets import TicketHolder
+
+if TYPE_CHECKING:
+    from warren.store.journal import Journal
+
+SLICE_BYTES: Final[i64] = 1024 * 1024
+
+
+@final
+class Compaction(TicketHolder):
+    """One segment at a time."""
+
+    def __init__(self, journal: "Journal") -> None:
+        self._journal: Journal = journal
+        self._from: Segment | None = None
+        # how far it was read
+        self._at: i64 = 0
+        # what could not be read whole is left alone
+        self._hopeless: set[int] = set()
+
+    def running(self) -> bool:
+        return self._from is not None
+
+    def worthwhile(self, segment: Segment) -> bool:
+        """Whether most of a segment is dead."""
+        return (
+            segment.sealed
+            and segment.live_count > 0
+            and segment.live_bytes * 2 < segment.total_bytes
+            and int(segment.number) not in self._hopeless
+        )
+
+    def begin(self, segment: Segment) -> None:
+        self._from = segment
+        self._at = SEGMENT_HEADER_BYTES
+        self._read(SLICE_BYTES)
+
+    def index_read(self, rows: bytes, error: str) -> None:
+        """Never asked for."""
+
+    def journal_read(self, blocks: list[bytes], error: str) -> None:
+        segment = self._from
+        if segment is None:
+            return
+        if error:
+            self._give_up(segment, error)
+            return
+        scanner = Scanner(blocks[0], segment.number, self._at, self._at)
+        while scanner.next():
+            if scanner.kind <= COPY_PAGED and not self._copy(segment, scanner):
+                self._give_up(segment, str(damaged(segment, scanner.at)))
+                return
+        if scanner.at >= segment.size_bytes or segment.live_count == 0:
+            self._finish(segment)
+        elif scanner.short:
+            # a record larger than a slice
+            self._at = scanner.at
+            self._read(max(scanner.end - scanner.at, SLICE_BYTES))
+        elif scanner.at > self._at:
+            self._at = scanner.at
+            self._read(SLICE_BYTES)
+        else:
+            self._give_up(segment, str(damaged(segment, scanner.at)))
+
+    def _read(self, size: i64) -> None:
+        segment = self._from
+        assert segment is not None
+        length = min(size, segment.size_bytes - self._at)
+        ticket = self._journal.tickets.take(self, segment)
+        extents = [(int(self._at), int(length))]
+        self._journal.turn.effects.append(ReadJournal(ticket, int(segment.number), extents))
+
+    def _copy(self, segment: Segment, scanner: Scanner) -> bool:
+        """Write a record's living placements again; False if the record is damaged."""
+        durable = scanner.kind == MESSAGE or scanner.kind == COPY
+        body_bytes = payload_body_bytes(scanner.data, scanner.payload_start - scanner.base)
+        living = BytesWriter()
+        count: i64 = 0
+        index: i64 = 0
+        while index < scanner.count:
+            if self._alive(segment, scanner.a(index), scanner.b(index), scanner.priority, durable):
+                write_triple(living, scanner.a(index), scanner.b(index), scanner.c(index))
+                count += 1
+            index += 1
+        if count == 0:
+            return True
+        if not scanner.intact():
+            return False
+        kind = COPY if durable else COPY_PAGED
+        payload = scanner.payload()
+        self._journal.active.total_bytes += count * (len(payload) + ENTRY_COST_BYTES)
+        self._journal.batch.copy(
+            kind, scanner.priority, living.getvalue(), count, body_bytes, payload, scanner.payload_crc
+        )
+        return True
+
+    def _alive(self, segment: Segment, queue_id: i64, position: i64, priority: i64, durable: bool) -> bool:
+        book = self._journal.books.get(int(queue_id))
+        if book is None:
+            return False
+        level = book.level_of(priority)
+        if book.removed_at(level).has(position):
+            return False
+        return book.holding_at(segment, level, durable and book.durable, position) is not None
+
+    def _finish(self, segment: Segment) -> None:
+        journal = self._journal
+        self._from = None
+        home = journal.active
+        triple = BytesWriter()
+        write_triple(triple, segment.number, 0, 0)
+        journal.batch.mark(MOVED, triple.getvalue())
+        for book in journal.books.values():
+            book.move(segment, home)
+        home.live_count += segment.live_count
+        home.live_bytes += segment.live_bytes
+        segment.live_count = 0
+        segment.live_bytes = 0
+        segment.moved_to = home
+
+    def _give_up(self, segment: Segment, reason: str) -> None:
+        """Leave it as it is: whoever reads the damaged record will find out, and others can still be read."""
+        self._from = None
+        self._hopeless.add(int(segment.number))
+        self._journal.turn.note("error", "compaction.failed", {"segment": int(segment.number), "reason": reason})

@@ -1,0 +1,237 @@
+"""Reading a queue's entries back from the journal: first where they are, then what they are.
+
+A fetch takes the first entries of a run. Their places come from the rows of the segment's index: those of the active
+segment, and of one just sealed, are in memory; others are read once and kept while the queue reads that segment. The
+records themselves are read in few pieces: what lies between two of them is read along if it is little.
+
+What is read is checked as it was written, byte for byte, before anybody sees it. Damage stops the queue.
+
+Not here: how far ahead a queue reads (`queue`), the reading (`node.disk`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import StoreError
+from warren.model.effects import ReadIndex, ReadJournal
+from warren.model.journal import Run, Segment
+from warren.model.message import Entry
+from warren.model.ports import PagedIn
+from warren.store.index import (
+    ROW_BYTES,
+    first_row_from,
+    row_kind,
+    row_length,
+    row_offset,
+    row_position,
+    row_priority,
+)
+from warren.store.records import COPY, MESSAGE, Scanner, decode_message
+from warren.store.tickets import TicketHolder
+
+if TYPE_CHECKING:
+    from warren.store.journal import Journal
+    from warren.store.queue_book import QueueBook
+
+FETCH_BYTES: Final[i64] = 256 * 1024
+FETCH_ROWS: Final[i64] = 2048
+GAP_BYTES: Final[i64] = 4 * 1024
+
+
+@final
+class Fetching(TicketHolder):
+    """One queue's fetches, one at a time."""
+
+    def __init__(self, journal: "Journal", book: "QueueBook") -> None:
+        self._journal: Journal = journal
+        self._book: QueueBook = book
+        self._run: Run | None = None
+        self._asker: PagedIn | None = None
+        # the index rows last used, and the segment they are of
+        self._rows: bytes = b""
+        self._rows_of: Segment | None = None
+        # of the pieces under way
+        self._segment: Segment | None = None
+        self._wanted: list[int] = []
+        self._extents: list[tuple[int, int]] = []
+
+    def begin(self, run: Run, asker: PagedIn) -> None:
+        self._run = run
+        self._asker = asker
+        self._go_on()
+
+    def cancel(self) -> None:
+        """A ticket that is still out brings an answer nobody wants."""
+        self._journal.tickets.withdraw(self)
+        self._run = None
+        self._asker = None
+        self._forget_rows()
+
+    def retry(self) -> None:
+        """More of the journal was written."""
+        if self._run is not None:
+            self._go_on()
+
+    # -- where the entries are
+
+    def _go_on(self) -> None:
+        run = self._run
+        assert run is not None
+        segment = self._journal.home_of(run.segment)
+        if self._rows_of is segment and self._choose(run, segment):
+            return
+        if not self._journal.rows_at_hand(segment):
+            self._forget_rows()
+            self._segment = segment
+            ticket = self._journal.tickets.take(self, segment)
+            self._journal.turn.effects.append(ReadIndex(ticket, int(segment.number), int(self._book.queue_id)))
+            return
+        self._remember_rows(segment, self._journal.rows_in(segment, self._book.queue_id))
+        if not self._choose(run, segment):
+            self._journal.await_writing(self)
+
+    def index_read(self, rows: bytes, error: str) -> None:
+        run, segment = self._run, self._segment
+        if run is None or segment is None:
+            return
+        if error:
+            self._stop(error)
+            return
+        self._remember_rows(segment, rows)
+        if self._journal.home_of(run.segment) is not segment:
+            self._go_on()
+        elif not self._choose(run, segment):
+            self._stop(f"segment {segment.number} lacks messages from position {run.first} on")
+
+    def _remember_rows(self, segment: Segment, rows: bytes) -> None:
+        self._forget_rows()
+        self._rows = rows
+        self._rows_of = segment
+        self._journal.turn.held_bytes += len(rows)
+
+    def _forget_rows(self) -> None:
+        self._journal.turn.held_bytes -= len(self._rows)
+        self._rows = b""
+        self._rows_of = None
+
+    def _choose(self, run: Run, segment: Segment) -> bool:
+        """Ask for the first entries of the run that can be read; False if there are none."""
+        rows, book = self._rows, self._book
+        removed = book.removed_at(run.level)
+        written_to = self._journal.written_to(segment)
+        # transient messages of a node that ran before mean nothing
+        durable_only = segment.number < self._journal.first_number
+        chosen: list[int] = []
+        size: i64 = 0
+        last: i64 = 0
+        index = first_row_from(rows, run.first)
+        count: i64 = len(rows) // ROW_BYTES
+        while index < count and size < FETCH_BYTES and len(chosen) < FETCH_ROWS:
+            position = row_position(rows, index)
+            if position > run.last:
+                break
+            length = row_length(rows, index)
+            if row_offset(rows, index) + length > written_to:
+                break
+            kind = row_kind(rows, index)
+            alive = position != last and book.level_of(row_priority(rows, index)) == run.level
+            if alive and not removed.has(position) and not (durable_only and kind != MESSAGE and kind != COPY):
+                chosen.append(int(index))
+                size += length
+                last = position
+            index += 1
+        if not chosen:
+            return False
+        self._ask(segment, chosen)
+        return True
+
+    def _ask(self, segment: Segment, chosen: list[int]) -> None:
+        self._segment = segment
+        self._wanted = chosen
+        extents: list[tuple[int, int]] = []
+        start: i64 = -1
+        end: i64 = -1
+        for index in chosen:
+            offset = row_offset(self._rows, index)
+            length = row_length(self._rows, index)
+            if start >= 0 and end <= offset <= end + GAP_BYTES:
+                end = offset + length
+                continue
+            if start >= 0:
+                extents.append((int(start), int(end - start)))
+            start = offset
+            end = offset + length
+        extents.append((int(start), int(end - start)))
+        self._extents = extents
+        ticket = self._journal.tickets.take(self, segment)
+        self._journal.turn.effects.append(ReadJournal(ticket, int(segment.number), extents))
+
+    # -- what they are
+
+    def journal_read(self, blocks: list[bytes], error: str) -> None:
+        run, asker, segment = self._run, self._asker, self._segment
+        if run is None or asker is None or segment is None:
+            return
+        if error:
+            self._stop(error)
+            return
+        try:
+            entries = self._decode(run, segment, blocks)
+        except StoreError as fault:
+            self._stop(str(fault))
+            return
+        self._run = None
+        self._asker = None
+        if entries and entries[len(entries) - 1].position >= run.last:
+            self._forget_rows()
+        asker.paged_in(entries)
+
+    def _decode(self, run: Run, segment: Segment, blocks: list[bytes]) -> list[Entry]:
+        entries: list[Entry] = []
+        rows = self._rows
+        piece = 0
+        for index in self._wanted:
+            offset = row_offset(rows, index)
+            while offset >= self._extents[piece][0] + self._extents[piece][1]:
+                piece += 1
+            base: i64 = self._extents[piece][0]
+            entries.append(self._decode_one(run, segment, blocks[piece], base, offset, row_position(rows, index)))
+        return entries
+
+    def _decode_one(self, run: Run, segment: Segment, block: bytes, base: i64, offset: i64, position: i64) -> Entry:
+        scanner = Scanner(block, segment.number, offset, base)
+        if not scanner.next() or scanner.at != offset or not scanner.intact():
+            raise damaged(segment, offset)
+        book = self._book
+        index: i64 = 0
+        while scanner.a(index) != book.queue_id or scanner.b(index) != position:
+            index += 1
+            if index >= scanner.count:
+                raise damaged(segment, offset)
+        durable_kind = scanner.kind == MESSAGE or scanner.kind == COPY
+        message = decode_message(scanner.payload(), scanner.priority, durable_kind, self._journal.envelopes())
+        entry = Entry(message, position, scanner.c(index))
+        durable = durable_kind and book.durable
+        holding = book.holding_at(self._journal.home_of(segment), run.level, durable, position)
+        if holding is None:
+            raise StoreError(f"segment {segment.number} holds position {position} that nobody counts")
+        entry.holding = holding
+        if not durable:
+            # in memory again, it is not needed on disk any more
+            book.unpage(entry)
+        entry.redelivered = position <= book.redelivered_to
+        entry.delivery_count = book.return_counts.get(int(position), 0)
+        return entry
+
+    def _stop(self, reason: str) -> None:
+        asker = self._asker
+        self._run = None
+        self._asker = None
+        self._forget_rows()
+        if asker is not None:
+            asker.stop(reason)
+
+
+def damaged(segment: Segment, offset: i64) -> StoreError:
+    return StoreError(f"segment {segment.number} of the journal is damaged at byte {offset}")

@@ -1,0 +1,311 @@
+"""The journal: everything a node must not forget, in the order it happened.
+
+::
+
+    queues ──store, forget, lend──► books ──► batch ──end of turn──► Store ──► disk ──► Stored ──► confirms, gates
+
+A turn's records are one batch, written at the active segment's end in one piece. Whoever must not be answered before
+the batch is certain waits for it (`Turn.await_flush`); a batch nobody waits for is written and flushed when the disk
+has time.
+
+A full segment is sealed: its index is written, a new segment begins, and a *checkpoint* says what of all sealed
+segments is alive. After that no removal in a sealed segment is needed any more, so a segment goes as soon as nothing
+in it is alive, with the next checkpoint. A mostly dead one is compacted first.
+
+Invariants: the batches in flight are in the order they were ordered, and are reported in that order. A segment is
+dropped in the same breath as a checkpoint that does not mention it is written. What is read was reported as written.
+
+Not here: the bytes (`store.records`, `store.index`, `store.checkpoint`), files (`node.disk`), starting from what is
+there (`store.recovery`).
+"""
+
+from collections import deque
+from typing import Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.model.effects import DropSegments, KeepCheckpoint, Seal, Store
+from warren.model.events import IndexRead, JournalRead, Stored
+from warren.model.journal import Change, Segment
+from warren.model.message import Envelope
+from warren.model.ports import QueueLog, QueueLogs
+from warren.model.turn import FlushWaiter, Timed, Turn
+from warren.store.batch import Batch
+from warren.store.checkpoint import CheckpointState, QueueMark, encode_checkpoint
+from warren.store.compaction import Compaction
+from warren.store.fetching import Fetching
+from warren.store.index import SegmentRows
+from warren.store.metadata import Metadata
+from warren.store.queue_book import QueueBook, home_of
+from warren.store.records import STOPPED, write_triple
+from warren.store.tickets import Tickets
+
+LOOK_FOR_SPACE_MS: Final[i64] = 1000
+ENVELOPES_MAX: Final = 1024
+
+
+@final
+class InFlight:
+    """A batch on its way to the disk."""
+
+    def __init__(self, batch_no: i64, segment: Segment, data_bytes: i64, changes: bool, waiters: list[FlushWaiter]):
+        self.batch_no: i64 = batch_no
+        self.segment: Segment = segment
+        # where the segment ends once the batch is written
+        self.end: i64 = segment.size_bytes
+        self.data_bytes: i64 = data_bytes
+        self.changes: bool = changes
+        self.waiters: list[FlushWaiter] = waiters
+
+
+@final
+class Journal(QueueLogs, Timed):
+    """One node's journal."""
+
+    def __init__(self, turn: Turn, metadata: Metadata, segment_bytes: int, incarnation: int) -> None:
+        self.turn: Turn = turn
+        self.books: dict[int, QueueBook] = {}
+        self.segments: dict[int, Segment] = {}
+        self.active: Segment = Segment(1)
+        # the first segment this process writes
+        self.first_number: i64 = 1
+        self.batch: Batch = Batch()
+        self.batch_no: i64 = 1
+        self.tickets: Tickets = Tickets()
+        self.compaction: Compaction = Compaction(self)
+        self._metadata: Metadata = metadata
+        self._segment_bytes: i64 = segment_bytes
+        self._incarnation: i64 = incarnation
+        self._rows: SegmentRows = SegmentRows()
+        # of sealed segments whose index may not be written yet, by number
+        self._sealed_rows: dict[int, SegmentRows] = {}
+        self._touched: list[QueueBook] = []
+        self._unwritten: deque[InFlight] = deque()
+        self._unflushed: deque[InFlight] = deque()
+        self._written: Segment = self.active
+        self._written_to: i64 = 0
+        self._synced: Segment = self.active
+        self._synced_to: i64 = 0
+        self._awaiting_writing: list[Fetching] = []
+        self._changes_in_flight: i64 = 0
+        self._envelopes: dict[bytes, Envelope] = {}
+        self._looking: bool = False
+
+    def open(self, queue_id: int, durable: bool, max_priority: int) -> QueueLog:
+        book = QueueBook(self, queue_id, durable, max_priority)
+        self.books[queue_id] = book
+        return book
+
+    def closed(self, book: QueueBook) -> None:
+        del self.books[int(book.queue_id)]
+
+    # -- starting and stopping
+
+    def begin(self, recovered: list[Segment], rows: dict[int, SegmentRows]) -> None:
+        """Write into a new segment from here on; `rows` are those of recovered segments that have no index yet."""
+        for segment in recovered:
+            segment.sealed = True
+            self.segments[int(segment.number)] = segment
+        last = max([int(segment.number) for segment in recovered], default=0)
+        self.first_number = last + 1
+        self._begin_segment(Segment(last + 1))
+        self._written = self.active
+        self._synced = self.active
+        for number in sorted(rows):
+            self._sealed_rows[number] = rows[number]
+            self.turn.effects.append(Seal(number, rows[number].encode(number)))
+        if recovered:
+            self._keep_checkpoint()
+        self._order_batch([])
+
+    def stop(self) -> None:
+        """The node stops: everything is at rest, and what was handed out is known."""
+        for book in self.books.values():
+            if book.durable:
+                book.write_last_horizon()
+        triple = BytesWriter()
+        write_triple(triple, self._incarnation, 0, 0)
+        self.batch.mark(STOPPED, triple.getvalue())
+
+    def idle(self) -> bool:
+        """Whether everything ordered is on disk."""
+        return not self._unflushed and self.batch.empty()
+
+    def metadata_pending(self) -> bool:
+        """Whether changes of durable things are not on disk yet."""
+        return self._changes_in_flight > 0 or len(self._metadata.pending) > 0
+
+    # -- the turn
+
+    def touch(self, book: QueueBook) -> None:
+        """The book has something to write besides messages before the turn ends."""
+        self._touched.append(book)
+
+    def end_turn(self) -> None:
+        touched = self._touched
+        if touched:
+            self._touched = []
+            for book in touched:
+                book.write_marks()
+        changes = self._metadata.take()
+        if not changes and not self.turn.flush_waiters and self.batch.empty():
+            return
+        self._order_batch(changes)
+        if self.active.size_bytes >= self._segment_bytes and not self.compaction.running():
+            self._roll()
+
+    def _order_batch(self, changes: list[Change]) -> None:
+        turn, segment = self.turn, self.active
+        waiters = turn.flush_waiters
+        turn.flush_waiters = []
+        offset = segment.size_bytes
+        data = self.batch.finish(self.batch_no, self._synced.number, self._synced_to, self._incarnation)
+        segment.size_bytes = offset + len(data)
+        flush = len(waiters) > 0 or len(changes) > 0
+        turn.effects.append(
+            Store(int(self.batch_no), changes, int(segment.number), int(offset), data, flush),
+        )
+        in_flight = InFlight(self.batch_no, segment, len(data), len(changes) > 0, waiters)
+        self._unwritten.append(in_flight)
+        self._unflushed.append(in_flight)
+        if in_flight.changes:
+            self._changes_in_flight += 1
+        turn.held_bytes += len(data)
+        self.batch_no += 1
+        self.batch.begin(segment.number, segment.size_bytes, self._rows)
+
+    # -- what the disk reports
+
+    def stored(self, event: Stored) -> None:
+        while self._unwritten and self._unwritten[0].batch_no <= event.written_no:
+            written = self._unwritten.popleft()
+            self.turn.held_bytes -= written.data_bytes
+            if written.segment is not self._written:
+                # its first batch: the indexes ordered before it are there
+                self._sealed_rows.clear()
+            self._written = written.segment
+            self._written_to = written.end
+        while self._unflushed and self._unflushed[0].batch_no <= event.flushed_no:
+            flushed = self._unflushed.popleft()
+            self._synced = flushed.segment
+            self._synced_to = flushed.end
+            if flushed.changes:
+                self._changes_in_flight -= 1
+            for waiter in flushed.waiters:
+                waiter.flushed()
+        if self._awaiting_writing:
+            waiting = self._awaiting_writing
+            self._awaiting_writing = []
+            for fetching in waiting:
+                fetching.retry()
+
+    def index_read(self, event: IndexRead) -> None:
+        holder = self.tickets.give_back(event.ticket)
+        if holder is not None:
+            holder.index_read(event.rows, event.error)
+
+    def journal_read(self, event: JournalRead) -> None:
+        holder = self.tickets.give_back(event.ticket)
+        if holder is not None:
+            holder.journal_read(event.blocks, event.error)
+
+    # -- what readers ask
+
+    def home_of(self, segment: Segment) -> Segment:
+        return home_of(segment)
+
+    def rows_at_hand(self, segment: Segment) -> bool:
+        return segment is self.active or int(segment.number) in self._sealed_rows
+
+    def rows_in(self, segment: Segment, queue_id: i64) -> bytes:
+        """A queue's rows in a segment whose rows are in memory."""
+        self.batch.close_record()
+        rows = self._rows if segment is self.active else self._sealed_rows[int(segment.number)]
+        return rows.rows_of(queue_id)
+
+    def written_to(self, segment: Segment) -> i64:
+        """How far a segment was reported as written."""
+        if segment.number < self._written.number:
+            return segment.size_bytes
+        return self._written_to if segment is self._written else 0
+
+    def await_writing(self, fetching: Fetching) -> None:
+        self._awaiting_writing.append(fetching)
+
+    def envelopes(self) -> dict[bytes, Envelope]:
+        """Those met lately, by the bytes of their names."""
+        if len(self._envelopes) > ENVELOPES_MAX:
+            self._envelopes = {}
+        return self._envelopes
+
+    # -- space
+
+    def _roll(self) -> None:
+        """Seal the active segment and begin another."""
+        full = self.active
+        full.sealed = True
+        self._sealed_rows[int(full.number)] = self._rows
+        self.turn.effects.append(Seal(int(full.number), self._rows.encode(int(full.number))))
+        self._begin_segment(Segment(full.number + 1))
+        self._keep_checkpoint()
+        # its report says that all this is done
+        self._order_batch([])
+        self._look_later()
+
+    def _begin_segment(self, segment: Segment) -> None:
+        self.active = segment
+        self.segments[int(segment.number)] = segment
+        self._rows = SegmentRows()
+        self.batch.begin(segment.number, 0, self._rows)
+
+    def _keep_checkpoint(self) -> None:
+        """Write down what is alive, and drop the segments nothing of which is."""
+        dead = [segment for segment in self.segments.values() if self._droppable(segment)]
+        for segment in dead:
+            del self.segments[int(segment.number)]
+        self.turn.effects.append(KeepCheckpoint(encode_checkpoint(self._state())))
+        if dead:
+            self.turn.effects.append(DropSegments([int(segment.number) for segment in dead]))
+
+    def _droppable(self, segment: Segment) -> bool:
+        return segment.sealed and segment.live_count == 0 and not self.tickets.reading(segment)
+
+    def _state(self) -> CheckpointState:
+        marks: list[QueueMark] = []
+        for book in self.books.values():
+            book.tidy()
+            if book.durable and book.next_position > 1:
+                marks.append(book.mark())
+        sealed = [segment for segment in self.segments.values() if segment.sealed]
+        return CheckpointState(int(self.active.number), int(self._incarnation), sealed, marks)
+
+    def _look_later(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self.turn.set_timer(self.turn.now_ms + LOOK_FOR_SPACE_MS, self)
+
+    def timer_fired(self) -> None:
+        """See whether there is room to be made."""
+        self._looking = False
+        sealed = [segment for segment in self.segments.values() if segment.sealed]
+        if not sealed:
+            return
+        self._look_later()
+        if self.compaction.running():
+            return
+        dead_bytes: i64 = 0
+        for segment in sealed:
+            if self._droppable(segment):
+                dead_bytes += segment.size_bytes
+        if dead_bytes >= self._segment_bytes:
+            self._roll_now()
+        for segment in sealed:
+            if segment.number < self._written.number and self.compaction.worthwhile(segment):
+                self.compaction.begin(segment)
+                return
+
+    def _roll_now(self) -> None:
+        """Roll before the segment is full, because the checkpoint lets others go."""
+        self._order_batch([])
+        self._roll()

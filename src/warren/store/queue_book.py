@@ -1,0 +1,402 @@
+"""What the journal knows of one queue: where its messages are, which are gone, and which may have been handed out.
+
+**Gone.** Positions that left are kept as a set for each priority level, which is all a removal has to say: a range of
+positions of one level. What left in a turn is written as few ranges at its end.
+
+**Handed out.** After a crash a message that may have been delivered comes back marked as redelivered, and only such a
+one. So before an entry goes out, the *horizon*, the highest position that may have gone, is on disk. A message that
+goes out in the turn it came in needs no wait: both are in one batch, and are lost together or not at all. Others wait
+for a flush, once: the horizon is moved ahead by as many positions as were handed out since it was last moved, and
+early, so that a busy queue does not wait at all and a slow one is exact. A queue with priorities does not hand out in
+order: its horizon, once anything went, is the end of all numbers.
+
+Invariants: the holdings of a level do not overlap; each lies in one segment. A stored entry in memory points at its
+holding, whatever compaction does to where that lies.
+
+Not here: reading entries back (`store.fetching`), the bytes of a batch (`store.batch`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.model.journal import ENTRY_COST_BYTES, Holding, Run, Segment
+from warren.model.message import NEVER, Entry, Message
+from warren.model.ports import PagedIn, QueueLog
+from warren.model.turn import FlushWaiter
+from warren.store.checkpoint import QueueMark
+from warren.store.fetching import Fetching
+from warren.store.records import HORIZON, REMOVED, RETURNED, write_triple
+from warren.store.removed import RemovedSet
+
+if TYPE_CHECKING:
+    from warren.store.journal import Journal
+
+RESERVE_MAX: Final[i64] = 4096
+EVERYTHING: Final[i64] = 1 << 62
+
+
+@final
+class QueueBook(QueueLog, FlushWaiter):
+    """One queue's part of the journal."""
+
+    def __init__(self, journal: "Journal", queue_id: int, durable: bool, max_priority: int) -> None:
+        super().__init__(durable)
+        self.queue_id: i64 = queue_id
+        self.max_priority: i64 = max_priority
+        # one above the highest position that was ever stored
+        self.next_position: i64 = 1
+        self.holdings: list[Holding] = []
+        # by level
+        self.removed: list[RemovedSet] = [RemovedSet()]
+        # how often entries came back, by position; only of queues with a delivery limit
+        self.return_counts: dict[int, int] = {}
+        # what was recovered up to here may have been delivered before the node started
+        self.redelivered_to: i64 = 0
+        # as last written, and as known to be on disk
+        self.horizon: i64 = 0
+        self._safe: i64 = 0
+        self._ask_from: i64 = 0
+        self._asked_at: i64 = 0
+        self._handed_out: i64 = 0
+        self._horizons_in_flight: list[int] = []
+        self._refused: bool = False
+        self._journal: Journal = journal
+        self._fetching: Fetching | None = None
+        # those new messages go to, by level and durability; all in the active segment
+        self._current: Holding | None = None
+        self._open_holdings: dict[int, Holding] = {}
+        self._closed: bool = False
+        # this batch's part
+        self._batch_no: i64 = 0
+        self._batch_first: i64 = EVERYTHING
+        self._gone_level: i64 = 0
+        self._gone_first: i64 = 0
+        self._gone_last: i64 = -1
+        self._gone: BytesWriter = BytesWriter()
+        self._returned: BytesWriter = BytesWriter()
+        self._horizon_moved: bool = False
+
+    # -- storing
+
+    def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> Holding:
+        journal = self._journal
+        durable = self.durable and message.persistent
+        holding = self._current
+        if (
+            holding is None
+            or holding.segment is not journal.active
+            or holding.level != level
+            or holding.durable != durable
+        ):
+            holding = self._open_holding(level, durable, position)
+        cost: i64 = len(message.content) + ENTRY_COST_BYTES
+        holding.add(position, message.body_bytes, cost)
+        journal.active.total_bytes += cost
+        if expires_at_ms != NEVER:
+            holding.deadlines = True
+        journal.batch.place(self.queue_id, message, position, expires_at_ms)
+        if self._batch_no != journal.batch_no:
+            self._batch_no = journal.batch_no
+            self._batch_first = position
+        self.next_position = position + 1
+        return holding
+
+    def _open_holding(self, level: i64, durable: bool, position: i64) -> Holding:
+        key = int(level * 2 + (1 if durable else 0))
+        holding = self._open_holdings.get(key)
+        if holding is None or holding.segment is not self._journal.active:
+            holding = Holding(self.queue_id, self._journal.active, level, durable, position)
+            self._open_holdings[key] = holding
+            self.holdings.append(holding)
+        self._current = holding
+        return holding
+
+    # -- forgetting
+
+    def forget(self, entry: Entry) -> None:
+        holding = entry.holding
+        if holding is None or self._closed:
+            return
+        entry.holding = None
+        message = entry.message
+        holding.remove(1, message.body_bytes, len(message.content) + ENTRY_COST_BYTES)
+        if holding.durable:
+            self._write_gone(holding.level, entry.position, entry.position)
+            if self.return_counts:
+                self.return_counts.pop(int(entry.position), None)
+
+    def forget_run(self, run: Run) -> None:
+        """Every position of the run's level from its first to its last: nothing else of that level lies between."""
+        segment = home_of(run.segment)
+        left = run.count
+        for holding in self._holdings_between(segment, run.level, run.first, run.last):
+            if not holding.durable:
+                left -= holding.count
+                holding.remove(holding.count, holding.body_bytes, holding.cost_bytes)
+        for holding in self._holdings_between(segment, run.level, run.first, run.last):
+            if holding.durable:
+                count = min(left, holding.count)
+                left -= count
+                # those in memory or lent stay; how much of the bytes is theirs is only about known
+                body_bytes: i64 = holding.body_bytes * count // holding.count
+                holding.remove(count, body_bytes, holding.cost_bytes * count // holding.count)
+        self._write_gone(run.level, run.first, run.last)
+
+    def returned(self, entry: Entry) -> None:
+        if entry.holding is None or not entry.holding.durable:
+            return
+        self.return_counts[int(entry.position)] = int(entry.delivery_count)
+        write_triple(self._returned, self.queue_id, entry.position, entry.delivery_count)
+        self._journal.touch(self)
+
+    def unpage(self, entry: Entry) -> None:
+        """An entry that only went to disk to save memory is in memory again: the disk's copy is needed no more."""
+        holding = entry.holding
+        assert holding is not None
+        entry.holding = None
+        holding.remove(1, entry.message.body_bytes, len(entry.message.content) + ENTRY_COST_BYTES)
+        self.removed_at(holding.level).add(entry.position)
+
+    def removed_at(self, level: i64) -> RemovedSet:
+        while len(self.removed) <= level:
+            self.removed.append(RemovedSet())
+        return self.removed[level]
+
+    def level_of(self, priority: i64) -> i64:
+        return min(priority, self.max_priority)
+
+    def _write_gone(self, level: i64, first: i64, last: i64) -> None:
+        removed = self.removed[0] if level == 0 else self.removed_at(level)
+        if first == last:
+            removed.add(first)
+        else:
+            removed.add_range(first, last)
+        if not self.durable:
+            return
+        if first == self._gone_last + 1 and level == self._gone_level and self._gone_last >= 0:
+            self._gone_last = last
+            return
+        self._end_gone_range()
+        if level != self._gone_level:
+            self._end_gone_level()
+        self._gone_level = level
+        self._gone_first = first
+        self._gone_last = last
+        self._journal.touch(self)
+
+    def _end_gone_range(self) -> None:
+        if self._gone_last >= 0:
+            write_triple(self._gone, self.queue_id, self._gone_first, self._gone_last)
+            self._gone_last = -1
+
+    def _end_gone_level(self) -> None:
+        if len(self._gone):
+            self._journal.batch.mark(REMOVED, self._gone.getvalue(), self._gone_level)
+            self._gone = BytesWriter()
+
+    # -- lending
+
+    def lend(self, entry: Entry) -> bool:
+        position = entry.position
+        if position > self._ask_from and not self._may_go(position):
+            self._refused = True
+            return False
+        if position > self._handed_out:
+            self._handed_out = position
+        return True
+
+    def _may_go(self, position: i64) -> bool:
+        in_this_batch = self._batch_no == self._journal.batch_no and position >= self._batch_first
+        if in_this_batch or position > self.horizon - (self.horizon - self._asked_at) // 2:
+            self._move_horizon(position, in_this_batch)
+        return in_this_batch or position <= self._safe
+
+    def _move_horizon(self, position: i64, in_this_batch: bool) -> None:
+        if self.max_priority > 0:
+            wanted: i64 = EVERYTHING
+        elif in_this_batch:
+            wanted = position
+        else:
+            wanted = position + min(position - self._asked_at, RESERVE_MAX)
+        self._asked_at = position
+        if wanted <= self.horizon:
+            return
+        self.horizon = wanted
+        if not self._horizon_moved:
+            self._horizon_moved = True
+            self._journal.touch(self)
+
+    def flushed(self) -> None:
+        """A horizon is on disk."""
+        self._safe = max(self._safe, self._horizons_in_flight.pop(0))
+        # ask for more when half of what is left is used
+        self._ask_from = self._safe - (self._safe - min(self._asked_at, self._safe)) // 2
+        if self._refused and self.asker is not None:
+            self._refused = False
+            self.asker.lent()
+
+    # -- the end of a turn
+
+    def write_marks(self) -> None:
+        """Write what changed in this turn, besides messages."""
+        if self._closed:
+            return
+        batch = self._journal.batch
+        if self._horizon_moved:
+            self._horizon_moved = False
+            self._write_horizon(self.horizon)
+            self._horizons_in_flight.append(int(self.horizon))
+            self._journal.turn.await_flush(self)
+        if len(self._returned):
+            batch.mark(RETURNED, self._returned.getvalue())
+            self._returned = BytesWriter()
+        self._end_gone_range()
+        self._end_gone_level()
+
+    def write_last_horizon(self) -> None:
+        """The node stops: what was handed out is known exactly."""
+        if self.horizon != 0 and self.max_priority == 0:
+            self._write_horizon(max(self._handed_out, self.redelivered_to))
+
+    def _write_horizon(self, position: i64) -> None:
+        triple = BytesWriter()
+        write_triple(triple, self.queue_id, position, 0)
+        self._journal.batch.mark(HORIZON, triple.getvalue())
+
+    # -- reading
+
+    def fetch(self, run: Run, asker: PagedIn) -> None:
+        if self._fetching is None:
+            self._fetching = Fetching(self._journal, self)
+        self._fetching.begin(run, asker)
+
+    def cancel_fetch(self) -> None:
+        if self._fetching is not None:
+            self._fetching.cancel()
+
+    def holding_at(self, segment: Segment, level: i64, durable: bool, position: i64) -> Holding | None:
+        """What is counted for a position, if it is alive in this segment."""
+        for holding in self.holdings:
+            if (
+                holding.segment is segment
+                and holding.level == level
+                and holding.durable == durable
+                and holding.first <= position <= holding.last
+                and holding.count > 0
+            ):
+                return holding
+        return None
+
+    def _holdings_between(self, segment: Segment, level: i64, first: i64, last: i64) -> list[Holding]:
+        return [
+            holding
+            for holding in self.holdings
+            if holding.segment is segment
+            and holding.level == level
+            and holding.count > 0
+            and holding.first <= last
+            and holding.last >= first
+        ]
+
+    # -- life
+
+    def runs(self) -> list[Run]:
+        """Everything durable that is alive, as a queue that has none of it in memory sees it."""
+        runs: list[Run] = []
+        for holding in self.holdings:
+            if holding.count > 0 and holding.durable:
+                run = Run(holding.segment, holding.level, holding.first)
+                run.last = holding.last
+                run.count = holding.count
+                run.body_bytes = holding.body_bytes
+                run.deadlines = holding.deadlines
+                runs.append(run)
+        runs.sort(key=first_of_run)
+        return runs
+
+    def load(self, mark: QueueMark) -> None:
+        """What a checkpoint said of this queue."""
+        self.next_position = mark.next_position
+        self.horizon = mark.horizon
+        self.removed = mark.removed
+        self.holdings = mark.holdings
+        self.return_counts = mark.returned
+
+    def restore(
+        self, segment: Segment, level: i64, position: i64, body_bytes: i64, cost_bytes: i64, expires_at_ms: i64
+    ) -> None:
+        """A message that was stored before the node started."""
+        holding = self._current
+        if holding is None or holding.segment is not segment or holding.level != level:
+            key = int(level * 2 + 1)
+            holding = self._open_holdings.get(key)
+            if holding is None or holding.segment is not segment:
+                holding = Holding(self.queue_id, segment, level, True, position)
+                self._open_holdings[key] = holding
+                self.holdings.append(holding)
+            self._current = holding
+        holding.add(position, body_bytes, cost_bytes)
+        if expires_at_ms != NEVER:
+            holding.deadlines = True
+        self.next_position = max(self.next_position, position + 1)
+
+    def recovered(self) -> None:
+        """The journal was read: go on from there."""
+        self._current = None
+        self._open_holdings = {}
+        self.horizon = min(self.horizon, self.next_position - 1)
+        self.redelivered_to = self.horizon
+        self._safe = self.horizon
+        self._ask_from = self.horizon
+        self._asked_at = self.horizon
+
+    def tidy(self) -> None:
+        """Drop what is no longer needed to know."""
+        self.holdings = [holding for holding in self.holdings if holding.count > 0]
+        for level, removed in enumerate(self.removed):
+            lowest: i64 = self.next_position
+            for holding in self.holdings:
+                if holding.level == level and holding.first < lowest:
+                    lowest = holding.first
+            removed.raise_floor(lowest)
+
+    def mark(self) -> QueueMark:
+        """What a checkpoint says of this queue."""
+        holdings = [holding for holding in self.holdings if holding.durable]
+        horizon = max(self.horizon, self.redelivered_to)
+        return QueueMark(
+            int(self.queue_id), int(self.next_position), int(horizon), self.removed, holdings, self.return_counts
+        )
+
+    def move(self, segment: Segment, home: Segment) -> None:
+        """Compaction copied what was in a segment: it is counted in the other from here on."""
+        for holding in self.holdings:
+            if holding.segment is segment:
+                holding.segment = home
+                # a moved one must not grow: what lies between its positions and new ones is elsewhere
+                self._current = None
+                self._open_holdings = {}
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self.cancel_fetch()
+        self.asker = None
+        for holding in self.holdings:
+            holding.remove(holding.count, holding.body_bytes, holding.cost_bytes)
+        self.holdings = []
+        self._journal.closed(self)
+
+
+def home_of(segment: Segment) -> Segment:
+    """Where what was in a segment is now."""
+    while segment.moved_to is not None:
+        segment = segment.moved_to
+    return segment
+
+
+def first_of_run(run: Run) -> int:
+    return int(run.first)
