@@ -170,3 +170,10 @@ def test_a_checkpoint_whose_counts_are_wrong_is_refused_although_its_checksum_is
     body = (len(data) - 23).to_bytes(8, "big") + data[24:] + b"\x00"
     with pytest.raises(StoreError, match=r"left over"):
         decode_checkpoint(data[:12] + zlib.crc32(body).to_bytes(4, "big") + body)
+
+
+def test_a_checkpoint_of_another_length_than_it_says_is_refused_although_its_checksum_is_right() -> None:
+    data = encode_checkpoint(state_of())
+    body = (len(data) - 23).to_bytes(8, "big") + data[24:]
+    with pytest.raises(StoreError, match=r"damaged"):
+        decode_checkpoint(data[:12] + zlib.crc32(body).to_bytes(4, "big") + body)

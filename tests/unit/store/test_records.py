@@ -1,5 +1,7 @@
 """A record comes back as it was written, or is known not to be whole."""
 
+import zlib
+
 import pytest
 from librt.strings import BytesWriter
 
@@ -186,6 +188,14 @@ def test_zeros_after_the_last_record_are_no_record() -> None:
 def test_a_record_of_another_segment_does_not_pass() -> None:
     for other in (SEGMENT - 1, SEGMENT + 1, SEGMENT + (1 << 31)):
         assert not Scanner(SAMPLE, other, 0).next()
+
+
+def test_a_header_that_contradicts_itself_is_no_record_although_its_checksum_is_right() -> None:
+    for at, octet in ((16, 0), (16, 11), (7, 20), (7, 21), (19, 0)):
+        header = bytearray(mark(records.REMOVED, (1, 1, 1)))
+        header[at] = octet
+        header[:4] = zlib.crc32(header[4 : int.from_bytes(header[4:8], "big")], SEGMENT).to_bytes(4, "big")
+        assert not Scanner(bytes(header), SEGMENT, 0).next(), at
 
 
 def test_a_record_cut_at_any_byte_is_not_complete() -> None:

@@ -127,6 +127,14 @@ def test_a_raised_floor_forgets_what_lies_below_and_goes_on_over_what_is_gone() 
     assert removed.bytes_held() == 0
 
 
+def test_a_floor_raised_to_the_start_of_a_bitmap_keeps_it() -> None:
+    removed = RemovedSet()
+    removed.add(4098)
+    removed.raise_floor(4096)
+    assert removed.floor == 4096
+    assert [removed.has(position) for position in (4095, 4096, 4097, 4098)] == [True, False, False, True]
+
+
 def test_a_set_comes_back_from_its_bytes() -> None:
     removed = RemovedSet()
     removed.add_range(1, 10)
