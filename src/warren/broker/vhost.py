@@ -1,19 +1,24 @@
 """One virtual host: its topology, the life of its queues, and the messages its exchanges delay.
 
-Not here: routing (`routing.topology`), what clients may ask (`session.declaring`).
+Not here: routing (`routing.topology`), what clients may ask (`session.declaring`), what outlives the node
+(`broker.recorder`, `broker.definitions`).
 """
 
 from typing import final
 
+from mypy_extensions import i64
+
 from warren.broker.delays import Delays
+from warren.broker.recorder import Recorder
 from warren.model.message import Message
-from warren.model.ports import DeadLetter, QueuePort
+from warren.model.ports import SETTLED, DeadLetter, QueueLog, QueueLogs, QueuePort
 from warren.model.turn import Turn
 from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
 from warren.queue.settings import settings_of
 from warren.routing.exchange import Exchange
 from warren.session.ports import VhostPort
+from warren.store.metadata import ExchangeDefinition, Metadata, QueueDefinition
 from warren.wire.values import Table
 
 
@@ -21,18 +26,48 @@ from warren.wire.values import Table
 class Vhost(VhostPort):
     """Makes and unmakes queues and exchanges."""
 
-    def __init__(self, name: str, turn: Turn) -> None:
+    def __init__(self, name: str, turn: Turn, metadata: Metadata | None = None, logs: QueueLogs | None = None) -> None:
+        """Without metadata nothing outlives the node; without logs its queues are in memory alone."""
         super().__init__(name)
         self._turn: Turn = turn
+        self._recorder: Recorder | None = None if metadata is None else Recorder(name, metadata)
+        self._logs: QueueLogs | None = logs
         self._keeper: Keeper = Keeper(self)
         self._exclusive: dict[int, dict[str, Queue]] = {}
         self._queues: dict[str, Queue] = {}
         self._cycles: dict[str, None] = {}
         self.delays: Delays = Delays(self.topology, turn)
+        self.topology.listener = self._recorder
 
     def declare_queue(
         self, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table, owner_id: int
     ) -> QueuePort:
+        queue_id = 0
+        if self._recorder is not None:
+            queue_id = self._recorder.queue_declared(name, durable, auto_delete, arguments)
+        queue = self._make_queue(queue_id, name, durable, exclusive, auto_delete, arguments, owner_id)
+        if owner_id:
+            self._exclusive.setdefault(owner_id, {})[name] = queue
+        return queue
+
+    def load_queue(self, queue_id: int, definition: QueueDefinition) -> Queue:
+        """Make a queue that was there before the node started."""
+        return self._make_queue(queue_id, definition.name, True, False, definition.auto_delete, definition.arguments, 0)
+
+    def _make_queue(
+        self,
+        queue_id: int,
+        name: str,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        arguments: Table,
+        owner_id: int,
+    ) -> Queue:
+        settings = settings_of(arguments)
+        log: QueueLog | None = None
+        if self._logs is not None:
+            log = self._logs.open(queue_id, durable, int(settings.max_priority))
         queue = Queue(
             self.name,
             name,
@@ -41,14 +76,13 @@ class Vhost(VhostPort):
             auto_delete,
             arguments,
             owner_id,
-            settings_of(arguments),
+            settings,
             self._turn,
             self._keeper,
+            log,
         )
         self._queues[name] = queue
         self.topology.add_queue(queue)
-        if owner_id:
-            self._exclusive.setdefault(owner_id, {})[name] = queue
         return queue
 
     def delete_queue(self, queue: QueuePort) -> None:
@@ -68,7 +102,23 @@ class Vhost(VhostPort):
     def declare_exchange(
         self, name: str, kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
     ) -> Exchange:
-        return self.topology.declare_exchange(name, kind, durable, auto_delete, internal, arguments)
+        exchange = self.topology.declare_exchange(name, kind, durable, auto_delete, internal, arguments)
+        if self._recorder is not None:
+            self._recorder.exchange_declared(exchange)
+        return exchange
+
+    def load_exchange(self, exchange_id: int, definition: ExchangeDefinition) -> Exchange:
+        """Make an exchange that was there before the node started; a fault if there is none of its type."""
+        exchange = self.topology.declare_exchange(
+            definition.name,
+            definition.type,
+            True,
+            definition.auto_delete,
+            definition.internal,
+            definition.arguments,
+        )
+        exchange.exchange_id = exchange_id
+        return exchange
 
     def delete_exchange(self, exchange: Exchange) -> None:
         self.topology.delete_exchange(exchange)
@@ -78,8 +128,9 @@ class Vhost(VhostPort):
         self.topology.unbind(source, destination, routing_key, arguments)
         self.delays.forget_deleted()
 
-    def delay(self, exchange: Exchange, message: Message) -> None:
+    def delay(self, exchange: Exchange, message: Message) -> i64:
         self.delays.hold(exchange, message)
+        return SETTLED
 
     def now_ms(self) -> int:
         return int(self._turn.now_ms)

@@ -1,0 +1,101 @@
+"""From a snapshot of the metadata back to virtual hosts with their durable exchanges, queues and bindings.
+
+Exchanges come first, then queues, then bindings, each in the order of their creation: among bindings that is what the
+order in listings and of deliveries depends on. Everything gets the id it had. Nothing is recorded by loading, for it
+is what the record says; only a binding that lost an end is deleted from it, lest it come back one day with a queue of
+the same name.
+
+Not here: what becomes of the messages (`store.recovery`), how definitions are written (`broker.recorder`).
+"""
+
+from typing import final
+
+from warren.broker.vhost import Vhost
+from warren.errors import ProtocolFault, StoreError
+from warren.model.ports import QueuePort
+from warren.queue.queue import Queue
+from warren.routing.exchange import Exchange
+from warren.store.metadata import (
+    BindingDefinition,
+    Definition,
+    ExchangeDefinition,
+    Metadata,
+    QueueDefinition,
+    Snapshot,
+    decode_definition,
+)
+
+
+@final
+class Loaded:
+    """What messages on disk may belong to, by id; and the keys of the bindings that had lost an end."""
+
+    def __init__(self) -> None:
+        self.queues: dict[int, Queue] = {}
+        self.delaying_exchanges: dict[int, Exchange] = {}
+        self.dropped: list[str] = []
+
+
+@final
+class Definitions:
+    """What a snapshot says, oldest first; a `StoreError` if a part of it cannot be read."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.vhosts: list[str] = []
+        self._exchanges: list[tuple[int, ExchangeDefinition]] = []
+        self._queues: list[tuple[int, QueueDefinition]] = []
+        self._bindings: list[BindingDefinition] = []
+        for created, key in sorted([(snapshot[key][0], key) for key in snapshot]):
+            self._sort_in(created, decode_definition(key, snapshot[key][1]))
+
+    def load(self, vhosts: dict[str, Vhost], metadata: Metadata) -> Loaded:
+        """Make everything, in virtual hosts that are there: those that `vhosts` names, and empty so far."""
+        loaded = Loaded()
+        for exchange_id, exchange in self._exchanges:
+            _load_exchange(vhosts[exchange.vhost], exchange_id, exchange, loaded)
+        for queue_id, queue in self._queues:
+            loaded.queues[queue_id] = vhosts[queue.vhost].load_queue(queue_id, queue)
+        for binding in self._bindings:
+            if not _load_binding(vhosts[binding.vhost], binding):
+                loaded.dropped.append(binding.key())
+                metadata.delete(binding.key())
+        return loaded
+
+    def _sort_in(self, created: int, definition: Definition) -> None:
+        if definition.vhost not in self.vhosts:
+            self.vhosts.append(definition.vhost)
+        if isinstance(definition, QueueDefinition):
+            self._queues.append((created, definition))
+        elif isinstance(definition, ExchangeDefinition):
+            self._exchanges.append((created, definition))
+        else:
+            self._bindings.append(definition)
+
+
+def _load_exchange(vhost: Vhost, exchange_id: int, definition: ExchangeDefinition, loaded: Loaded) -> None:
+    try:
+        exchange = vhost.load_exchange(exchange_id, definition)
+    except ProtocolFault as fault:
+        raise _unusable(definition.key(), fault) from fault
+    if exchange.delays:
+        loaded.delaying_exchanges[exchange_id] = exchange
+
+
+def _load_binding(vhost: Vhost, definition: BindingDefinition) -> bool:
+    """Whether both its ends are there."""
+    topology = vhost.topology
+    source = topology.exchanges.get(definition.source)
+    destination: QueuePort | Exchange | None = topology.exchanges.get(definition.destination)
+    if definition.destination_is_queue:
+        destination = topology.queues.get(definition.destination)
+    if source is None or destination is None:
+        return False
+    try:
+        topology.restore_binding(source, destination, definition.routing_key, definition.arguments)
+    except ProtocolFault as fault:
+        raise _unusable(definition.key(), fault) from fault
+    return True
+
+
+def _unusable(key: str, fault: ProtocolFault) -> StoreError:
+    return StoreError(f"the metadata holds '{key}', which cannot be made: {fault.text}")

@@ -1,0 +1,62 @@
+"""A virtual host whose durable part is in a real metadata file, and that can be started again."""
+
+from tests.unit.queue.world import START_MS
+from warren.broker.definitions import Definitions, Loaded
+from warren.broker.vhost import Vhost
+from warren.model.ports import QueuePort
+from warren.model.turn import Turn
+from warren.node.sqlite_store import SqliteStore
+from warren.routing.exchange import Exchange
+from warren.store.journal import Journal
+from warren.store.metadata import Metadata
+from warren.wire.values import Table
+
+SEGMENT_BYTES = 1024 * 1024
+
+
+class Life:
+    """A virtual host from the start of its node on, with what its node keeps on disk."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.turn = Turn()
+        self.turn.now_ms = START_MS
+        revision, snapshot = store.snapshot()
+        self.metadata = Metadata(revision)
+        self.journal = Journal(self.turn, self.metadata, SEGMENT_BYTES, 1)
+        self.vhost = Vhost("/", self.turn, self.metadata, self.journal)
+        self.loaded: Loaded = Definitions(snapshot).load({"/": self.vhost}, self.metadata)
+
+    def end_turn(self) -> None:
+        self.store.apply(self.metadata.take())
+
+    def keys(self) -> list[str]:
+        """What is kept, in no order."""
+        self.end_turn()
+        return sorted(self.store.snapshot()[1])
+
+    def next(self) -> "Life":
+        """The node stops here and starts again."""
+        self.end_turn()
+        return Life(self.store)
+
+    def queue(
+        self, name: str, durable: bool = True, auto_delete: bool = False, arguments: Table | None = None, owner: int = 0
+    ) -> QueuePort:
+        return self.vhost.declare_queue(name, durable, owner != 0, auto_delete, arguments or {}, owner)
+
+    def exchange(
+        self,
+        name: str,
+        kind: str = "fanout",
+        durable: bool = True,
+        auto_delete: bool = False,
+        arguments: Table | None = None,
+    ) -> Exchange:
+        return self.vhost.declare_exchange(name, kind, durable, auto_delete, False, arguments or {})
+
+    def bind(
+        self, source: str, destination: QueuePort | Exchange, key: str = "", arguments: Table | None = None
+    ) -> None:
+        topology = self.vhost.topology
+        topology.bind(topology.exchanges[source], destination, key, arguments or {})
