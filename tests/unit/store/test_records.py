@@ -254,7 +254,7 @@ def test_every_flipped_bit_of_a_segment_header_is_noticed() -> None:
 
 def test_the_greatest_synced_offset_is_found_behind_damage() -> None:
     synced = [mark(records.SYNCED, (SEGMENT, offset, 1), OPENING) for offset in (64, 900, 500)]
-    data = b"damaged" + synced[0] + b"more damage, \x00\x2c" + synced[1] + bytes(1000) + synced[2] + b"\x00"
+    data = b"damaged" + synced[0] + b"more damage, \x00\x44" + synced[1] + bytes(1000) + synced[2] + b"\x00"
     assert synced_after(data, SEGMENT, 0) == 900
     after_the_second = data.index(synced[1]) + 1
     assert synced_after(data, SEGMENT, after_the_second) == 500
