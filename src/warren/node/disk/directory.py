@@ -1,0 +1,151 @@
+"""A node's data directory: ours, of a format we know, of our name, and locked while we run.
+
+What cannot be used is refused with one sentence before anything in it is changed. A directory that is empty or absent
+becomes ours: the lock comes first, so that of two nodes that start at once one makes it and the other is refused; then
+`NODE`, complete or not at all. A start that was cut off between the two leaves an empty directory, as it were.
+
+Not here: the files of the journal (`node.disk.files`), the metadata (`node.sqlite_store`).
+"""
+
+import contextlib
+import fcntl
+import os
+import pwd
+import re
+import stat
+
+from warren.errors import ConfigError, StoreError
+from warren.node.disk import names
+from warren.node.disk.durable import FILE_MODE, replace_file, sync_directory, write_all
+
+FORMAT = 1
+DIRECTORY_MODE = 0o750
+_MARK = re.compile(r"warren (\d{1,9})\n(?s:(.*))")
+_NAME = re.compile(r"name=(\S+)\n")
+# what a start that was cut off may leave, and what a file system puts into its root
+_AS_GOOD_AS_EMPTY = frozenset({names.LOCK, names.NODE + names.UNFINISHED_SUFFIX, "lost+found"})
+_CHOOSE_ANOTHER = "choose another directory with --data"
+
+
+class DataDirectory:
+    """The directory, locked; `close` lets it go."""
+
+    def __init__(self, path: str, node_name: str) -> None:
+        self.path = os.path.abspath(path)
+        self.metadata_path = os.path.join(self.path, names.METADATA)
+        self.journal_path = os.path.join(self.path, names.JOURNAL)
+        self._shown = f"--data {path}"
+        self._lock = -1
+        try:
+            self._open(node_name)
+        except OSError as error:
+            self.close()
+            raise ConfigError(f"{self._shown} cannot be written to: {error.strerror}") from error
+        except (ConfigError, StoreError):
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _open(self, node_name: str) -> None:
+        self._make()
+        self._check_owner()
+        self._kept_name()
+        self._check_writable()
+        self._lock = self._locked()
+        kept = self._kept_name()
+        if kept and kept != node_name:
+            raise ConfigError(
+                f"{self._shown} holds the data of the node {kept}, not of {node_name}; start it with --name {kept}, "
+                f"or {_CHOOSE_ANOTHER}"
+            )
+        self._sign()
+        if not kept:
+            mark = f"warren {FORMAT}\nname={node_name}\n"
+            replace_file(os.path.join(self.path, names.NODE), mark.encode())
+        if not os.path.isdir(self.journal_path):
+            os.mkdir(self.journal_path, DIRECTORY_MODE)
+            sync_directory(self.path)
+
+    def _make(self) -> None:
+        """Create what is missing of the path, so that it is still there after a loss of power."""
+        missing = []
+        above = self.path
+        while not os.path.lexists(above):
+            missing.append(above)
+            above = os.path.dirname(above)
+        if not os.path.isdir(above):
+            raise ConfigError(f"{self._shown} is not a directory")
+        for path in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, DIRECTORY_MODE)
+            sync_directory(os.path.dirname(path))
+
+    def _check_owner(self) -> None:
+        owner, user = os.stat(self.path).st_uid, os.geteuid()
+        if owner != user:
+            owner_name, user_name = _user_name(owner), _user_name(user)
+            raise ConfigError(
+                f"{self._shown} belongs to the user {owner_name}, and the node runs as {user_name}; run it as "
+                f"{owner_name}, or hand the directory over with chown -R {user_name} {self.path}"
+            )
+
+    def _check_writable(self) -> None:
+        if not os.access(self.path, os.W_OK | os.X_OK, effective_ids=True):
+            read_only = os.statvfs(self.path).f_flag & os.ST_RDONLY
+            reason = "its file system is read-only" if read_only else "its mode does not allow it"
+            raise ConfigError(f"{self._shown} cannot be written to: {reason}")
+
+    def _kept_name(self) -> str:
+        """The name of the node whose data this is; empty if there is none yet."""
+        mark_path = os.path.join(self.path, names.NODE)
+        if not os.path.lexists(mark_path):
+            if set(os.listdir(self.path)) - _AS_GOOD_AS_EMPTY:
+                raise ConfigError(f"{self._shown} holds files of another program; {_CHOOSE_ANOTHER}")
+            return ""
+        try:
+            with open(mark_path, "rb") as file:
+                text = file.read(4096).decode()
+        except (OSError, UnicodeDecodeError):
+            text = ""
+        mark = _MARK.fullmatch(text)
+        if mark and int(mark[1]) > FORMAT:
+            raise ConfigError(
+                f"{self._shown} was written by a newer version (format {int(mark[1])}); this one reads format {FORMAT}"
+            )
+        name = _NAME.fullmatch(mark[2]) if mark and int(mark[1]) == FORMAT else None
+        if name is None:
+            raise ConfigError(f"the file {mark_path} is damaged; it should read 'warren {FORMAT}' and 'name=NAME@HOST'")
+        return name[1]
+
+    def _locked(self) -> int:
+        path = os.path.join(self.path, names.LOCK)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise ConfigError(f"{path} is not a file")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            raise ConfigError(
+                f"{self._shown} is in use by another node (pid {holder}); stop that one, or {_CHOOSE_ANOTHER}"
+            ) from error
+        return descriptor
+
+    def _sign(self) -> None:
+        """Whoever is refused can say who holds the lock."""
+        signature = f"{os.getpid()}\n".encode()
+        write_all(self._lock, signature, 0)
+        os.ftruncate(self._lock, len(signature))
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

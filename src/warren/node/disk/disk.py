@@ -1,0 +1,98 @@
+"""All a node keeps on disk, opened: the locked directory, the metadata, and the two threads of the journal.
+
+::
+
+    Disk(path, name) ── opens and locks ── found() ── for the core's recovery ── start() ── threads ── close()
+
+The threads report to the loop, one call for each event. An error they cannot get past is told once; the node stops.
+
+Closing: everything ordered is carried out first. If that takes too long (a disk that stays full), what is left is given
+up, and metadata and lock are left to the end of the process, because the writer may still hold them.
+
+Not here: who decides what is written (`store`), the sequence of a start (`node.node`).
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from warren.errors import StoreError
+from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
+from warren.model.events import Event
+from warren.node.disk.directory import DataDirectory
+from warren.node.disk.durable import reason_of
+from warren.node.disk.files import BootFiles
+from warren.node.disk.reader import JournalReader
+from warren.node.disk.writer import CLOSE_PATIENCE_S, JournalWriter
+from warren.node.sqlite_store import SqliteStore
+from warren.store.recovery import Found
+
+READER_PATIENCE_S = 1.0
+WRITES: tuple[type[Effect], ...] = (Store, Seal, KeepCheckpoint, DropSegments)
+READS: tuple[type[Effect], ...] = (ReadIndex, ReadJournal)
+
+
+class Disk:
+    """One node's data directory, from its lock to its release."""
+
+    __slots__ = ("_directory", "_metadata", "_open", "_reader", "_writer", "path", "strangers")
+
+    def __init__(self, path: str, node_name: str) -> None:
+        self._directory = DataDirectory(path, node_name)
+        self.path = self._directory.path
+        # files in the journal's directory that are none of the journal's
+        self.strangers: list[str] = []
+        self._reader: JournalReader | None = None
+        self._writer: JournalWriter | None = None
+        try:
+            self._metadata = SqliteStore(self._directory.metadata_path)
+            self._open = True
+        except BaseException:
+            self._directory.close()
+            raise
+
+    def found(self) -> Found:
+        """What an earlier run left; this one is counted from here on."""
+        try:
+            incarnation = self._metadata.begin_incarnation()
+        except OSError as error:
+            raise StoreError(f"the node cannot begin to write: {reason_of(error)}") from error
+        revision, values = self._metadata.snapshot()
+        files = BootFiles(self._directory.journal_path)
+        self.strangers = files.strangers
+        return Found(revision, values, files, incarnation)
+
+    def start(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        add: Callable[[Event], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        def report(event: Event) -> None:
+            loop.call_soon_threadsafe(add, event)
+
+        def tell_failure(error: Exception) -> None:
+            loop.call_soon_threadsafe(failed, error)
+
+        journal = self._directory.journal_path
+        reader = JournalReader(journal, report, tell_failure)
+        self._reader = reader
+        self._writer = JournalWriter(journal, self._metadata, report, tell_failure, reader.forget)
+
+    def orders(self) -> dict[type[Effect], Callable[[Effect], None]]:
+        """Who carries out which effect, once started."""
+        assert self._writer is not None
+        assert self._reader is not None
+        return {**dict.fromkeys(WRITES, self._writer.order), **dict.fromkeys(READS, self._reader.order)}
+
+    def close(self, patience_s: float = CLOSE_PATIENCE_S) -> int:
+        """Let go of everything, once; the number of orders that were given up."""
+        if not self._open:
+            return 0
+        self._open = False
+        if self._reader is not None:
+            self._reader.close(READER_PATIENCE_S)
+        given_up = self._writer.close(patience_s) if self._writer is not None else 0
+        if not given_up:
+            self._metadata.close()
+            self._directory.close()
+        return given_up

@@ -1,0 +1,58 @@
+"""What the files of a data directory are called.
+
+::
+
+    NODE                   marks the directory as ours: the format, and the node's name
+    LOCK                   locked while a node runs; holds its pid
+    metadata.db            exchanges, queues, bindings
+    journal/
+        NNNNNNNNNNNN.seg   a segment
+        NNNNNNNNNNNN.idx   the index of a sealed segment
+        checkpoint         what older segments need not be read for
+        spare              a segment nobody needs, kept to become the next one
+
+A name with `.new` behind it is a file that is being written: it gets its real name when all of it is on disk.
+
+Not here: what is in the files (`store`).
+"""
+
+import os
+import re
+
+NODE = "NODE"
+LOCK = "LOCK"
+METADATA = "metadata.db"
+JOURNAL = "journal"
+CHECKPOINT = "checkpoint"
+SPARE = "spare"
+UNFINISHED_SUFFIX = ".new"
+
+_SEGMENT = re.compile(r"(\d{12})\.seg")
+_INDEX = re.compile(r"(\d{12})\.idx")
+
+
+def segment_name(number: int) -> str:
+    return f"{number:012}.seg"
+
+
+def index_name(number: int) -> str:
+    return f"{number:012}.idx"
+
+
+def segment_path(journal: str, number: int) -> str:
+    return os.path.join(journal, segment_name(number))
+
+
+def index_path(journal: str, number: int) -> str:
+    return os.path.join(journal, index_name(number))
+
+
+def segment_number(name: str) -> int | None:
+    """The number of the segment whose file has this name; None if it is no segment's."""
+    found = _SEGMENT.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def index_number(name: str) -> int | None:
+    found = _INDEX.fullmatch(name)
+    return int(found[1]) if found else None
