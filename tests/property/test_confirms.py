@@ -1,9 +1,10 @@
-"""Confirms, however publishes and turns fall: each number gets one answer, its own, and in order."""
+"""Confirms, however publishes, turns and flushes fall: each number gets one answer, its own, and none too early."""
 
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from librt.strings import BytesWriter
 
 from warren.session.confirms import Confirms
@@ -39,19 +40,108 @@ def test_no_answer_can_be_merged_with_the_one_before_it(turns: list[list[bool]])
         assert all(pair != (BasicAck, BasicAck) for pair in pairwise(kinds))
 
 
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=12), st.integers(1, 5))
+def test_publishes_that_are_all_pending_get_one_answer_a_batch(sizes: list[int], in_flight: int) -> None:
+    confirms = Confirms()
+    answers: list[BasicAck | BasicNack] = []
+    for turn in range(len(sizes) + in_flight):
+        if in_flight <= turn:
+            confirms.flushed()
+        if turn < len(sizes):
+            confirms.begin_batch()
+            for _ in range(sizes[turn]):
+                confirms.pending()
+        answers += answers_of(confirms)
+    ends = [sum(sizes[: turn + 1]) for turn in range(len(sizes))]
+    assert answers == [BasicAck(end, size > 1) for end, size in zip(ends, sizes, strict=True)]
+
+
 @given(st.integers(1, 2**63 - 2), st.integers(1, 65535))
 def test_numbers_and_channels_of_any_size_are_told(number: int, channel: int) -> None:
     confirms = Confirms()
     confirms.last_no = number
     out = BytesWriter()
-    confirms.flush(out, channel)
+    confirms.tell(out, channel)
     (heard,) = MethodStream().feed(out.getvalue())
     assert (heard.channel, heard.method) == (channel, BasicAck(number, number > 1))
 
 
+class MixedTraffic(RuleBasedStateMachine):
+    """Publishes of every fate, batches in flight, and a client that remembers what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.confirms = Confirms()
+        # how each publish ends, once that is known
+        self.fates: dict[int, type[BasicAck | BasicNack]] = {}
+        self.untold: set[int] = set()
+        # the pending ones of each batch that is not flushed
+        self.batches: list[list[int]] = []
+        self.batch_open = False
+        self.last_no = 0
+
+    def next_no(self) -> int:
+        self.last_no += 1
+        self.untold.add(self.last_no)
+        return self.last_no
+
+    @rule(count=st.integers(1, 4))
+    def settle(self, count: int) -> None:
+        for _ in range(count):
+            self.confirms.settled()
+            self.fates[self.next_no()] = BasicAck
+
+    @rule()
+    def reject(self) -> None:
+        self.confirms.rejected()
+        self.fates[self.next_no()] = BasicNack
+
+    @rule(count=st.integers(1, 4))
+    def leave_pending(self, count: int) -> None:
+        if not self.batch_open:
+            self.batch_open = True
+            self.batches.append([])
+            self.confirms.begin_batch()
+        for _ in range(count):
+            self.confirms.pending()
+            self.batches[-1].append(self.next_no())
+
+    @precondition(lambda self: len(self.batches) > self.batch_open)
+    @rule()
+    def flush_oldest(self) -> None:
+        self.confirms.flushed()
+        for number in self.batches.pop(0):
+            self.fates[number] = BasicAck
+
+    @rule()
+    def tell(self) -> None:
+        """Also in the midst of a turn."""
+        for answer in answers_of(self.confirms):
+            self.hear(answer)
+        assert self.untold.isdisjoint(self.fates), "something that is decided was not told"
+        assert self.confirms.undecided() == bool(self.untold)
+
+    @rule()
+    def end_turn(self) -> None:
+        self.tell()
+        self.batch_open = False
+
+    def hear(self, answer: BasicAck | BasicNack) -> None:
+        last = answer.delivery_tag
+        assert last in self.untold, "told twice"
+        meant = {number for number in self.untold if number <= last} if answer.multiple else {last}
+        assert len(meant) > 1 or not answer.multiple
+        for number in meant:
+            assert self.fates.get(number) is type(answer), "the wrong answer, or one too early"
+        self.untold -= meant
+
+
+TestMixedTraffic = MixedTraffic.TestCase
+
+
 def answers_of(confirms: Confirms) -> list[BasicAck | BasicNack]:
     out = BytesWriter()
-    confirms.flush(out, 1)
+    confirms.tell(out, 1)
     answers: list[BasicAck | BasicNack] = []
     for heard in MethodStream().feed(out.getvalue()):
         assert isinstance(heard.method, BasicAck | BasicNack)
