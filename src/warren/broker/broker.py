@@ -1,8 +1,8 @@
 """A node: `handle(events, now_ms) -> effects` is its only door.
 
 A turn runs in a fixed order: the events, the timers that are due, then rounds of dead letters and drains until both
-lists are empty, then every connection's confirms and output. Confirms, deliveries and writes are batched by the turn
-and by nothing else.
+lists are empty, then the journal's batch, then every connection's confirms and output. Confirms, deliveries, flushes
+and writes are batched by the turn and by nothing else.
 
 Invariants: an effect is returned by the turn that caused it; what is left on the turn's lists when `handle` returns
 (drains and input of connections whose output budget is spent, dead letters beyond a turn's slice) has a timer set at
@@ -16,9 +16,10 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.broker.access import Access
+from warren.broker.alarms import DiskAlarm, MemoryAlarm, reason_of
 from warren.broker.dead_letters import DeadLetters
-from warren.broker.memory_alarm import MemoryAlarm
 from warren.broker.names import FreshNames
+from warren.broker.storage import Storage
 from warren.broker.timeouts import ConsumerTimeouts
 from warren.broker.vhost import Vhost
 from warren.errors import CONNECTION_FORCED, ConnectionFault
@@ -27,43 +28,68 @@ from warren.model.events import (
     BytesReceived,
     ConnectionLost,
     ConnectionOpened,
+    DiskFull,
+    DiskMeasured,
     Event,
+    IndexRead,
+    JournalRead,
     MemoryMeasured,
     StopRequested,
+    Stored,
     WritesPaused,
     WritesResumed,
 )
 from warren.model.settings import BrokerSettings
-from warren.model.turn import Turn
+from warren.model.turn import FlushWaiter, Turn
 from warren.session import input as session_input
 from warren.session.connection import RUNNING, Connection
 from warren.session.ports import LoginAttempt, NodePort, VhostPort
+from warren.store.recovery import Found
 
 DEAD_LETTER_BYTES_A_TURN: Final = 4 * 1024 * 1024
 """More wait for the next turn: queues that dead-letter into one another must not hold up everybody else."""
 
 
 @final
-class Broker(NodePort):
-    """One node's core. `seed` makes the names it invents: unguessable if the seed is."""
+class Broker(NodePort, FlushWaiter):
+    """One node's core. `seed` makes the names it invents: unguessable if the seed is.
 
-    def __init__(self, settings: BrokerSettings, seed: bytes) -> None:
+    `found` is what is on its disk; a core without one keeps everything in memory.
+    """
+
+    def __init__(self, settings: BrokerSettings, seed: bytes, found: Found | None = None) -> None:
         super().__init__(settings, Turn())
         self.connections: dict[int, Connection] = {}
         self.vhosts: dict[str, Vhost] = {}
         self._access: Access = Access(settings)
         self._names: FreshNames = FreshNames(seed)
         self._dead_letters: DeadLetters = DeadLetters(self.turn)
-        self._memory: MemoryAlarm = MemoryAlarm()
+        self._memory: MemoryAlarm = MemoryAlarm(settings.paging_ratio)
+        self._disk: DiskAlarm = DiskAlarm()
         self._timeouts: ConsumerTimeouts = ConsumerTimeouts(settings, self.turn, self.connections)
         self._timer_at_ms: i64 = 0
         self._stopping: bool = False
-        self.add_vhost(settings.default_vhost)
+        # the last batch was ordered, and is on disk
+        self._closing_books: bool = False
+        self._rested: bool = False
+        self._storage: Storage | None = None
+        if found is not None:
+            self.turn.now_ms = found.now_ms
+            self._storage = Storage(settings, self.turn, found)
+            for name in self._storage.vhost_names():
+                self.add_vhost(name)
+        if settings.default_vhost not in self.vhosts:
+            self.add_vhost(settings.default_vhost)
+        if self._storage is not None:
+            self._storage.load(self.vhosts)
+        # what loading ordered goes out with the first turn
+        self._first_effects: list[Effect] = self.turn.effects
 
     def handle(self, events: list[Event], now_ms: int) -> list[Effect]:
         turn = self.turn
         turn.now_ms = max(turn.now_ms, now_ms)
-        turn.effects = []
+        turn.effects = self._first_effects
+        self._first_effects = []
         for held in self._held_inputs():
             session_input.go_on(held)
         for event in events:
@@ -74,7 +100,11 @@ class Broker(NodePort):
         return turn.effects
 
     def add_vhost(self, name: str) -> Vhost:
-        vhost = Vhost(name, self.turn)
+        storage = self._storage
+        if storage is None:
+            vhost = Vhost(name, self.turn)
+        else:
+            vhost = Vhost(name, self.turn, storage.metadata, storage.journal)
         self.vhosts[name] = vhost
         return vhost
 
@@ -98,7 +128,7 @@ class Broker(NodePort):
         return self._names.fresh(prefix)
 
     def metadata_pending(self) -> bool:
-        return False
+        return self._storage is not None and self._storage.journal.metadata_pending()
 
     def connection_ended(self, connection: Connection) -> None:
         if connection.vhost is not None:
@@ -134,6 +164,27 @@ class Broker(NodePort):
             self._memory.measured(event.used_bytes, event.limit_bytes, self.turn.held_bytes)
         elif isinstance(event, StopRequested):
             self._stop()
+        else:
+            self._take_from_disk(event)
+
+    def _take_from_disk(self, event: Event) -> None:
+        if isinstance(event, DiskMeasured):
+            self._disk.measured(event.free_bytes, event.limit_bytes)
+        elif isinstance(event, DiskFull):
+            self._disk.full(event.reason)
+            if event.reason:
+                self.turn.note("error", "disk.full", {"reason": event.reason})
+            else:
+                self.turn.note("warning", "disk.writable", {})
+        if self._storage is None:
+            return
+        journal = self._storage.journal
+        if isinstance(event, Stored):
+            journal.stored(event)
+        elif isinstance(event, JournalRead):
+            journal.journal_read(event)
+        elif isinstance(event, IndexRead):
+            journal.index_read(event)
 
     def _connection_opened(self, event: ConnectionOpened) -> None:
         if self._stopping:
@@ -164,17 +215,34 @@ class Broker(NodePort):
             turn.drains = []
             for queue in drains:
                 queue.drain()
-        self._look_at_memory()
+        if self._stopping and not self.connections:
+            self._come_to_rest()
+        if self._storage is not None:
+            self._storage.journal.end_turn()
+        self._look_at_alarms()
         outputs = turn.outputs
         turn.outputs = []
         for output in outputs:
             output.flush()
-        if self._stopping and not self.connections:
-            turn.effects.append(StopNode())
         self._order_timer()
 
-    def _look_at_memory(self) -> None:
-        alarm = self._memory.alarm(self.turn.held_bytes)
+    def _come_to_rest(self) -> None:
+        """Nobody is left to serve: the disk is told, and when it has everything the process may end."""
+        if self._storage is None or self._rested:
+            self.turn.effects.append(StopNode())
+        elif not self._closing_books:
+            self._closing_books = True
+            self._storage.journal.stop()
+            self.turn.await_flush(self)
+
+    def flushed(self) -> None:
+        """The last batch is on disk."""
+        self._rested = True
+
+    def _look_at_alarms(self) -> None:
+        held_bytes = self.turn.held_bytes
+        self.turn.tight = self._memory.tight(held_bytes)
+        alarm = reason_of(self._memory.look(held_bytes), self._disk.look())
         if alarm == self.alarm:
             return
         self.alarm = alarm
@@ -188,7 +256,7 @@ class Broker(NodePort):
 
     def _order_timer(self) -> None:
         turn = self.turn
-        unfinished = turn.drains or turn.inputs or self._dead_letters.waiting()
+        unfinished = turn.drains or turn.inputs or turn.flush_waiters or self._dead_letters.waiting()
         wanted_ms: i64 = turn.now_ms if unfinished else turn.next_timer_ms()
         if self._timer_at_ms <= turn.now_ms:
             self._timer_at_ms = 0

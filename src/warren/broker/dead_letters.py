@@ -55,6 +55,8 @@ class DeadLetters:
             self._turn.held_bytes -= _held_bytes(letter)
             count += 1
             budget_bytes -= publish_dead_letter(vhosts[letter.queue.vhost], letter) + LETTER_COST_BYTES
+            # only now: a crash in between must not lose it
+            letter.queue.buried(letter.entry)
         if not batch:
             self._batches.pop()
         self._gather(len(self._batches))

@@ -28,11 +28,12 @@ from warren.store.metadata import (
 
 @final
 class Loaded:
-    """What messages on disk may belong to, by id; and the keys of the bindings that had lost an end."""
+    """What messages on disk may belong to, and the keys of the bindings that had lost an end."""
 
     def __init__(self) -> None:
         self.queues: dict[int, Queue] = {}
-        self.delaying_exchanges: dict[int, Exchange] = {}
+        # each with its virtual host and its id
+        self.delaying_exchanges: list[tuple[str, int, Exchange]] = []
         self.dropped: list[str] = []
 
 
@@ -78,7 +79,7 @@ def _load_exchange(vhost: Vhost, exchange_id: int, definition: ExchangeDefinitio
     except ProtocolFault as fault:
         raise _unusable(definition.key(), fault) from fault
     if exchange.delays:
-        loaded.delaying_exchanges[exchange_id] = exchange
+        loaded.delaying_exchanges.append((vhost.name, exchange_id, exchange))
 
 
 def _load_binding(vhost: Vhost, definition: BindingDefinition) -> bool:

@@ -4,6 +4,9 @@ A message waits here until its `x-delay` has passed, then goes on through the ex
 moment, with the header negated, which tells the consumer how long it was delayed and every other such exchange that
 it was.
 
+A durable exchange has a log, as a queue has: its persistent messages are on disk, too, under the moment they are due,
+and are forgotten there when they went on. When the node starts they are all read back.
+
 Not here: which messages ask for a delay (`routing.delayed`).
 """
 
@@ -12,7 +15,9 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.model.message import Message
+from warren.model.journal import Run
+from warren.model.message import Entry, Message
+from warren.model.ports import PENDING, SETTLED, PagedIn, QueueLog, QueueLogs
 from warren.model.turn import Timed, Timer, Turn
 from warren.routing.delayed import delay_of
 from warren.routing.exchange import Exchange
@@ -27,24 +32,44 @@ TELL_EVERY_MS: Final[i64] = 60_000
 class Delays(Timed):
     """One vhost's delayed messages, soonest first."""
 
-    def __init__(self, topology: Topology, turn: Turn) -> None:
+    def __init__(self, topology: Topology, turn: Turn, logs: QueueLogs | None = None) -> None:
         self._topology: Topology = topology
         self._turn: Turn = turn
-        self._heap: list[tuple[int, int, Exchange, Message]] = []
+        self._logs: QueueLogs | None = logs
+        self._logged: dict[Exchange, LoggedDelays] = {}
+        self._heap: list[tuple[int, int, Exchange, Entry]] = []
         self._serial: int = 0
         self._timer: Timer | None = None
         self._timer_at_ms: int = 0
         self._told_ms: i64 = 0
         self._counts: dict[Exchange, int] = {}
 
-    def hold(self, exchange: Exchange, message: Message) -> None:
+    def begin(self, exchange: Exchange) -> None:
+        """A delaying exchange was made; if it is durable, it has an id."""
+        if self._logs is not None and exchange.delays and exchange.exchange_id > 0:
+            self._logged[exchange] = LoggedDelays(self, exchange, self._logs.open(exchange.exchange_id, True, 0))
+
+    def recover(self, exchange: Exchange, runs: list[Run], next_position: i64) -> None:
+        """What the exchange held back when the node stopped."""
+        self._serial = max(self._serial, int(next_position))
+        self._logged[exchange].read(runs)
+
+    def hold(self, exchange: Exchange, message: Message) -> i64:
+        """Hold a message back: `PENDING` if the disk is to have it, else `SETTLED`."""
         self._serial += 1
-        due_ms = int(self._turn.now_ms + delay_of(message))
-        heapq.heappush(self._heap, (due_ms, self._serial, exchange, message))
-        self._counts[exchange] = self.count(exchange) + 1
-        self._turn.held_bytes += len(message.content) + OVERHEAD_BYTES
+        entry = Entry(message, self._serial, self._turn.now_ms + delay_of(message))
+        logged = self._logged.get(exchange)
+        if logged is not None and message.persistent:
+            entry.holding = logged.log.store(message, entry.position, entry.expires_at_ms, 0)
+        self.keep(exchange, entry)
         self._tell()
-        self._arm()
+        self.arm()
+        return SETTLED if entry.holding is None else PENDING
+
+    def keep(self, exchange: Exchange, entry: Entry) -> None:
+        heapq.heappush(self._heap, (int(entry.expires_at_ms), int(entry.position), exchange, entry))
+        self._counts[exchange] = self.count(exchange) + 1
+        self._turn.held_bytes += len(entry.message.content) + OVERHEAD_BYTES
 
     def _tell(self) -> None:
         """Say how many messages wait where, once a minute at most."""
@@ -61,12 +86,14 @@ class Delays(Timed):
 
     def forget_deleted(self) -> None:
         """What exchanges held back that are no more is gone with them."""
+        for exchange in [exchange for exchange in self._logged if exchange.deleted]:
+            self._logged.pop(exchange).log.close()
         gone = [exchange for exchange in self._counts if exchange.deleted]
         if not gone:
             return
-        for _due_ms, _serial, exchange, message in self._heap:
+        for _due_ms, _serial, exchange, entry in self._heap:
             if exchange.deleted:
-                self._turn.held_bytes -= len(message.content) + OVERHEAD_BYTES
+                self._turn.held_bytes -= len(entry.message.content) + OVERHEAD_BYTES
         self._heap = [held for held in self._heap if not held[2].deleted]
         heapq.heapify(self._heap)
         for exchange in gone:
@@ -74,9 +101,12 @@ class Delays(Timed):
 
     def timer_fired(self) -> None:
         while self._heap and self._heap[0][0] <= self._turn.now_ms:
-            _due_ms, _serial, exchange, message = heapq.heappop(self._heap)
-            self._release(exchange, message)
-        self._arm()
+            _due_ms, _serial, exchange, entry = heapq.heappop(self._heap)
+            self._release(exchange, entry.message)
+            if entry.holding is not None:
+                # only now: a crash in between must not lose it
+                self._logged[exchange].log.forget(entry)
+        self.arm()
 
     def _release(self, exchange: Exchange, message: Message) -> None:
         self._turn.held_bytes -= len(message.content) + OVERHEAD_BYTES
@@ -91,7 +121,12 @@ class Delays(Timed):
         for queue in self._topology.route_delayed(exchange, keys, due).queues:
             queue.publish(due)
 
-    def _arm(self) -> None:
+    def damaged(self, exchange: Exchange, reason: str) -> None:
+        facts: dict[str, object] = {"exchange": exchange.name, "vhost": self._topology.vhost, "reason": reason}
+        self._turn.note("error", "exchange.damaged", facts)
+
+    def arm(self) -> None:
+        """Be woken when the next message is due."""
         if not self._heap:
             return
         due_ms = self._heap[0][0]
@@ -101,3 +136,44 @@ class Delays(Timed):
             self._turn.cancel_timer(self._timer)
         self._timer = self._turn.set_timer(due_ms, self)
         self._timer_at_ms = due_ms
+
+
+@final
+class LoggedDelays(PagedIn):
+    """What one durable exchange has on disk."""
+
+    def __init__(self, delays: Delays, exchange: Exchange, log: QueueLog) -> None:
+        self.log: QueueLog = log
+        self._delays: Delays = delays
+        self._exchange: Exchange = exchange
+        # those still to be read, the next one first
+        self._runs: list[Run] = []
+
+    def read(self, runs: list[Run]) -> None:
+        self._runs = runs
+        self._go_on()
+
+    def paged_in(self, entries: list[Entry]) -> None:
+        run = self._runs[0]
+        for entry in entries:
+            self._delays.keep(self._exchange, entry)
+        run.count -= len(entries)
+        if entries:
+            run.first = entries[len(entries) - 1].position + 1
+        if run.count <= 0:
+            del self._runs[0]
+        self._delays.arm()
+        self._go_on()
+
+    def lent(self) -> None:
+        """What is delayed is not lent to anybody."""
+
+    def stop(self, reason: str) -> None:
+        """Go on without what cannot be read."""
+        self._delays.damaged(self._exchange, reason)
+        del self._runs[0]
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._runs:
+            self.log.fetch(self._runs[0], self)

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 from warren.broker.delays import Delays
 from warren.broker.recorder import Recorder
 from warren.model.message import Message
-from warren.model.ports import SETTLED, DeadLetter, QueueLog, QueueLogs, QueuePort
+from warren.model.ports import DeadLetter, QueueLog, QueueLogs, QueuePort
 from warren.model.turn import Turn
 from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
@@ -36,7 +36,7 @@ class Vhost(VhostPort):
         self._exclusive: dict[int, dict[str, Queue]] = {}
         self._queues: dict[str, Queue] = {}
         self._cycles: dict[str, None] = {}
-        self.delays: Delays = Delays(self.topology, turn)
+        self.delays: Delays = Delays(self.topology, turn, logs)
         self.topology.listener = self._recorder
 
     def declare_queue(
@@ -105,6 +105,7 @@ class Vhost(VhostPort):
         exchange = self.topology.declare_exchange(name, kind, durable, auto_delete, internal, arguments)
         if self._recorder is not None:
             self._recorder.exchange_declared(exchange)
+        self.delays.begin(exchange)
         return exchange
 
     def load_exchange(self, exchange_id: int, definition: ExchangeDefinition) -> Exchange:
@@ -118,6 +119,7 @@ class Vhost(VhostPort):
             definition.arguments,
         )
         exchange.exchange_id = exchange_id
+        self.delays.begin(exchange)
         return exchange
 
     def delete_exchange(self, exchange: Exchange) -> None:
@@ -129,8 +131,7 @@ class Vhost(VhostPort):
         self.delays.forget_deleted()
 
     def delay(self, exchange: Exchange, message: Message) -> i64:
-        self.delays.hold(exchange, message)
-        return SETTLED
+        return self.delays.hold(exchange, message)
 
     def now_ms(self) -> int:
         return int(self._turn.now_ms)

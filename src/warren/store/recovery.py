@@ -82,12 +82,14 @@ class JournalFiles(ABC):
 class Found:
     """What a node finds when it starts."""
 
-    def __init__(self, revision: int, values: Snapshot, files: JournalFiles, incarnation: int) -> None:
+    def __init__(self, revision: int, values: Snapshot, files: JournalFiles, incarnation: int, now_ms: int = 0) -> None:
         # the metadata's last revision, and its values by key with the revisions that created them
         self.revision: int = revision
         self.values: Snapshot = values
         self.files: JournalFiles = files
         self.incarnation: int = incarnation
+        # what time it is: idle queues that are found count from here
+        self.now_ms: int = now_ms
 
 
 @final

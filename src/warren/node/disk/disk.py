@@ -18,6 +18,7 @@ from collections.abc import Callable
 from warren.errors import StoreError
 from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
 from warren.model.events import Event
+from warren.node.clock import Clock
 from warren.node.disk.directory import DataDirectory
 from warren.node.disk.durable import reason_of
 from warren.node.disk.files import BootFiles
@@ -59,7 +60,7 @@ class Disk:
         revision, values = self._metadata.snapshot()
         files = BootFiles(self._directory.journal_path)
         self.strangers = files.strangers
-        return Found(revision, values, files, incarnation)
+        return Found(revision, values, files, incarnation, Clock().now_ms())
 
     def start(
         self,

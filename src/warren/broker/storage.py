@@ -1,0 +1,60 @@
+"""What of a node is on disk: its metadata and its journal, and how it comes back when the node starts.
+
+Loading makes the durable exchanges, queues and bindings first, each queue with its log; then the journal is read into
+the logs; then every queue is told what it has. Nothing of it is in memory until somebody wants it, but for what
+exchanges delay.
+
+Not here: the journal (`store.journal`), reading it (`store.recovery`), the metadata's way back (`broker.definitions`).
+"""
+
+from typing import final
+
+from warren.broker.definitions import Definitions
+from warren.broker.vhost import Vhost
+from warren.model.settings import BrokerSettings
+from warren.model.turn import Turn
+from warren.store.journal import Journal
+from warren.store.metadata import Metadata
+from warren.store.recovery import Found, Recovery
+
+
+@final
+class Storage:
+    """One node's disk, as its core sees it."""
+
+    def __init__(self, settings: BrokerSettings, turn: Turn, found: Found) -> None:
+        self.metadata: Metadata = Metadata(found.revision)
+        self.journal: Journal = Journal(turn, self.metadata, settings.segment_bytes, found.incarnation)
+        self._turn: Turn = turn
+        self._found: Found = found
+        self._definitions: Definitions = Definitions(found.values)
+
+    def vhost_names(self) -> list[str]:
+        """The virtual hosts that something on disk belongs to."""
+        return self._definitions.vhosts
+
+    def load(self, vhosts: dict[str, Vhost]) -> None:
+        """Bring back what was there; a `StoreError` if that cannot be done without guessing."""
+        loaded = self._definitions.load(vhosts, self.metadata)
+        recovery = Recovery(self.journal, self._found.files, self._found.revision)
+        recovery.run()
+        for queue_id, queue in loaded.queues.items():
+            book = self.journal.books[queue_id]
+            queue.recover(book.runs(), book.next_position)
+            reason = recovery.stopped.get(queue_id, "")
+            if reason:
+                queue.stop(reason)
+        for vhost_name, exchange_id, exchange in loaded.delaying_exchanges:
+            book = self.journal.books[exchange_id]
+            vhosts[vhost_name].delays.recover(exchange, book.runs(), book.next_position)
+        facts: dict[str, object] = {
+            "queues": len(loaded.queues),
+            "messages": recovery.messages,
+            "clean": recovery.clean,
+            "incarnation": self._found.incarnation,
+        }
+        self._turn.note("info", "journal.recovered", facts)
+        for fault in recovery.faults:
+            self._turn.note("error", "journal.damaged", {"reason": fault})
+        for key in loaded.dropped:
+            self._turn.note("warning", "binding.dropped", {"key": key})
