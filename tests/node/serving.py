@@ -32,10 +32,11 @@ class Serving:
     ) -> None:
         config = directory / "node.conf"
         config.write_text(configuration)
+        data = [] if "--data" in options else ["--data", str(directory / "data")]
         self._log_path = directory / "node.log"
         with self._log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [*(command or COMMAND), "serve", "--config", str(config), *options],
+                [*(command or COMMAND), "serve", "--config", str(config), *data, *options],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

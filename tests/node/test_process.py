@@ -110,9 +110,9 @@ def test_a_second_signal_ends_the_node_without_goodbyes(serve: Serve, connect: C
     assert node.exit_code() == 1
 
 
-def test_a_port_in_use_is_named_with_a_way_out(serve: Serve) -> None:
+def test_a_port_in_use_is_named_with_a_way_out(serve: Serve, tmp_path: Path) -> None:
     host, port = serve().address()
-    refused = _refused("--amqp", f"{host}:{port}")
+    refused = _refused("--amqp", f"{host}:{port}", "--data", str(tmp_path / "data"))
     assert refused == (
         f"warren: port {port} of 127.0.0.1 is in use; choose another with --amqp HOST:PORT (port 0 picks a free one) "
         "or listeners.tcp.default\n"

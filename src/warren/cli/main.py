@@ -65,7 +65,7 @@ def _option(metavar: str, sentence: str) -> Any:
 )
 def serve(
     name: Annotated[str, _option("NAME[@HOST]", "The node's name.")] = "",
-    data: Annotated[str, _option("DIR", "Where the node keeps its files.")] = "",
+    data: Annotated[str, _option("DIR", "Where the node keeps its data; ./var unless given.")] = "",
     amqp: Annotated[str, _option("HOST:PORT", "Where to listen for AMQP; port 0 picks a free one.")] = "",
     http: Annotated[str, _option("HOST:PORT", "Where to serve the HTTP API; no effect yet.")] = "",
     peer: Annotated[str, _option("HOST:PORT", "Where to listen for other nodes; no effect yet.")] = "",

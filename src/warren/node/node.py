@@ -1,13 +1,13 @@
-"""A running node: the core, its turns, its listeners, its memory watch, and the signals that end it.
+"""A running node: the core, its disk, its turns, its listeners, its watches, and the signals that end it.
 
-Starting: what can be refused is refused before anything listens. The `ready` line comes when connections are
-accepted.
+Starting: what can be refused is refused before anything listens: the data directory is locked, the ports are taken,
+and the core recovers what is on disk. The `ready` line comes when connections are accepted.
 
 Stopping: the first SIGTERM or SIGINT closes the listeners and tells the core, which says goodbye to every client and
 then orders `StopNode`; a core that takes too long is not waited for. A second signal ends the process without
-goodbyes.
+goodbyes. Either way what was ordered of the disk is carried out, and only then the data directory is let go.
 
-Exit codes: 0 stopped as asked; 1 the core failed, or a second signal.
+Exit codes: 0 stopped as asked; 1 the core or the disk failed, or a second signal.
 
 Not here: what the settings mean (`node.config`), the command line (`cli`).
 """
@@ -23,11 +23,16 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from warren.errors import StoreError
 from warren.model.events import StopRequested
 from warren.node import process
 from warren.node.client_link import ClientLinks
 from warren.node.clock import Clock
-from warren.node.config.settings import NodeSettings, prepare_data_directory
+from warren.node.config.settings import NodeSettings
+from warren.node.disk.disk import Disk
+from warren.node.disk.durable import reason_of
+from warren.node.disk.space import DiskWatch
+from warren.node.disk.writer import CLOSE_PATIENCE_S
 from warren.node.listeners import ListenAddress, bind, bound_address, listen
 from warren.node.logs import Log
 from warren.node.memory import MemoryWatch
@@ -44,25 +49,32 @@ _CHOOSE_SSL = "choose another with listeners.ssl.default"
 
 
 def serve(settings: NodeSettings, core: Core | None = None) -> int:
-    """Run a node until it is stopped; its exit code. `ConfigError` if it cannot start."""
-    if settings.data_dir:
-        prepare_data_directory(settings.data_dir)
+    """Run a node until it is stopped; its exit code. `ConfigError` or `StoreError` if it cannot start.
+
+    A core that is given keeps nothing on disk.
+    """
+    disk = Disk(settings.data_dir, settings.broker.node_name) if core is None else None
     log = Log(settings.log_level)
-    node = Node(settings, log, process.raise_descriptor_limit())
-    # the loops warn there of every write to a socket that is just being lost
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    loop_name, new_loop = _event_loop()
     try:
+        node = Node(settings, log, process.raise_descriptor_limit(), disk)
+        # the loops warn there of every write to a socket that is just being lost
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        loop_name, new_loop = _event_loop()
+        if disk is not None:
+            core = _new_core(settings, disk)
+        assert core is not None
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(node.run(core or _new_core(settings), loop_name))
+            return runner.run(node.run(core, loop_name))
     finally:
+        if disk is not None:
+            disk.close()
         log.close()
 
 
-def _new_core(settings: NodeSettings) -> Core:
+def _new_core(settings: NodeSettings, disk: Disk) -> Core:
     from warren.broker.broker import Broker
 
-    return Broker(settings.broker, seed=os.urandom(32))
+    return Broker(settings.broker, seed=os.urandom(32), found=disk.found())
 
 
 def _event_loop() -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -76,8 +88,11 @@ def _event_loop() -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
 class Node:
     """One node's life between its bound sockets and its exit code."""
 
-    def __init__(self, settings: NodeSettings, log: Log, descriptors: int) -> None:
+    def __init__(self, settings: NodeSettings, log: Log, descriptors: int, disk: Disk | None) -> None:
         self._settings = settings
+        self._disk = disk
+        self._disk_watch: DiskWatch | None = None
+        self._disk_broken = False
         self._descriptors = descriptors
         self._log = log
         self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
@@ -95,6 +110,8 @@ class Node:
         memory = MemoryWatch(loop, self._turns.add, self._settings.memory_limit_bytes, self._settings.memory_interval_s)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
+        if self._disk is not None:
+            self._start_disk(self._disk, loop)
         await self._listen()
         memory.start()
         self._watch_descriptors(loop)
@@ -104,8 +121,32 @@ class Node:
         self._close_listeners()
         memory.stop()
         await self._let_last_bytes_out(loop)
+        if self._disk is not None and not await self._close_disk(self._disk):
+            exit_code = 1
         self._log.info("node.stopped", exit_code=exit_code)
         return exit_code
+
+    def _start_disk(self, disk: Disk, loop: asyncio.AbstractEventLoop) -> None:
+        disk.start(loop, self._turns.add, self._disk_failed)
+        self._turns.attach(disk.orders())
+        self._disk_watch = DiskWatch(loop, self._turns.add, disk.path, self._settings.disk_limit_bytes)
+        self._disk_watch.start()
+
+    async def _close_disk(self, disk: Disk) -> bool:
+        """Whether everything that was ordered is on disk; the loop goes on meanwhile, for the threads report to it."""
+        if self._disk_watch is not None:
+            self._disk_watch.stop()
+        given_up = await asyncio.to_thread(disk.close)
+        if given_up:
+            self._log.error("disk.abandoned", orders=given_up, waited_s=CLOSE_PATIENCE_S)
+        return not given_up and not self._disk_broken
+
+    def _disk_failed(self, error: Exception) -> None:
+        self._disk_broken = True
+        self._turns.halt()
+        # anything else is a defect, and its traceback says where
+        expected = isinstance(error, StoreError | OSError)
+        self._log.critical("disk.failed", reason=reason_of(error), exc_info=None if expected else error)
 
     async def _listen(self) -> None:
         serial = count(1)
@@ -126,6 +167,7 @@ class Node:
             core=process.core_kind(),
             loop=loop_name,
             memory_limit_bytes=self._settings.memory_limit_bytes,
+            data=self._disk.path if self._disk is not None else "none",
         )
         for protocol, sockets in (("amqp", self._tcp_sockets), ("amqps", self._ssl_sockets)):
             for bound in sockets:
@@ -134,6 +176,8 @@ class Node:
             log.warning(
                 "settings.accepted", keys=",".join(self._settings.without_effect), effect="accepted, no effect yet"
             )
+        if self._disk is not None and self._disk.strangers:
+            log.warning("files.ignored", names=",".join(self._disk.strangers), directory="journal")
         if self._settings.unknown_variables:
             log.warning("environment.ignored", variables=",".join(self._settings.unknown_variables))
         if (broker.default_user, broker.default_pass) == ("guest", "guest"):

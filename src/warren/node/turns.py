@@ -16,14 +16,17 @@ Invariants:
   running.
 - An exception from the core or from an effect ends the node. A core that broke its own rules must not be asked again.
 
+Orders for the disk go to its threads (`attach`); a core that runs without one must not give any.
+
 The timer: the core has one order, and moves it often. A later order leaves the loop's handle where it is and is
 looked at when that fires, so a busy node arms a handle seldom. The core is never woken before the time it asked for.
 
-Not here: what a socket is (`node.client_link`); how often memory is measured (`node.memory`).
+Not here: what a socket is (`node.client_link`); what a disk is (`node.disk`); how often memory is measured
+(`node.memory`).
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from warren.model.effects import (
@@ -104,6 +107,15 @@ class Turns:
             self._scheduled = True
             self.loop.call_soon(self._run)
 
+    def attach(self, orders: Mapping[type[Effect], Callable[[Any], None]]) -> None:
+        """Who carries out the orders for the disk."""
+        self._carry_out.update(orders)
+
+    def halt(self) -> None:
+        """What the node stands on is broken: the core is not asked again, and the node ends with exit code 1."""
+        self._stopped = True
+        self._stop(1)
+
     def carried_out(self) -> list[type[Effect]]:
         """The orders there is a way to carry out."""
         return list(self._carry_out)
@@ -132,8 +144,7 @@ class Turns:
             for effect in self._core.handle(events, now_ms):
                 carry_out[type(effect)](effect)
         except Exception:
-            self._stopped = True
-            self._stop(1)
+            self.halt()
             self._log.critical("core.failed", exc_info=True)
 
     def _send_bytes(self, effect: SendBytes) -> None:

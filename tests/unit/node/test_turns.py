@@ -1,22 +1,36 @@
 """The mechanics of the turn, with a core that follows a script."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from tests.unit.node.shell import LOOPS, ScriptedCore, Shell, listening, run_on
 from warren.model.effects import (
     CloseConnection,
+    DropSegments,
     Effect,
     Note,
     PauseReading,
+    ReadJournal,
     ResumeReading,
     SendBytes,
     SetTimer,
     StopNode,
+    Store,
 )
-from warren.model.events import BytesReceived, ConnectionOpened, Event, StopRequested, WritesPaused, WritesResumed
+from warren.model.events import (
+    BytesReceived,
+    ConnectionOpened,
+    Event,
+    JournalRead,
+    StopRequested,
+    Stored,
+    WritesPaused,
+    WritesResumed,
+)
 from warren.node.clock import Clock
+from warren.node.disk.disk import Disk
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 BIG = b"x" * 32 * 1024 * 1024
@@ -121,9 +135,56 @@ def test_a_core_that_fails_stops_the_node_and_is_never_asked_again(loop_name: st
     run_on(loop_name, conversation())
 
 
-def test_every_effect_has_someone_who_carries_it_out(loop_name: str) -> None:
+def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: Path) -> None:
     async def conversation() -> None:
-        assert set(Shell(ScriptedCore()).turns.carried_out()) == set(Effect.__subclasses__())
+        turns = Shell(ScriptedCore()).turns
+        disk = Disk(str(tmp_path), "hare@here")
+        disk.start(turns.loop, turns.add, lambda error: turns.halt())
+        turns.attach(disk.orders())
+        assert set(turns.carried_out()) == set(Effect.__subclasses__())
+        disk.close()
+
+    run_on(loop_name, conversation())
+
+
+def test_an_order_for_the_disk_stops_a_node_that_has_none(loop_name: str) -> None:
+    async def conversation() -> None:
+        shell = Shell(ScriptedCore())
+        shell.order(DropSegments([1]))
+        await shell.core.until(lambda: shell.core.turns)
+        assert shell.stops == [1]
+        assert "event=core.failed" in shell.log.getvalue()
+
+    run_on(loop_name, conversation())
+
+
+def test_orders_for_the_disk_are_carried_out_and_answered(loop_name: str, tmp_path: Path) -> None:
+    async def conversation() -> None:
+        core = ScriptedCore()
+        shell = Shell(core)
+        disk = Disk(str(tmp_path), "hare@here")
+        disk.start(shell.turns.loop, shell.turns.add, lambda error: shell.turns.halt())
+        shell.turns.attach(disk.orders())
+        shell.order(Store(1, [], 1, 0, b"head", flush=True))
+        await core.until(lambda: core.of(Stored))
+        shell.order(ReadJournal(7, 1, [(0, 4)]))
+        await core.until(lambda: core.of(JournalRead))
+        [stored], [read] = core.of(Stored), core.of(JournalRead)
+        assert (stored.written_no, stored.flushed_no) == (1, 1)
+        assert (read.ticket, read.blocks) == (7, [b"head"])
+        assert disk.close() == 0
+
+    run_on(loop_name, conversation())
+
+
+def test_a_halted_node_ends_with_exit_code_one_and_its_core_is_not_asked_again(loop_name: str) -> None:
+    async def conversation() -> None:
+        shell = Shell(ScriptedCore())
+        shell.turns.add(StopRequested())
+        shell.turns.halt()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert (shell.stops, shell.core.turns) == ([1], [])
 
     run_on(loop_name, conversation())
 

@@ -23,6 +23,8 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "default_pass": ("default_pass", values.text),
     "default_user": ("default_user", values.name),
     "default_vhost": ("default_vhost", values.name),
+    "disk_free_limit.absolute": ("disk_limit_absolute_bytes", values.information_size),
+    "disk_free_limit.relative": ("disk_limit_relative", values.factor),
     "frame_max": ("frame_max", values.byte_size(4096, 2**31 - 1)),
     "handshake_timeout": ("handshake_timeout_ms", values.patience_ms),
     "heartbeat": ("heartbeat_s", values.whole_number(0, 65535)),
@@ -55,6 +57,7 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "vm_memory_high_watermark": ("watermark_relative", values.ratio),
     "vm_memory_high_watermark.absolute": ("watermark_absolute_bytes", values.information_size),
     "vm_memory_high_watermark.relative": ("watermark_relative", values.ratio),
+    "vm_memory_high_watermark_paging_ratio": ("paging_ratio", values.factor),
 }
 
 FAMILIES: list[str] = [entry.removesuffix("*") for entry in ACTING if entry.endswith(".*")]
@@ -84,7 +87,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "default_worker_pool_size",
         "definitions.*",
         "delegate_count",
-        "disk_free_limit.*",
         "distribution.*",
         "erlang.*",
         "event_exchange.*",
@@ -143,7 +145,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "trust_store.*",
         "vhost_restart_strategy",
         "vm_memory_calculation_strategy",
-        "vm_memory_high_watermark_paging_ratio",
         "web_mqtt.*",
         "web_stomp.*",
         "hipe_compile",

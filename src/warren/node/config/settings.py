@@ -11,7 +11,6 @@ variable or the flag.
 Not here: the shape of the file (`config.file`), the keys (`config.keys`), the values (`config.values`).
 """
 
-import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from warren.node.certificates import CertificateNaming
 from warren.node.config import values
 from warren.node.config.file import Setting, read_file
 from warren.node.config.keys import ACTING, find_acting, is_without_effect, nearest
+from warren.node.disk.space import DEFAULT_LIMIT_BYTES
 from warren.node.listeners import ListenAddress
 from warren.node.memory import DEFAULT_WATERMARK, MEASURE_EVERY_S, total_memory_bytes
 from warren.node.tls import TlsSettings
@@ -31,6 +31,7 @@ ENVIRONMENT_PREFIX = "WARREN_"
 FLAG_VARIABLES = frozenset({"WARREN_NAME", "WARREN_DATA", "WARREN_AMQP", "WARREN_HTTP", "WARREN_PEER", "WARREN_CONFIG"})
 _NOT_FOR_THE_NODE = ("WARREN_COMPILED", "WARREN_TEST_")
 DEFAULT_AMQP_PORT = 5672
+DEFAULT_DATA_DIRECTORY = "var"
 TLS_HANDSHAKE_TIMEOUT_MS = 5000
 
 _BROKER_FIELDS = (
@@ -44,6 +45,7 @@ _BROKER_FIELDS = (
     "max_message_size",
     "consumer_timeout_ms",
     "consumer_timeout_action",
+    "paging_ratio",
 )
 
 
@@ -66,12 +68,13 @@ class NodeSettings:
     broker: BrokerSettings
     tcp_listeners: list[ListenAddress] = field(default_factory=list)
     ssl_listeners: list[ListenAddress] = field(default_factory=list)
-    data_dir: str = ""
+    data_dir: str = DEFAULT_DATA_DIRECTORY
     tls: TlsSettings = field(default_factory=TlsSettings)
     tls_handshake_timeout_ms: int = TLS_HANDSHAKE_TIMEOUT_MS
     certificate_naming: CertificateNaming = field(default_factory=CertificateNaming)
     memory_limit_bytes: int = 0
     memory_interval_s: float = MEASURE_EVERY_S
+    disk_limit_bytes: int = DEFAULT_LIMIT_BYTES
     log_level: str = "info"
     without_effect: list[str] = field(default_factory=list)
     unknown_variables: list[str] = field(default_factory=list)
@@ -123,11 +126,12 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
         broker=_broker_settings(gathered, flags),
         tcp_listeners=_tcp_listeners(gathered, flags),
         ssl_listeners=_ssl_listeners(gathered),
-        data_dir=flags.data,
+        data_dir=flags.data or DEFAULT_DATA_DIRECTORY,
         tls=_tls_settings(gathered),
         certificate_naming=_certificate_naming(gathered),
         memory_limit_bytes=_memory_limit_bytes(gathered),
         memory_interval_s=gathered.values.get("memory_interval_ms", MEASURE_EVERY_S * 1000) / 1000,
+        disk_limit_bytes=_disk_limit_bytes(gathered),
         log_level=gathered.values.get("console_log_level", gathered.values.get("log_level", "info")),
         without_effect=[*gathered.without_effect, *_flags_without_effect(flags)],
         unknown_variables=unknown_variables,
@@ -138,19 +142,6 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
     if not settings.tcp_listeners and not settings.ssl_listeners:
         raise ConfigError("listeners.tcp = none leaves nothing to listen on; set listeners.ssl.default or --amqp")
     return settings
-
-
-def prepare_data_directory(path: str) -> None:
-    """Create the directory if need be, and prove that it can be written to."""
-    probe = os.path.join(path, f".probe-{os.getpid()}")
-    try:
-        os.makedirs(path, exist_ok=True)
-        with open(probe, "xb"):
-            os.unlink(probe)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ConfigError(f"--data {path} is not a directory") from error
-    except OSError as error:
-        raise ConfigError(f"--data {path} cannot be written to: {error.strerror}") from error
 
 
 def _take_environment(gathered: _Gathered, environment: Mapping[str, str]) -> list[str]:
@@ -243,6 +234,17 @@ def _memory_limit_bytes(gathered: _Gathered) -> int:
     given = gathered.values
     if "watermark_absolute_bytes" in given and "watermark_relative" not in given:
         return max(1, cast(int, given["watermark_absolute_bytes"]))
-    total_bytes = given.get("total_memory_bytes") or total_memory_bytes()
+    total_bytes = _total_memory_bytes(gathered)
     # as in RabbitMQ, a watermark of 0 lets nobody publish: no limit is another thing
     return max(1, int(total_bytes * given.get("watermark_relative", DEFAULT_WATERMARK)))
+
+
+def _disk_limit_bytes(gathered: _Gathered) -> int:
+    given = gathered.values
+    if "disk_limit_relative" in given:
+        return int(_total_memory_bytes(gathered) * given["disk_limit_relative"])
+    return cast(int, given.get("disk_limit_absolute_bytes", DEFAULT_LIMIT_BYTES))
+
+
+def _total_memory_bytes(gathered: _Gathered) -> int:
+    return cast(int, gathered.values.get("total_memory_bytes")) or total_memory_bytes()

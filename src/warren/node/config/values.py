@@ -83,6 +83,16 @@ def ratio(value: str) -> float:
     return number
 
 
+def factor(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ValueError("a number of 0 or more, like 1.5")
+    return number
+
+
 def byte_size(least: int, most: int) -> Callable[[str], int]:
     def parse(value: str) -> int:
         found = _BYTE_SIZE.fullmatch(value)

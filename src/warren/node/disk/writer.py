@@ -233,6 +233,10 @@ class JournalWriter:
             self._report(Stored(*told))
 
     def _seal(self, order: Seal) -> None:
+        if order.segment not in self._files:
+            # of an earlier run: that it could be read does not mean it was flushed
+            path = names.segment_path(self._journal, order.segment)
+            self._files[order.segment] = self._dirty[order.segment] = SegmentFile(path, create=False)
         self._flush_dirty()
         replace_file(names.index_path(self._journal, order.segment), order.index, self._flush)
         self._close_file(order.segment)

@@ -9,7 +9,7 @@ import pytest
 
 from warren.errors import ConfigError
 from warren.node.config.keys import ACTING, WITHOUT_EFFECT
-from warren.node.config.settings import Flags, NodeSettings, prepare_data_directory, read_settings
+from warren.node.config.settings import Flags, NodeSettings, read_settings
 from warren.node.listeners import ListenAddress
 from warren.node.memory import total_memory_bytes
 
@@ -54,6 +54,8 @@ def broker_of(settings: NodeSettings, field: str) -> Any:
         ("auth_mechanisms.1 = PLAIN", "auth_mechanisms", ["PLAIN"]),
         ("auth_mechanisms.1 = EXTERNAL\nauth_mechanisms.2 = PLAIN", "auth_mechanisms", ["EXTERNAL", "PLAIN"]),
         ("heartbeat = 20\nheartbeat = 30", "heartbeat_s", 30),
+        ("vm_memory_high_watermark_paging_ratio = 0.75", "paging_ratio", 0.75),
+        ("vm_memory_high_watermark_paging_ratio = 1.1", "paging_ratio", 1.1),
     ],
 )
 def test_a_key_of_the_file_fills_the_brokers_setting(read: Read, line: str, field: str, value: object) -> None:
@@ -79,6 +81,14 @@ def test_a_key_of_the_file_fills_the_brokers_setting(read: Read, line: str, fiel
             "total_memory_available_override_value = 1k",
             "memory_limit_bytes",
             512,
+        ),
+        ("disk_free_limit.absolute = 1GB", "disk_limit_bytes", 1_000_000_000),
+        ("disk_free_limit.absolute = 0", "disk_limit_bytes", 0),
+        ("disk_free_limit.relative = 1.5\ntotal_memory_available_override_value = 1000", "disk_limit_bytes", 1500),
+        (
+            "disk_free_limit.relative = 2\ndisk_free_limit.absolute = 7\ntotal_memory_available_override_value = 1k",
+            "disk_limit_bytes",
+            2048,
         ),
         ("memory_monitor_interval = 2500", "memory_interval_s", 2.5),
         ("log.level = debug", "log_level", "debug"),
@@ -114,6 +124,8 @@ def test_without_any_setting_a_node_is_as_rabbitmq_is(read: Read) -> None:
     assert settings.tcp_listeners == [ListenAddress("", 5672)]
     assert settings.ssl_listeners == []
     assert settings.memory_limit_bytes == int(total_memory_bytes() * 0.4)
+    assert settings.disk_limit_bytes == 50_000_000
+    assert broker_of(settings, "paging_ratio") == 0.5
     assert broker_of(settings, "loopback_users") == ["guest"]
     assert broker_of(settings, "auth_mechanisms") == ["PLAIN", "AMQPLAIN"]
     assert broker_of(settings, "node_name") == f"warren@{os.uname().nodename.partition('.')[0]}"
@@ -142,14 +154,14 @@ def test_a_variable_that_is_no_key_is_reported_and_does_no_harm(read: Read) -> N
 
 def test_rabbitmqs_other_keys_are_accepted_and_named(read: Read) -> None:
     settings = read(
-        "cluster_name = sales\nmanagement.tcp.port = 15672\ndisk_free_limit.absolute = 1GB\nlog.file = false\n"
+        "cluster_name = sales\nmanagement.tcp.port = 15672\nquorum_queue.x = 1\nlog.file = false\n"
         "cluster_name = again\n",
         http="127.0.0.1:0",
     )
     assert settings.without_effect == [
         "cluster_name",
         "management.tcp.port",
-        "disk_free_limit.absolute",
+        "quorum_queue.x",
         "log.file",
         "--http",
     ]
@@ -171,6 +183,10 @@ def test_rabbitmqs_other_keys_are_accepted_and_named(read: Read) -> None:
             "line 1: listeners.tcp.1 must be PORT or HOST:PORT, with a port from 0 to 65535, not 'x'",
         ),
         ("ssl_options.verify = yes", "line 1: ssl_options.verify must be one of verify_peer, verify_none, not 'yes'"),
+        (
+            "disk_free_limit.relative = -1",
+            "line 1: disk_free_limit.relative must be a number of 0 or more, like 1.5, not '-1'",
+        ),
         ("consumer_timeout_action = drop", "line 1: consumer_timeout_action must be one of close, requeue, not 'drop'"),
     ],
 )
@@ -208,20 +224,6 @@ def test_a_key_either_acts_or_is_without_effect() -> None:
     assert set(ACTING) & WITHOUT_EFFECT == set()
 
 
-def test_a_data_directory_is_created_with_its_parents(tmp_path: Path) -> None:
-    prepare_data_directory(str(tmp_path / "a" / "b"))
-    assert list((tmp_path / "a" / "b").iterdir()) == []
-
-
-def test_a_data_directory_that_is_a_file_or_below_one_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(ConfigError) as refusal:
-            prepare_data_directory(str(path))
-        assert str(refusal.value) == f"--data {path} is not a directory"
-
-
-def test_a_data_directory_that_cannot_be_written_to_is_refused() -> None:
-    with pytest.raises(ConfigError) as refusal:
-        prepare_data_directory("/proc/self/data")
-    assert str(refusal.value).startswith("--data /proc/self/data cannot be written to: ")
+def test_data_is_kept_in_var_unless_told_otherwise(read: Read) -> None:
+    assert read().data_dir == "var"
+    assert read(data="elsewhere").data_dir == "elsewhere"

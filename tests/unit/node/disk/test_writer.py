@@ -171,6 +171,23 @@ def test_a_sealed_segment_has_its_index_and_the_next_one_goes_on(rig: WriterRig)
     assert rig.content("checkpoint") == b"later"
 
 
+def test_sealing_flushes_a_segment_of_an_earlier_run(tmp_path: Path) -> None:
+    """A node that was killed leaves pages that can be read and are not on disk."""
+    flushed: list[str] = []
+
+    def look(descriptor: int) -> None:
+        flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        os.fdatasync(descriptor)
+
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / FIRST).write_bytes(b"left behind")
+    rig = WriterRig(tmp_path, look)
+    rig.order(Seal(1, b"index"), store(1, b"two", 0, segment=2))
+    rig.stored(1)
+    assert flushed == [FIRST, "000000000001.idx.new", f"{SECOND}.new"]
+    rig.close()
+
+
 def test_what_came_before_a_checkpoint_is_flushed_before_it_is_there(tmp_path: Path) -> None:
     checkpoints: list[bool] = []
     journal = tmp_path / "journal"
