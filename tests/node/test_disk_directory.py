@@ -106,10 +106,10 @@ def test_a_clean_stop_leaves_everything_on_disk_and_nothing_open(
 ) -> None:
     data = tmp_path / "data"
     node = serve("--name", "hare@here", "--data", str(data))
-    channel = connect(node, opened=True).channel()
-    channel.call("queue.declare", queue="kept", durable=True)
-    node.signal(signal.SIGTERM)
-    assert node.exit_code() == 0
+    client = connect(node, opened=True)
+    client.channel().call("queue.declare", queue="kept", durable=True)
+    client.close()
+    assert node.stop() == 0
     assert not node.events("disk.abandoned")
     # SQLite folds its log into the file when it is closed in good order
     assert not (data / "metadata.db-wal").exists()

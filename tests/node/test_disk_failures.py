@@ -30,7 +30,7 @@ def test_a_failed_flush_ends_the_node_and_confirms_nothing(serve: Serve, connect
     with open(f"{data}.fail", "w"):
         pass
     channel.call("confirm.select")
-    channel.publish("", "kept", b"x", delivery_mode=2)
+    channel.publish("", "kept", b"x", {"delivery_mode": 2})
     assert node.exit_code() == 1
     [line] = node.events("disk.failed")
     assert " level=critical " in line
@@ -43,8 +43,9 @@ def test_a_flush_that_fails_in_the_last_moment_is_no_clean_stop(
 ) -> None:
     data = f"{tmp_path}/data"
     node = serve("--name", "hare@here", "--data", data, command=[sys.executable, "-c", FAILING_FLUSH])
-    channel = connect(node, opened=True).channel()
-    channel.call("queue.declare", queue="kept", durable=True)
+    client = connect(node, opened=True)
+    client.channel().call("queue.declare", queue="kept", durable=True)
+    client.close()
     with open(f"{data}.fail", "w"):
         pass
     node.signal(signal.SIGTERM)

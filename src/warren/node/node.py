@@ -39,6 +39,7 @@ from warren.node.memory import MemoryWatch
 from warren.node.tls import server_context
 from warren.node.tls_door import TlsDoor
 from warren.node.turns import Core, Turns
+from warren.store.recovery import Found
 
 STOP_PATIENCE_S = 5.0
 LAST_BYTES_PATIENCE_S = 1.0
@@ -61,7 +62,7 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         loop_name, new_loop = _event_loop()
         if disk is not None:
-            core = _new_core(settings, disk)
+            core = _new_core(settings, disk.found(node.clock.now_ms()))
         assert core is not None
         with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(node.run(core, loop_name))
@@ -71,10 +72,10 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
         log.close()
 
 
-def _new_core(settings: NodeSettings, disk: Disk) -> Core:
+def _new_core(settings: NodeSettings, found: Found) -> Core:
     from warren.broker.broker import Broker
 
-    return Broker(settings.broker, seed=os.urandom(32), found=disk.found())
+    return Broker(settings.broker, seed=os.urandom(32), found=found)
 
 
 def _event_loop() -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -89,6 +90,7 @@ class Node:
     """One node's life between its bound sockets and its exit code."""
 
     def __init__(self, settings: NodeSettings, log: Log, descriptors: int, disk: Disk | None) -> None:
+        self.clock = Clock()
         self._settings = settings
         self._disk = disk
         self._disk_watch: DiskWatch | None = None
@@ -106,7 +108,7 @@ class Node:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._loop_trouble)
         self._finished: asyncio.Future[int] = loop.create_future()
-        self._turns = Turns(core, loop, Clock(), self._log, self._finish)
+        self._turns = Turns(core, loop, self.clock, self._log, self._finish)
         memory = MemoryWatch(loop, self._turns.add, self._settings.memory_limit_bytes, self._settings.memory_interval_s)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)

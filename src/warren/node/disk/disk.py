@@ -18,7 +18,6 @@ from collections.abc import Callable
 from warren.errors import StoreError
 from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
 from warren.model.events import Event
-from warren.node.clock import Clock
 from warren.node.disk.directory import DataDirectory
 from warren.node.disk.durable import reason_of
 from warren.node.disk.files import BootFiles
@@ -51,7 +50,7 @@ class Disk:
             self._directory.close()
             raise
 
-    def found(self) -> Found:
+    def found(self, now_ms: int) -> Found:
         """What an earlier run left; this one is counted from here on."""
         try:
             incarnation = self._metadata.begin_incarnation()
@@ -60,7 +59,7 @@ class Disk:
         revision, values = self._metadata.snapshot()
         files = BootFiles(self._directory.journal_path)
         self.strangers = files.strangers
-        return Found(revision, values, files, incarnation, Clock().now_ms())
+        return Found(revision, values, files, incarnation, now_ms)
 
     def start(
         self,
