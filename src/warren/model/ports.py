@@ -217,6 +217,7 @@ class QueueLogs(ABC):
         """The log of a new queue, or of one that was there before the node started."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class OutputPort(ABC):
     """A connection with bytes (or confirms) to write before the turn ends."""
 

@@ -34,15 +34,14 @@ class Backlog:
         if deadline:
             run.deadlines = True
 
-    def shorten(self, count: i64, body_bytes: i64, last: i64) -> bool:
-        """The first so many entries of the first run, up to this position, are in memory; whether any are left."""
+    def shorten(self, count: i64, body_bytes: i64, last: i64) -> None:
+        """The first so many entries of the first run, up to this position, are in memory."""
         run = self.runs[0]
         run.first = last + 1
         run.count -= count
         run.body_bytes -= body_bytes
         if run.count == 0:
             self.runs.pop(0)
-        return len(self.runs) > 0
 
     def check(self, above: i64) -> None:
         """Raise `InvariantBroken` unless the runs are in order, all of them above that position."""
@@ -51,6 +50,6 @@ class Backlog:
         for run in self.runs:
             if run.first <= above:
                 raise InvariantBroken(f"a run begins with position {run.first} behind position {above}")
-            if run.count <= 0 or run.count > run.last - run.first + 1 or run.body_bytes < 0:
+            if run.count <= 0 or run.count > run.last - run.first + 1:
                 raise InvariantBroken(f"a run counts {run.count} entries from {run.first} to {run.last}")
             above = run.last

@@ -188,7 +188,11 @@ class Contents:
         self.held_bytes += cost
         self._turn.held_bytes += cost
         self.paged_count -= len(entries)
-        if not backlog.shorten(len(entries), body_bytes, entries[-1].position):
+        backlog.shorten(len(entries), body_bytes, entries[-1].position)
+        if run.count == 0:
+            # a journal may know the bytes of a run only about; those that were read are certain
+            self.ready_bytes -= run.body_bytes
+        if not backlog.runs:
             sequence.backlog = None
 
     def run_to_read(self, mark: i64) -> Run | None:

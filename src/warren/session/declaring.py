@@ -117,6 +117,7 @@ def queue_declare(channel: "Channel", method: Method) -> None:
         _declare_reply_queue(channel, name, method)
         return
     queue = _passive_queue(channel, name) if method.passive else _declared_queue(channel, name, method)
+    queue.check_usable()
     queue.touch()
     queue.drain()
     channel.last_queue = queue.name

@@ -4,6 +4,7 @@ Not here: what the node says in return (`sim.witness`).
 """
 
 from collections import deque
+from dataclasses import dataclass
 
 from warren.sim.fabric import Fabric
 from warren.sim.history import GONE, OUT, WITHDRAWN, Attempt, Copy, History, QueuePlan
@@ -23,6 +24,7 @@ from warren.wire.methods import (
     Method,
     QueueBind,
     QueueDeclare,
+    QueueDelete,
     QueueUnbind,
     TxCommit,
     TxRollback,
@@ -73,6 +75,15 @@ class Delivery:
         return f"{what} from '{self.plan.name}' to #{self.connection}.{self.channel_number} as {self.tag}"
 
 
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What the node says when it answers: this batch is on disk, or at least the metadata that came with it."""
+
+    what: str
+    batch_no: int
+    metadata: bool = False
+
+
 class ChannelBook:
     """What a channel asked for and what it was given."""
 
@@ -95,6 +106,8 @@ class ChannelBook:
         self.publish_count = 0
         self.unanswered: dict[int, Attempt] = {}
         self.committing: deque[list[Attempt]] = deque()
+        # the batches that the answers to declarations and commits wait for, in the order of the questions
+        self.awaited: deque[Promise] = deque()
         self._transaction: list[tuple[Attempt, list[QueuePlan]]] | None = None
         self._transaction_settles: list[Method] = []
 
@@ -118,8 +131,10 @@ class ChannelBook:
         elif isinstance(method, BasicConsume):
             plan = self._fabric.plans[method.queue]
             self.consumers[method.consumer_tag] = ConsumerBook(plan, method.no_ack, self.consumer_prefetch)
+            self._history.wanted[method.queue] = None
         elif isinstance(method, BasicGet):
             self.gets.append((self._fabric.plans[method.queue], method.no_ack))
+            self._history.wanted[method.queue] = None
         elif isinstance(method, BasicQos):
             self._qos(method)
         elif isinstance(method, BasicRecover):
@@ -182,8 +197,9 @@ class ChannelBook:
         for attempt, plans in publishes:
             self._history.accept(attempt, plans, now_ms)
         self.committing.append([attempt for attempt, _plans in publishes])
-        for method in settles:
-            self._settle(method)
+        settled = [copy for method in settles for copy in self._settle(method)]
+        durable = any(copy.durable for copy in settled) or any(attempt.lasts() for attempt, _plans in publishes)
+        self.awaited.append(Promise("a commit", self._history.undo.batch_no if durable else 0))
 
     def _roll_back(self) -> None:
         for attempt, _plans in self._transaction or []:
@@ -192,21 +208,22 @@ class ChannelBook:
 
     # -- settling
 
-    def _settle(self, method: Method) -> None:
+    def _settle(self, method: Method) -> list[Copy]:
+        """What the client has done with; the copies it let go of."""
         assert isinstance(method, BasicAck | BasicNack | BasicReject)
         last = method.delivery_tag
         multiple = not isinstance(method, BasicReject) and method.multiple
         tags = [tag for tag in self.unacked if tag <= last] if multiple else [last]
-        for tag in tags:
-            copy = self._lift(tag)
-            if copy is None:
-                continue
+        copies = [copy for copy in map(self._lift, tags) if copy is not None]
+        for copy in copies:
             if isinstance(method, BasicAck):
                 self._history.end(copy, "acked")
             elif method.requeue:
+                self._history.lent[copy.plan.name] = None
                 self._history.give_back(copy)
             else:
                 self._die(copy)
+        return copies
 
     def _lift(self, tag: int) -> Copy | None:
         copy, consumer = self.unacked.pop(tag, (None, None))
@@ -215,6 +232,8 @@ class ChannelBook:
         return copy
 
     def _give_back_all(self) -> None:
+        for consumer in self.consumers.values():
+            self._history.lent[consumer.plan.name] = None
         for tag in list(self.unacked):
             copy = self._lift(tag)
             if copy is not None:
@@ -237,11 +256,17 @@ class ChannelBook:
             self.consumer_prefetch = method.prefetch_count
 
     def _declare(self, method: Method) -> None:
+        fabric = self._fabric
         if isinstance(method, ExchangeDeclare):
-            self._fabric.declare_exchange(method.exchange, method.type)
+            batch_no = fabric.declare_exchange(method.exchange, method.type, method.durable)
         elif isinstance(method, QueueDeclare):
-            self._fabric.declare_queue(method.queue)
+            batch_no = fabric.declare_queue(method.queue)
         elif isinstance(method, QueueBind):
-            self._fabric.bind(method.exchange, method.routing_key, method.queue)
+            batch_no = fabric.bind(method.exchange, method.routing_key, method.queue)
         elif isinstance(method, QueueUnbind):
-            self._fabric.unbind(method.exchange, method.routing_key, method.queue)
+            batch_no = fabric.unbind(method.exchange, method.routing_key, method.queue)
+        elif isinstance(method, QueueDelete):
+            batch_no = 0
+        else:
+            return
+        self.awaited.append(Promise(method.name, batch_no, metadata=True))

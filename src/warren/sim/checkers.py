@@ -8,11 +8,11 @@ Not here: what must hold at the end (`sim.validations`), how it is known what ha
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from warren.sim.history import GONE, OUT, REFUSED, WITHDRAWN, Attempt
+from warren.sim.history import FORGOTTEN, GONE, OUT, REFUSED, WITHDRAWN, Attempt
 from warren.wire.properties import decode_properties
 
 if TYPE_CHECKING:
-    from warren.sim.channel_book import ChannelBook, Delivery
+    from warren.sim.channel_book import ChannelBook, Delivery, Promise
     from warren.sim.node import Node
     from warren.sim.world import World
 
@@ -43,6 +43,12 @@ class Checker:
         return ""
 
     def settled(self, attempt: Attempt) -> str:
+        return ""
+
+    def promised(self, promise: "Promise") -> str:
+        return ""
+
+    def recovered(self, node: "Node") -> str:
         return ""
 
     def returned(self, attempt: Attempt | None) -> str:
@@ -76,6 +82,14 @@ class Checkers:
     def settled(self, attempt: Attempt) -> None:
         for member in self.members:
             self._hear(member, member.settled(attempt))
+
+    def promised(self, promise: "Promise") -> None:
+        for member in self.members:
+            self._hear(member, member.promised(promise))
+
+    def recovered(self, node: "Node") -> None:
+        for member in self.members:
+            self._hear(member, member.recovered(node))
 
     def returned(self, attempt: Attempt | None) -> None:
         for member in self.members:
@@ -163,7 +177,7 @@ class OnlyPublished(Checker):
         attempt, heard = delivery.attempt, delivery.heard
         if attempt is None:
             return f"{delivery}: nobody published it"
-        if attempt.state in (REFUSED, WITHDRAWN) and not delivery.plan.surprising:
+        if attempt.state in (REFUSED, WITHDRAWN, FORGOTTEN) and not delivery.plan.surprising:
             return f"{delivery}: it was {attempt.state}"
         if delivery.copy is None:
             return f"{delivery}: it was not routed there, or was not dropped where it came from"

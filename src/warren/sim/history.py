@@ -2,20 +2,24 @@
 
 A publish is an *attempt* with a number of its own, which its body carries; a client that tries the same message again
 makes another attempt. An attempt walks SENT -> ACCEPTED -> CONFIRMED; REFUSED and WITHDRAWN are ends, too. What is SENT
-and has no answer is *uncertain*: it may be delivered or not, and a client that lost its connection sends it again.
+and has no answer is *uncertain*: it may be delivered or not, and a client that lost its connection sends it again. A
+node that dies before it wrote an attempt down has FORGOTTEN it.
 
 Once a node accepted an attempt there is a *copy* of it in every queue its route leads to. A copy is READY, OUT (with a
-consumer that may still give it back) or GONE, and a copy that is GONE carries the reason.
+consumer that may still give it back) or GONE, and a copy that is GONE carries the reason. A copy is *durable* if both
+its message and its queue are: only those outlive the node, as far as what happened to them was written down.
 
 Invariants: an attempt has at most one copy in a queue; `live` and `out` count a queue's copies that are not GONE and
 those that are OUT.
 
-Not here: who notices what happens to a copy (`sim.witness`), what must hold (`sim.checkers`, `sim.validations`).
+Not here: who notices what happens to a copy (`sim.witness`), what must hold (`sim.checkers`, `sim.validations`),
+which batch of the node's journal is left (`sim.disk`).
 """
 
 from collections import Counter
 from dataclasses import dataclass, field
 
+from warren.sim.undo import UndoLog
 from warren.wire.values import Table
 
 SENT = "sent"
@@ -23,6 +27,7 @@ ACCEPTED = "accepted"
 CONFIRMED = "confirmed"
 REFUSED = "refused"
 WITHDRAWN = "withdrawn"
+FORGOTTEN = "forgotten"
 
 READY = "ready"
 OUT = "out"
@@ -37,6 +42,7 @@ class QueuePlan:
 
     name: str
     arguments: Table = field(default_factory=dict)
+    durable: bool = False
     exclusive: bool = False
     auto_delete: bool = False
     # how long its messages may wait, how many may wait; None: no limit
@@ -80,11 +86,13 @@ class Attempt:
         "expiration_ms",
         "mandatory",
         "number",
+        "persistent",
         "priority",
         "publisher",
         "returned",
         "routing_key",
         "state",
+        "stored_no",
     )
 
     def __init__(self, number: int, publisher: str, exchange: str, routing_key: str, body: bytes) -> None:
@@ -97,18 +105,25 @@ class Attempt:
         self.priority = 0
         self.expiration_ms: int | None = None
         self.mandatory = False
+        self.persistent = False
         self.state = SENT
         self.returned = False
         # the place of this attempt among all that were accepted
         self.accepted_no = 0
         self.accepted_at_ms = 0
+        # the batch of the journal that it was accepted with
+        self.stored_no = 0
         self.copies: dict[str, Copy] = {}
+
+    def lasts(self) -> bool:
+        """Whether a queue holds it that must still hold it when the node restarts."""
+        return any(copy.durable and copy.state != GONE for copy in self.copies.values())
 
 
 class Copy:
     """An attempt in one queue."""
 
-    __slots__ = ("attempt", "dead_letter", "deliveries", "ending", "plan", "state")
+    __slots__ = ("attempt", "dead_letter", "deliveries", "ending", "may_have_died", "plan", "returns", "state")
 
     def __init__(self, attempt: Attempt, plan: QueuePlan, dead_letter: bool) -> None:
         self.attempt = attempt
@@ -118,6 +133,15 @@ class Copy:
         self.state = READY
         self.ending = ""
         self.deliveries = 0
+        # how often it came back, at least
+        self.returns = 0
+        # what it died of is not seen from outside: it may have left for a dead-letter queue, or for nowhere
+        self.may_have_died = False
+
+    @property
+    def durable(self) -> bool:
+        """Whether it outlives the node."""
+        return self.plan.durable and self.attempt.persistent
 
     def may_be_dropped(self) -> bool:
         """Whether a rule that the workload set allows its queue to drop it."""
@@ -135,7 +159,8 @@ class Copy:
 class History:
     """Every attempt and every copy of a run."""
 
-    def __init__(self) -> None:
+    def __init__(self, undo: UndoLog) -> None:
+        self.undo = undo
         self.attempts: dict[int, Attempt] = {}
         self.live: dict[str, int] = {}
         self.out: dict[str, int] = {}
@@ -143,6 +168,9 @@ class History:
         self.living: dict[Copy, None] = {}
         # how often each kind of thing happened, so that a run can show where it has been
         self.seen: Counter[str] = Counter()
+        # queues somebody wanted messages of; queues that may have got some back
+        self.wanted: dict[str, None] = {}
+        self.lent: dict[str, None] = {}
         self._accepted_count = 0
 
     def attempt(self, publisher: str, exchange: str, routing_key: str, filler_bytes: int) -> Attempt:
@@ -164,6 +192,8 @@ class History:
         attempt.state = ACCEPTED
         attempt.accepted_no = self._accepted_count
         attempt.accepted_at_ms = now_ms
+        attempt.stored_no = self.undo.batch_no
+        self.undo.did(lambda: self._forget(attempt))
         for plan in plans:
             self.copy_into(attempt, plan)
 
@@ -172,6 +202,7 @@ class History:
         attempt.copies[plan.name] = copy
         self.live[plan.name] = self.live.get(plan.name, 0) + 1
         self.living[copy] = None
+        self.undo.did(lambda: self._unmake(copy))
         return copy
 
     def take_out(self, copy: Copy) -> None:
@@ -179,12 +210,55 @@ class History:
         self.out[copy.plan.name] = self.out.get(copy.plan.name, 0) + 1
 
     def give_back(self, copy: Copy) -> None:
-        copy.state = READY
-        self.out[copy.plan.name] -= 1
+        self._put_back(copy)
+        copy.returns += 1
+        self.undo.did(lambda: self._uncount_return(copy))
 
     def end(self, copy: Copy, ending: str) -> None:
         if copy.state == GONE:
             return
+        self._leave(copy, ending)
+        self.undo.did(lambda: self._revive(copy))
+
+    def node_restarted(self) -> None:
+        """What the node forgot was taken back: of the rest, what is durable is ready again, and all else is gone."""
+        for copy in list(self.living):
+            if copy.state == OUT:
+                self._put_back(copy)
+            if not copy.durable:
+                self._leave(copy, "the node restarted")
+                # what a rule dropped nobody saw, and its dead letter may be durable
+                copy.may_have_died = copy.attempt.persistent and copy.may_be_dropped()
+
+    # -- taking back
+
+    def _forget(self, attempt: Attempt) -> None:
+        if attempt.state == ACCEPTED:
+            attempt.state = FORGOTTEN
+
+    def _unmake(self, copy: Copy) -> None:
+        """It never was there; unless the node promised that it is."""
+        promised = copy.attempt.state == CONFIRMED and not copy.dead_letter
+        if copy.state != GONE and not promised:
+            self._leave(copy, "forgotten")
+
+    def _uncount_return(self, copy: Copy) -> None:
+        copy.returns -= 1
+
+    def _revive(self, copy: Copy) -> None:
+        if copy.state == GONE:
+            copy.state = READY
+            copy.ending = ""
+            self.live[copy.plan.name] += 1
+            self.living[copy] = None
+
+    # -- the books
+
+    def _put_back(self, copy: Copy) -> None:
+        copy.state = READY
+        self.out[copy.plan.name] -= 1
+
+    def _leave(self, copy: Copy, ending: str) -> None:
         if copy.state == OUT:
             self.out[copy.plan.name] -= 1
         copy.state = GONE

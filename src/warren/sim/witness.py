@@ -12,16 +12,21 @@ the two is not visible from outside. So what entered is booked first; then ends 
 deliveries to those; then everything else that left. A delivery to a channel that ended, or asked for `basic.recover`,
 in the same turn was given back in that turn.
 
+What a node wrote and keeps back until the disk has what it speaks of has left as far as the books are concerned: the
+node acts as if it had. What it promises counts from when it leaves.
+
 The witness books and reports; it judges nothing. Where bytes contradict the books, the checkers are shown the
 contradiction before it is booked.
 
 Not here: what must hold (`sim.checkers`), copies and attempts (`sim.history`), channels as booked (`sim.channel_book`).
 """
 
+from collections import deque
+
 from warren.errors import ConnectionFault
 from warren.model.effects import CloseConnection, Effect, Note, SendBytes
 from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event, WritesPaused, WritesResumed
-from warren.sim.channel_book import ChannelBook, Delivery
+from warren.sim.channel_book import ChannelBook, Delivery, Promise
 from warren.sim.checkers import Checkers
 from warren.sim.fabric import Fabric
 from warren.sim.history import CONFIRMED, GONE, READY, REFUSED, Attempt, Copy, History, QueuePlan
@@ -42,8 +47,15 @@ from warren.wire.methods import (
     ChannelCloseOk,
     ChannelOpen,
     ConnectionClose,
+    ExchangeDeclareOk,
+    QueueBindOk,
+    QueueDeclareOk,
+    QueueDeleteOk,
+    QueueUnbindOk,
     TxCommitOk,
 )
+
+DECLARED = (ExchangeDeclareOk, QueueDeclareOk, QueueBindOk, QueueUnbindOk, QueueDeleteOk)
 
 
 class ConnectionBook:
@@ -59,6 +71,12 @@ class ConnectionBook:
         self.writes_paused = False
         # it was told so in an earlier turn
         self.knows_paused = False
+        # bytes that were read while the node kept them back; how many were read, how many left
+        self.ahead = 0
+        self.read_bytes = 0
+        self.left_bytes = 0
+        # what was promised, and with which byte of the stream
+        self.promises: deque[tuple[int, Promise]] = deque()
 
 
 class Witness:
@@ -70,6 +88,8 @@ class Witness:
         self.fabric = fabric
         self._checkers = checkers
         self._now_ms = 0
+        # the node was asked to stop, and tells its clients
+        self.stopping = False
         # what leaves for these was said before the core learnt, in the same turn, that they are lost
         self._lost_this_turn: dict[int, ConnectionBook] = {}
 
@@ -106,12 +126,23 @@ class Witness:
             return True
         return any(isinstance(said.method, BasicConsume | BasicGet) and said.method.no_ack for said in spoken)
 
-    def node_restarted(self) -> None:
-        """Its memory is gone, and with it all it held. A node with a journal will owe more than this."""
+    def node_died(self, survived_no: int, changed_no: int, clean: bool) -> None:
+        """Its memory is gone; on its disk is what came with these batches, and metadata up to the other."""
+        history = self.history
         self.connections.clear()
-        self.fabric.forget()
-        for copy in list(self.history.living):
-            self.history.end(copy, "the node restarted")
+        self._lost_this_turn.clear()
+        self.stopping = False
+        history.undo.roll_back(survived_no, changed_no)
+        self.fabric.node_restarted()
+        history.node_restarted()
+        for name in history.wanted:
+            # what was handed out last is known exactly after a clean stop, but for priorities
+            if not clean or self.fabric.plans[name].priority_max:
+                history.lent[name] = None
+        for copy in history.living:
+            graves = self._graves(copy)
+            if copy.plan.dead_letter_exchange and not any(plan.durable for plan in graves):
+                copy.may_have_died = copy.plan.drops
 
     def noted(self, note: Note) -> None:
         self.history.seen[note.name] += 1
@@ -139,12 +170,17 @@ class Witness:
 
     # -- what leaves
 
-    def left(self, effects: list[Effect], now_ms: int) -> None:
+    def left(self, effects: list[Effect], kept_back: dict[int, bytes], now_ms: int) -> None:
+        """What the node did in a turn, and what it wrote but keeps back, by connection."""
         self._now_ms = now_ms
         said: list[tuple[ConnectionBook, Heard]] = []
         for effect in effects:
             if isinstance(effect, SendBytes):
                 said += self._read(effect)
+        for number, kept in kept_back.items():
+            book = self.connections[number]
+            said += self._feed(book, kept[book.ahead :])
+            book.ahead = len(kept)
         ending: list[tuple[ConnectionBook, Heard]] = []
         others: list[tuple[ConnectionBook, Heard]] = []
         self._book_ends(effects, said)
@@ -156,6 +192,8 @@ class Witness:
             self._hear_node(book, heard)
         for book in self.connections.values():
             book.knows_paused = book.writes_paused
+            while book.promises and book.promises[0][0] <= book.left_bytes:
+                self._checkers.promised(book.promises.popleft()[1])
         self._lost_this_turn.clear()
 
     def _read(self, effect: SendBytes) -> list[tuple[ConnectionBook, Heard]]:
@@ -165,8 +203,15 @@ class Witness:
         if book is None or (book.over and lost is None):
             self._checkers.complain("effects for the living", f"bytes for connection #{number}, which is over")
             return []
+        unread = effect.data[book.ahead :]
+        book.ahead = max(0, book.ahead - len(effect.data))
+        book.left_bytes += len(effect.data)
+        return self._feed(book, unread)
+
+    def _feed(self, book: ConnectionBook, data: bytes) -> list[tuple[ConnectionBook, Heard]]:
+        book.read_bytes += len(data)
         try:
-            return [(book, heard) for heard in book.stream.feed(effect.data)]
+            return [(book, heard) for heard in book.stream.feed(data)]
         except (ConnectionFault, KeyError) as fault:
             self._checkers.complain("whole frames", f"connection #{book.number} was sent bytes that are none: {fault}")
             return []
@@ -180,7 +225,8 @@ class Witness:
                     self._checkers.complain("no fault without cause", f"#{book.number}: {method.reply_text}")
                 channel.end()
             elif isinstance(method, ConnectionClose):
-                self._checkers.complain("no fault without cause", f"#{book.number}: {method.reply_text}")
+                if not self.stopping:
+                    self._checkers.complain("no fault without cause", f"#{book.number}: {method.reply_text}")
                 self._end_channels(book)
         for effect in effects:
             if isinstance(effect, CloseConnection):
@@ -213,12 +259,15 @@ class Witness:
         elif isinstance(method, BasicGetEmpty):
             channel.gets.popleft()
         elif isinstance(method, BasicAck | BasicNack):
-            self._answered(channel, method)
+            self._answered(book, channel, method)
         elif isinstance(method, BasicReturn):
             self._returned(heard)
         elif isinstance(method, TxCommitOk):
             for attempt in channel.committing.popleft():
                 attempt.state = CONFIRMED
+            self._promise(book, channel.awaited.popleft())
+        elif isinstance(method, DECLARED):
+            self._promise(book, channel.awaited.popleft())
         elif isinstance(method, BasicRecoverOk):
             channel.recovering -= 1
         elif isinstance(method, BasicCancelOk):
@@ -261,19 +310,25 @@ class Witness:
         if found is not None or not plan.surprising:
             return found
         for copy in list(attempt.copies.values()):
-            source = copy.plan
-            if copy.state == GONE and copy.ending != "refused":
+            if copy.state == GONE and copy.ending != "refused" and not copy.may_have_died:
                 continue
-            if source.dead_letter_exchange and plan in self.fabric.route(
-                source.dead_letter_exchange, source.dead_letter_key or attempt.routing_key
-            ):
+            if plan in self._graves(copy):
                 self.history.end(copy, "dropped by a rule, and dead-lettered")
+                copy.may_have_died = False
                 return self.history.copy_into(attempt, plan, dead_letter=True)
         return None
 
+    def _graves(self, copy: Copy) -> list[QueuePlan]:
+        """The queues its dead letter would go to."""
+        exchange = copy.plan.dead_letter_exchange
+        return self.fabric.route(exchange, copy.plan.dead_letter_key or copy.attempt.routing_key) if exchange else []
+
     # -- answers to publishers
 
-    def _answered(self, channel: ChannelBook, method: BasicAck | BasicNack) -> None:
+    def _promise(self, book: ConnectionBook, promise: Promise) -> None:
+        book.promises.append((book.read_bytes, promise))
+
+    def _answered(self, book: ConnectionBook, channel: ChannelBook, method: BasicAck | BasicNack) -> None:
         self._checkers.answered(channel, method.delivery_tag, method.multiple)
         last = method.delivery_tag
         numbers = [number for number in channel.unanswered if number <= last] if method.multiple else [last]
@@ -283,6 +338,8 @@ class Witness:
                 continue
             attempt.state = CONFIRMED if isinstance(method, BasicAck) else REFUSED
             self._checkers.settled(attempt)
+            if attempt.state == CONFIRMED and attempt.lasts():
+                self._promise(book, Promise(f"message {attempt.number}", attempt.stored_no))
             if attempt.state == REFUSED:
                 for copy in attempt.copies.values():
                     if copy.plan.refuses and copy.state == READY:

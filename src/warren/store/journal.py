@@ -72,6 +72,7 @@ class Journal(QueueLogs, Timed):
         self.first_number: i64 = 1
         self.batch: Batch = Batch()
         self.batch_no: i64 = 1
+        self.turn_no: i64 = 1
         self.tickets: Tickets = Tickets()
         self.compaction: Compaction = Compaction(self)
         self._metadata: Metadata = metadata
@@ -143,6 +144,7 @@ class Journal(QueueLogs, Timed):
         self._touched.append(book)
 
     def end_turn(self) -> None:
+        self.turn_no += 1
         touched = self._touched
         if touched:
             self._touched = []

@@ -6,9 +6,9 @@ positions of one level. What left in a turn is written as few ranges at its end.
 **Handed out.** After a crash a message that may have been delivered comes back marked as redelivered, and only such a
 one. So before an entry goes out, the *horizon*, the highest position that may have gone, is on disk. A message that
 goes out in the turn it came in needs no wait: both are in one batch, and are lost together or not at all. Others wait
-for a flush, once: the horizon is moved ahead by as many positions as were handed out since it was last moved, and
-early, so that a busy queue does not wait at all and a slow one is exact. A queue with priorities does not hand out in
-order: its horizon, once anything went, is the end of all numbers.
+for a flush: the horizon is moved ahead by as many positions as were just handed out in one go, and early, so that a
+busy queue soon does not wait at all and a slow one is exact. A queue with priorities does not hand out in order: its
+horizon, once anything went, is the end of all numbers.
 
 Invariants: the holdings of a level do not overlap; each lies in one segment. A stored entry in memory points at its
 holding, whatever compaction does to where that lies.
@@ -60,6 +60,9 @@ class QueueBook(QueueLog, FlushWaiter):
         self._ask_from: i64 = 0
         self._asked_at: i64 = 0
         self._handed_out: i64 = 0
+        # the first position that went in this turn
+        self._lent_turn: i64 = 0
+        self._lent_first: i64 = 0
         self._horizons_in_flight: list[int] = []
         self._refused: bool = False
         self._journal: Journal = journal
@@ -203,6 +206,9 @@ class QueueBook(QueueLog, FlushWaiter):
         if position > self._ask_from and not self._may_go(position):
             self._refused = True
             return False
+        if self._lent_turn != self._journal.turn_no:
+            self._lent_turn = self._journal.turn_no
+            self._lent_first = position
         if position > self._handed_out:
             self._handed_out = position
         return True
@@ -219,7 +225,8 @@ class QueueBook(QueueLog, FlushWaiter):
         elif in_this_batch:
             wanted = position
         else:
-            wanted = position + min(position - self._asked_at, RESERVE_MAX)
+            in_one_go: i64 = position - self._lent_first if self._lent_turn == self._journal.turn_no else 0
+            wanted = position + min(max(in_one_go, 0), RESERVE_MAX)
         self._asked_at = position
         if wanted <= self.horizon:
             return

@@ -3,7 +3,7 @@
 from mypy_extensions import i64
 
 from warren.model.message import NO_EXPIRATION, Entry, Envelope, Message
-from warren.model.ports import Consumer, QueuePort
+from warren.model.ports import Consumer, OutputPort, QueueLog, QueuePort
 from warren.model.turn import Turn
 from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
@@ -57,22 +57,46 @@ class RecordingKeeper(QueueKeeper):
         self.unused.append(queue)
 
 
+class Waiter(OutputPort):
+    """A connection that waits for an entry."""
+
+    def flush(self) -> None:
+        pass
+
+
 class World:
     """One queue in its turn."""
 
     def __init__(
-        self, arguments: Table | None = None, auto_delete: bool = False, settings: QueueSettings | None = None
+        self,
+        arguments: Table | None = None,
+        auto_delete: bool = False,
+        settings: QueueSettings | None = None,
+        log: QueueLog | None = None,
     ) -> None:
         self.turn = Turn()
         self.turn.now_ms = START_MS
         self.keeper = RecordingKeeper()
         table: Table = arguments or {}
+        durable = log is not None and log.durable
         self.queue = Queue(
-            "/", "q", False, False, auto_delete, table, 0, settings or settings_of(table), self.turn, self.keeper
+            "/",
+            "q",
+            durable,
+            False,
+            auto_delete,
+            table,
+            0,
+            settings or settings_of(table),
+            self.turn,
+            self.keeper,
+            log,
         )
 
-    def publish(self, *bodies: str, priority: int = 0, expiration_ms: int = NO_EXPIRATION) -> list[int]:
-        return [self.queue.publish(message_of(body, priority, expiration_ms)) for body in bodies]
+    def publish(
+        self, *bodies: str, priority: int = 0, expiration_ms: int = NO_EXPIRATION, persistent: bool = False
+    ) -> list[int]:
+        return [self.queue.publish(message_of(body, priority, expiration_ms, persistent)) for body in bodies]
 
     def consumer(
         self,
@@ -104,9 +128,9 @@ class World:
         self.turn.now_ms = until_ms
 
     def take_all(self) -> list[str]:
-        """Everything ready, fetched by `basic.get`."""
+        """Everything ready and at hand, taken by `basic.get`."""
         bodies = []
-        while (entry := self.queue.get(True)) is not None:
+        while self.queue.at_hand() and (entry := self.queue.get(True)) is not None:
             bodies.append(body_of(entry))
         return bodies
 
@@ -115,10 +139,10 @@ class World:
         return [(body_of(letter.entry), letter.reason) for letter in self.turn.dead_letters]
 
 
-def message_of(body: str, priority: int = 0, expiration_ms: int = NO_EXPIRATION) -> Message:
+def message_of(body: str, priority: int = 0, expiration_ms: int = NO_EXPIRATION, persistent: bool = False) -> Message:
     # only its length matters to a queue, so the content is the body and not its frames
     content = body.encode()
-    return Message(Envelope("", "q"), content, 1, len(content), 4096, False, priority, expiration_ms)
+    return Message(Envelope("", "q"), content, 1, len(content), 4096, persistent, priority, expiration_ms)
 
 
 def body_of(entry: Entry) -> str:
