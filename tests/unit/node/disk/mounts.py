@@ -16,7 +16,7 @@ _MOUNT_AND_RUN = 'mount -t tmpfs -o "$1" tmpfs "$2" && exec "$3" -c "$4" "$2"'
 def run_in_namespace(mount_point: Path, options: str, script: str) -> str:
     """What a Python script prints that has a tmpfs with these options, whose path is its first argument."""
     ended = subprocess.run(
-        [*_unshare(), "sh", "-c", _MOUNT_AND_RUN, "sh", options, str(mount_point), sys.executable, script],
+        [*unshare(), "sh", "-c", _MOUNT_AND_RUN, "sh", options, str(mount_point), sys.executable, script],
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
@@ -26,7 +26,7 @@ def run_in_namespace(mount_point: Path, options: str, script: str) -> str:
     return ended.stdout
 
 
-def _unshare() -> list[str]:
+def unshare() -> list[str]:
     """Anybody may mount in a user namespace where there are any; elsewhere root may without."""
     as_anybody = ["unshare", "--map-root-user", "--mount"]
     allowed = subprocess.run([*as_anybody, "true"], capture_output=True, timeout=DEADLINE_S).returncode == 0
