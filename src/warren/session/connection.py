@@ -162,8 +162,7 @@ class Connection(OutputPort, Timed, FlushWaiter):
 
     def flushed(self) -> None:
         self._gate.open_oldest()
-        if not self._gone:
-            self.output()
+        self.output()
 
     def flush(self) -> None:
         if self._gone:

@@ -164,10 +164,12 @@ def test_deliveries_stay_in_their_queue_until_the_gate_opens(core: JournalledCor
     client.heard()
     client.say(GATED)
     core.client().publish("passing", b"1", b"2")
+    client.say(BasicGet(queue="durable"))
+    assert core.timer_at_ms == 0
     assert core.node.only_vhost.topology.queues["passing"].ready_count() == 2
     core.flush()
     core.settle()
-    assert client.names() == ["queue.declare-ok", "basic.deliver", "basic.deliver"]
+    assert client.names() == ["queue.declare-ok", "basic.get-empty", "basic.deliver", "basic.deliver"]
 
 
 def test_another_consumer_is_served_meanwhile(core: JournalledCore, client: Client) -> None:

@@ -150,6 +150,16 @@ def test_a_client_that_is_gone_is_not_missed(core: JournalledCore, client: Clien
     assert core.flush() == []
 
 
+def test_a_client_that_was_cut_off_is_not_cut_off_again(core: JournalledCore) -> None:
+    client = core.client(heartbeat_s=10)
+    client.declare("durable", durable=True)
+    client.confirm()
+    client.read(persistent("durable", b"1"))
+    core.pass_ms(60_000)
+    core.flush()
+    assert core.closed == [client.number]
+
+
 def test_publishes_without_confirms_wait_for_nothing(core: JournalledCore) -> None:
     client = core.client()
     client.declare("durable", durable=True)

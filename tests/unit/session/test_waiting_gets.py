@@ -81,6 +81,19 @@ def test_others_are_answered_meanwhile(core: JournalledCore, client: Client, log
     assert other.methods() == [BasicGetEmpty()]
 
 
+def test_replies_after_a_get_that_waited_leave_in_slices(core: JournalledCore, client: Client) -> None:
+    log = paged(client, core, "q", *[bytes(300_000)] * 10)
+    client.say(*[GET] * 10)
+    log.read()
+    core.turn()
+    assert 0 < len(client.heard()) < 10
+    core.settle()
+    core.turn()
+    assert core.unread == set()
+    client.say(GET)
+    assert client.names()[-1] == "basic.get-empty"
+
+
 def test_two_clients_that_wait_get_a_message_each(core: JournalledCore, client: Client, log: Log) -> None:
     other = core.client()
     client.say(GET)
