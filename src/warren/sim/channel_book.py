@@ -62,6 +62,8 @@ class Delivery:
         self.plan = plan
         self.no_ack = no_ack
         self.pushed_while_paused = False
+        # whether its queue may have got messages back
+        self.queue_lent = False
         self.tag = 0
         self.redelivered = False
         self.heard: Heard
@@ -198,7 +200,8 @@ class ChannelBook:
             self._history.accept(attempt, plans, now_ms)
         self.committing.append([attempt for attempt, _plans in publishes])
         settled = [copy for method in settles for copy in self._settle(method)]
-        durable = any(copy.durable for copy in settled) or any(attempt.lasts() for attempt, _plans in publishes)
+        removed = any(copy.durable and copy.state == GONE and not copy.plan.fleeting for copy in settled)
+        durable = removed or any(attempt.lasts() for attempt, _plans in publishes)
         self.awaited.append(Promise("a commit", self._history.undo.batch_no if durable else 0))
 
     def _roll_back(self) -> None:

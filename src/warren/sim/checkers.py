@@ -8,6 +8,8 @@ Not here: what must hold at the end (`sim.validations`), how it is known what ha
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from warren.model.ports import QueuePort
+from warren.queue.queue import Queue
 from warren.sim.history import FORGOTTEN, GONE, OUT, REFUSED, WITHDRAWN, Attempt
 from warren.wire.properties import decode_properties
 
@@ -45,7 +47,7 @@ class Checker:
     def settled(self, attempt: Attempt) -> str:
         return ""
 
-    def promised(self, promise: "Promise") -> str:
+    def promised(self, promise: "Promise", on_disk_no: int) -> str:
         return ""
 
     def recovered(self, node: "Node") -> str:
@@ -83,9 +85,9 @@ class Checkers:
         for member in self.members:
             self._hear(member, member.settled(attempt))
 
-    def promised(self, promise: "Promise") -> None:
+    def promised(self, promise: "Promise", on_disk_no: int) -> None:
         for member in self.members:
-            self._hear(member, member.promised(promise))
+            self._hear(member, member.promised(promise, on_disk_no))
 
     def recovered(self, node: "Node") -> None:
         for member in self.members:
@@ -120,7 +122,7 @@ class NodeChecksItself(Checker):
             return f"{type(error).__name__}: {error}"
         least = 0
         for queue in node.broker.vhosts["/"].topology.queues.values():
-            count = queue.ready_count() + queue.unacked_count()
+            count = queue.ready_count() - paged_count(queue) + queue.unacked_count()
             least += count * ENTRY_BYTES
         held = node.broker.turn.held_bytes
         return f"{held} bytes are held, less than the {least} its entries need" if held < least else ""
@@ -309,7 +311,8 @@ class LimitsKept(Checker):
             # one that refuses publishes still takes back what it lent
             if plan is None or plan.length_max is None or plan.refuses:
                 continue
-            if queue.ready_count() > plan.length_max:
+            # heads that are on disk only go once they were read
+            if queue.ready_count() > plan.length_max and not paged_count(queue):
                 return f"'{name}' holds {queue.ready_count()} ready, more than its {plan.length_max}"
         return ""
 
@@ -318,6 +321,12 @@ class LimitsKept(Checker):
         if deadline_ms is not None and delivery.now_ms > deadline_ms:
             return f"{delivery}: it expired {delivery.now_ms - deadline_ms} ms before"
         return ""
+
+
+def paged_count(queue: QueuePort) -> int:
+    """How many of a queue's ready messages are on disk only."""
+    assert isinstance(queue, Queue)
+    return int(queue._contents.paged_count)
 
 
 def invariants() -> list[Checker]:

@@ -27,6 +27,7 @@ from warren.model.events import DiskFull, Event, IndexRead, JournalRead, Stored
 from warren.model.journal import Change
 from warren.sim.files import PretendDirectory, PretendFile
 from warren.store.index import find_rows
+from warren.store.recovery import Found, JournalFiles
 
 CHECKPOINT = "checkpoint"
 SPARE = "spare"
@@ -41,12 +42,42 @@ Steps = Iterator[tuple[str, int]]
 """Steps of a piece of work: what each is called and how long it takes. What follows the `yield` is done at its end."""
 
 
+def found_on(disk: "PretendDisk", now_ms: int) -> Found:
+    """What a process finds when it begins."""
+    return Found(disk.revision, dict(disk.values), FoundFiles(disk.directory), disk.incarnation, now_ms)
+
+
 def segment_name(number: int) -> str:
     return f"{number:012}.seg"
 
 
 def index_name(number: int) -> str:
     return f"{number:012}.idx"
+
+
+class FoundFiles(JournalFiles):
+    """The journal's files as they are at a start."""
+
+    def __init__(self, directory: PretendDirectory) -> None:
+        self._directory = directory
+
+    def checkpoint(self) -> bytes | None:
+        return self._content(CHECKPOINT)
+
+    def segments(self) -> list[int]:
+        return [int(name[:-4]) for name in self._directory.names() if name.endswith(".seg")]
+
+    def segment(self, number: int) -> bytes:
+        content = self._content(segment_name(number))
+        assert content is not None
+        return content
+
+    def index(self, number: int) -> bytes | None:
+        return self._content(index_name(number))
+
+    def _content(self, name: str) -> bytes | None:
+        file = self._directory.find(name)
+        return None if file is None else file.read()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,9 +196,9 @@ class PretendDisk:
             elif self._unflushed:
                 self._schedule(FLUSH_WITHIN_MS, lambda: self._flush_late(life))
             return
-        self._schedule(duration_ms, lambda: self._take_step(life))
         if self.watch is not None:
             self.watch(step)
+        self._schedule(duration_ms, lambda: self._take_step(life))
 
     def _flush_late(self, life: int) -> None:
         """Nobody asked for it in all that time."""

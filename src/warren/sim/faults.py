@@ -6,21 +6,37 @@ Not here: what a fault does to those it strikes (`sim.network`, `sim.node`).
 from random import Random
 from typing import TYPE_CHECKING
 
-from warren.model.events import MemoryMeasured
+from warren.model.events import DiskMeasured, MemoryMeasured
 
 if TYPE_CHECKING:
     from warren.sim.network import Link
+    from warren.sim.node import Node
     from warren.sim.world import World
+
+DANGEROUS_STEPS = (
+    "change metadata",
+    "write",
+    "flush",
+    "flush new segment",
+    "name new segment",
+    "flush sealed segment",
+    "write checkpoint",
+    "flush checkpoint",
+    "name checkpoint",
+    "sync directory",
+    "drop segment",
+    "drop index",
+)
 
 
 class Faults:
     """Strikes now and then until the world is healed."""
 
-    def __init__(self, world: "World", every_ms: int, restarts: bool) -> None:
+    def __init__(self, world: "World", every_ms: int, deaths: bool) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/faults")
         self._every_ms = every_ms
-        self._restarts = restarts
+        self._deaths = deaths
         self._healed = False
         self._wait()
 
@@ -30,6 +46,9 @@ class Faults:
         self._world.network.heal()
         for node in self._world.nodes:
             node.add(MemoryMeasured(0, 0))
+            node.add(DiskMeasured(1, 0))
+            node.disk.slow = node.disk.full = False
+            node.disk.watch = None
 
     def _wait(self) -> None:
         self._world.schedule(self._chance.randint(1, 2 * self._every_ms), self._strike)
@@ -37,10 +56,20 @@ class Faults:
     def _strike(self) -> None:
         if self._healed:
             return
-        weights = (30, 15, 30, 10, 10, 3 if self._restarts else 0)
-        fault = self._chance.choices(
-            (self._reset, self._silence, self._stall, self._alarm, self._freeze, self._restart), weights
-        )[0]
+        deaths = 6 if self._deaths else 0
+        faults = {
+            self._reset: 30,
+            self._silence: 15,
+            self._stall: 30,
+            self._alarm: 10,
+            self._freeze: 10,
+            self._slow_disk: 6,
+            self._full_disk: 6,
+            self._death: 3 * deaths,
+            self._stop: deaths,
+            self._ambush: 3 * deaths,
+        }
+        fault = self._chance.choices(list(faults), list(faults.values()))[0]
         fault()
         self._wait()
 
@@ -73,6 +102,7 @@ class Faults:
         used_bytes = self._chance.choice((0, 100_000))
         self._world.trace.say("fault", f"{node.name} uses {used_bytes} bytes")
         node.add(MemoryMeasured(used_bytes, 20_000))
+        node.add(DiskMeasured(self._chance.choice((0, 2_000)), 1_000))
 
     def _freeze(self) -> None:
         node = self._chance.choice(self._world.nodes)
@@ -80,5 +110,56 @@ class Faults:
         self._world.trace.say("fault", f"{node.name} stands still for {duration_ms} ms")
         node.freeze(duration_ms)
 
-    def _restart(self) -> None:
-        self._chance.choice(self._world.nodes).restart()
+    def _slow_disk(self) -> None:
+        node = self._chance.choice(self._world.nodes)
+        self._world.trace.say("fault", f"the disk of {node.name} is slow")
+        node.disk.slow = True
+        self._world.schedule(self._chance.choice((300, 2_000)), lambda: setattr(node.disk, "slow", False))
+
+    def _full_disk(self) -> None:
+        node = self._chance.choice(self._world.nodes)
+        self._world.trace.say("fault", f"the disk of {node.name} is full")
+        node.disk.full = True
+        self._world.schedule(self._chance.choice((50, 500)), lambda: setattr(node.disk, "full", False))
+
+    # -- deaths
+
+    def _death(self) -> None:
+        self._slay(self._chance.choice(self._world.nodes))
+
+    def _stop(self) -> None:
+        self._chance.choice(self._world.nodes).stop(self._down_ms())
+
+    def _ambush(self) -> None:
+        """The node will die at some step of its disk's work, perhaps a certain one."""
+        node = self._chance.choice(self._world.nodes)
+        step = self._chance.choice(("", *DANGEROUS_STEPS))
+        steps_left = self._chance.randint(1, 20 if step == "" else 2)
+        self._world.trace.say("fault", f"{node.name} will die at '{step}', {steps_left}")
+        self._lie_in_wait(node, step, steps_left)
+
+    def _lie_in_wait(self, node: "Node", step: str, steps_left: int) -> None:
+        def watch(taken: str) -> None:
+            nonlocal steps_left
+            if taken.startswith(step):
+                steps_left -= 1
+                if steps_left == 0:
+                    node.disk.watch = None
+                    self._world.history.seen[f"died at {taken.rstrip('0123456789.idx ')}"] += 1
+                    self._world.schedule(0, lambda: self._slay(node))
+
+        node.disk.watch = watch
+
+    def _slay(self, node: "Node") -> None:
+        if self._healed:
+            return
+        if self._chance.random() < 0.5:
+            node.lose_power(self._down_ms())
+        else:
+            node.kill(self._down_ms())
+        if self._chance.random() < 0.3:
+            # the next life is short: it ends while the first things are written
+            self._lie_in_wait(node, "", self._chance.randint(1, 12))
+
+    def _down_ms(self) -> int:
+        return self._chance.choice((0, 1, 50, 500))

@@ -117,7 +117,7 @@ class Attempt:
 
     def lasts(self) -> bool:
         """Whether a queue holds it that must still hold it when the node restarts."""
-        return any(copy.durable and copy.state != GONE for copy in self.copies.values())
+        return any(copy.durable and not copy.plan.fleeting and copy.state != GONE for copy in self.copies.values())
 
 
 class Copy:

@@ -146,6 +146,9 @@ class Link:
     def reach_node(self) -> None:
         if self._over:
             return
+        if not self.node.up:
+            self.node_died()
+            return
         self._node_knows = True
         self.node.accept(self, ConnectionOpened(self.number, "127.0.0.1", 40_000 + self.number, "127.0.0.1", 5672))
         self._stir_up()

@@ -4,9 +4,11 @@ Events that arrive within a moment of one another share a turn, as in the real s
 what entered and what left; a `Meddler` may come between, which is how a test plants a bug in a core it cannot
 change.
 
-A restart is a new broker: what the old one held in memory is lost, and every connection with it.
+A node dies in three ways: it is killed, it loses its power, or it stops because it was asked to. Its memory and its
+connections are gone; the next life begins from what is on the disk.
 
-Not here: the asyncio shell (`warren.node`), links (`sim.network`), what the witness makes of it (`sim.witness`).
+Not here: the asyncio shell (`warren.node`), links (`sim.network`), files (`sim.disk`), what the witness makes of it
+(`sim.witness`).
 """
 
 from random import Random
@@ -15,16 +17,23 @@ from typing import TYPE_CHECKING
 from warren.broker.broker import Broker
 from warren.model.effects import (
     CloseConnection,
+    DropSegments,
     Effect,
+    KeepCheckpoint,
     Note,
     PauseReading,
+    ReadIndex,
+    ReadJournal,
     ResumeReading,
+    Seal,
     SendBytes,
     SetTimer,
+    StopNode,
+    Store,
 )
-from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
+from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event, MemoryMeasured, StopRequested
 from warren.model.settings import BrokerSettings
-from warren.sim.disk import PretendDisk
+from warren.sim.disk import PretendDisk, found_on
 from warren.sim.network import Link, Spoken
 from warren.sim.witness import Witness
 
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
     from warren.sim.world import World
 
 HEARTBEAT_S = 1
+MEMORY_LIMIT_BYTES = 1_000_000
 
 
 class Meddler:
@@ -49,10 +59,11 @@ class Node:
 
     def __init__(self, world: "World", name: str, settings: BrokerSettings, meddler: Meddler) -> None:
         self.name = name
-        self.witness = Witness(world.history, world.fabric, world.checkers)
-        self.disk = PretendDisk(Random(f"{world.seed}/{name}/disk"))
+        self.disk = PretendDisk(Random(f"{world.seed}/{name}/disk"), world.schedule, self.add)
+        self.witness = Witness(world.history, world.fabric, self.disk, world.checkers)
         self.links: dict[int, Link] = {}
-        self.restarts = 0
+        self.lives = 0
+        self.up = False
         self._world = world
         self._settings = settings
         self._meddler = meddler
@@ -63,7 +74,9 @@ class Node:
         self._turn_scheduled = False
         self._timer_serial = 0
         self._frozen = False
-        self.broker = self._new_broker()
+        self._down_ms = 0
+        self.broker: Broker
+        self._start()
 
     def accept(self, link: Link, event: ConnectionOpened) -> None:
         self.links[link.number] = link
@@ -74,25 +87,74 @@ class Node:
 
     def add(self, event: Event, spoken: list[Spoken] | None = None) -> None:
         """Something happened: it is part of the next turn."""
-        self._inbox.append((event, spoken or []))
-        self._schedule_turn()
+        if self.up:
+            self._inbox.append((event, spoken or []))
+            self._schedule_turn()
 
     def busy(self) -> bool:
-        """Whether something happened to it that it has not looked at."""
-        return bool(self._inbox)
+        """Whether something happened to it that it has not looked at, or waits for the disk."""
+        return bool(self._inbox) or not self.up or not self.disk.idle()
 
-    def restart(self) -> None:
-        """The process is killed and started again; its memory is lost."""
-        self._world.trace.say(self.name, "restarted")
-        self.restarts += 1
+    # -- life and death
+
+    def kill(self, down_ms: int = 0) -> None:
+        """The process dies, and is started again after a while."""
+        if self.up:
+            self.disk.kill()
+            self._die("was killed", down_ms)
+
+    def lose_power(self, down_ms: int = 0) -> None:
+        if self.up:
+            self.disk.lose_power()
+            self._die("lost its power", down_ms)
+
+    def stop(self, down_ms: int = 0) -> None:
+        """Ask the process to end; it is started again after a while."""
+        if self.up and not self.witness.stopping:
+            self._world.trace.say(self.name, "is asked to stop")
+            self.witness.stopping = True
+            self._down_ms = down_ms
+            self.add(StopRequested())
+
+    def _stopped(self, life: int) -> None:
+        """The core is done; the process ends when the disk is, too."""
+        if life != self.lives or not self.up:
+            return
+        if not self.disk.idle():
+            self._world.schedule(1, lambda: self._stopped(life))
+            return
+        self.disk.kill()
+        self._die("stopped", self._down_ms, clean=True)
+
+    def _die(self, how: str, down_ms: int, clean: bool = False) -> None:
+        self._world.trace.say(self.name, how)
+        self._world.history.seen[f"node {how}"] += 1
+        self.up = False
         self._timer_serial += 1
         self._inbox.clear()
         self._held_back.clear()
         for link in list(self.links.values()):
             link.node_died()
-        self.disk.crash()
-        self.witness.node_restarted()
-        self.broker = self._new_broker()
+        self.witness.node_died(clean)
+        if down_ms:
+            self._world.schedule(down_ms, self._start)
+        else:
+            self._start()
+
+    def _start(self) -> None:
+        world = self._world
+        self.lives += 1
+        self.disk.start()
+        try:
+            seed = f"{world.seed}/{self.name}/{self.lives}".encode()
+            self.broker = Broker(self._settings, seed, found_on(self.disk, world.now_ms))
+        except Exception as error:
+            world.checkers.complain("the node starts", f"{self.name} raised {type(error).__name__}: {error}")
+            return
+        world.trace.say(self.name, f"begins life {self.lives}")
+        self.up = True
+        world.checkers.recovered(self)
+        self.add(MemoryMeasured(0, MEMORY_LIMIT_BYTES))
 
     def freeze(self, duration_ms: int) -> None:
         """The process is stopped for a while: time passes, events wait."""
@@ -103,8 +165,7 @@ class Node:
         self._frozen = False
         self._schedule_turn()
 
-    def _new_broker(self) -> Broker:
-        return Broker(self._settings, f"{self._world.seed}/{self.name}/{self.restarts}".encode())
+    # -- turns
 
     def _schedule_turn(self) -> None:
         if not self._turn_scheduled:
@@ -117,7 +178,7 @@ class Node:
 
     def _run_turn(self) -> None:
         self._turn_scheduled = False
-        if self._frozen:
+        if self._frozen or not self.up:
             return
         inbox, self._inbox = self._batch()
         if self._inbox:
@@ -130,12 +191,17 @@ class Node:
         except Exception as error:
             self._world.checkers.complain("the node lives", f"{self.name} raised {type(error).__name__}: {error}")
             return
+        stores = [self.disk.base_no + effect.batch_no for effect in effects if isinstance(effect, Store)]
+        undo = self._world.history.undo
+        undo.certain(self.disk.flushed_no)
+        undo.batch_no = stores[0] if stores else undo.batch_no
         self._tell_witness(inbox)
         effects = self._meddler.effects(effects)
         if self._world.trace.on:
             for effect in effects:
                 self._world.trace.effect(self.name, effect)
-        self.witness.left(effects, self._world.now_ms)
+        self.witness.left(effects, self._kept_back(), self._world.now_ms)
+        undo.batch_no = stores[-1] if stores else undo.batch_no
         for effect in effects:
             self._carry_out(effect)
         self._world.checkers.turned(self)
@@ -175,21 +241,36 @@ class Node:
         self._held_back.setdefault(number, []).extend(said for said in spoken if said.end_offset > read_to)
         return [said for said in spoken if said.end_offset <= read_to]
 
+    def _kept_back(self) -> dict[int, bytes]:
+        """What the node wrote to its clients and keeps until the disk has what it speaks of."""
+        return {
+            number: b"".join(connection._gate._pieces)
+            for number, connection in self.broker.connections.items()
+            if connection._gate.kept_bytes
+        }
+
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, SetTimer):
             self._timer_serial += 1
             serial = self._timer_serial
             self._world.schedule(max(0, effect.at_ms - self._world.now_ms), lambda: self._timer_due(serial))
-            return
-        if isinstance(effect, SendBytes | CloseConnection | PauseReading | ResumeReading):
-            link = self.links.get(effect.connection_id)
-            if link is None:
-                return
-            if isinstance(effect, SendBytes):
-                link.node_writes(effect.data)
-            elif isinstance(effect, CloseConnection):
-                link.node_closes()
-            else:
-                link.node_reads(isinstance(effect, ResumeReading))
+        elif isinstance(effect, Store | Seal | KeepCheckpoint | DropSegments):
+            self.disk.order(effect)
+        elif isinstance(effect, ReadIndex | ReadJournal):
+            self.disk.read(effect)
         elif isinstance(effect, Note):
             self.witness.noted(effect)
+        elif isinstance(effect, StopNode):
+            self._stopped(self.lives)
+        elif isinstance(effect, SendBytes | CloseConnection | PauseReading | ResumeReading):
+            link = self.links.get(effect.connection_id)
+            if link is not None:
+                self._move_bytes(link, effect)
+
+    def _move_bytes(self, link: Link, effect: SendBytes | CloseConnection | PauseReading | ResumeReading) -> None:
+        if isinstance(effect, SendBytes):
+            link.node_writes(effect.data)
+        elif isinstance(effect, CloseConnection):
+            link.node_closes()
+        else:
+            link.node_reads(isinstance(effect, ResumeReading))

@@ -137,6 +137,7 @@ class Publisher(Client):
             attempt.expiration_ms = self.chance.choice((None, 0, 5, 50, 400))
             if attempt.expiration_ms is not None:
                 properties.expiration = str(attempt.expiration_ms)
+        attempt.persistent = self.persistent
         attempt.mandatory = self.chance.random() < self.mandatory_share
         if self.mode != PLAIN:
             self._publish_no += 1

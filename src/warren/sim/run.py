@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from warren.sim.checkers import Checker, Checkers, Complaint, invariants
+from warren.sim.durability import durability
 from warren.sim.faults import Faults
 from warren.sim.history import CONFIRMED
 from warren.sim.node import Meddler
@@ -58,12 +59,12 @@ def run(
     rules: list[Checker] | None = None,
 ) -> Outcome:
     """Run one seed; `rules` are all there are unless some are chosen."""
-    checkers = Checkers([*invariants(), *validations()] if rules is None else rules)
+    checkers = Checkers([*invariants(), *durability(), *validations()] if rules is None else rules)
     trace = Trace(sink)
     world = World(seed, trace, checkers, meddler)
     chance = Random(f"{seed}/run")
     workload = Workload(world)
-    faults = Faults(world, every_ms=chance.choice((30, 150, 600, 1_000_000)), restarts=chance.random() < 0.2)
+    faults = Faults(world, every_ms=chance.choice((30, 150, 600, 1_000_000)), deaths=chance.random() < 0.6)
     world.run_until(lambda: False, steps)
     if not checkers.complaints:
         trace.say("world", "heals")

@@ -22,6 +22,8 @@ class NothingConfirmedLost(Checker):
             plan, attempt = copy.plan, copy.attempt
             if plan.fleeting:
                 continue
+            if copy.may_have_died:
+                continue
             promise = "confirmed" if attempt.state == CONFIRMED else "taken in"
             what = f"message {attempt.number} was {promise} for '{plan.name}'"
             if not copy.may_be_dropped():

@@ -25,13 +25,23 @@ from collections import deque
 
 from warren.errors import ConnectionFault
 from warren.model.effects import CloseConnection, Effect, Note, SendBytes
-from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event, WritesPaused, WritesResumed
+from warren.model.events import (
+    BytesReceived,
+    ConnectionLost,
+    ConnectionOpened,
+    Event,
+    StopRequested,
+    WritesPaused,
+    WritesResumed,
+)
 from warren.sim.channel_book import ChannelBook, Delivery, Promise
 from warren.sim.checkers import Checkers
+from warren.sim.disk import PretendDisk
 from warren.sim.fabric import Fabric
 from warren.sim.history import CONFIRMED, GONE, READY, REFUSED, Attempt, Copy, History, QueuePlan
 from warren.sim.method_stream import Heard, MethodStream
 from warren.sim.network import Spoken
+from warren.wire.frames import HEARTBEAT_FRAME
 from warren.wire.methods import (
     BasicAck,
     BasicCancelOk,
@@ -55,6 +65,7 @@ from warren.wire.methods import (
     TxCommitOk,
 )
 
+DAMAGE = ("journal.damaged", "queue.stopped", "compaction.failed")
 DECLARED = (ExchangeDeclareOk, QueueDeclareOk, QueueBindOk, QueueUnbindOk, QueueDeleteOk)
 
 
@@ -82,10 +93,11 @@ class ConnectionBook:
 class Witness:
     """The books of one node."""
 
-    def __init__(self, history: History, fabric: Fabric, checkers: Checkers) -> None:
+    def __init__(self, history: History, fabric: Fabric, disk: PretendDisk, checkers: Checkers) -> None:
         self.connections: dict[int, ConnectionBook] = {}
         self.history = history
         self.fabric = fabric
+        self._disk = disk
         self._checkers = checkers
         self._now_ms = 0
         # the node was asked to stop, and tells its clients
@@ -110,6 +122,9 @@ class Witness:
                 self.history.seen[type(event).__name__] += 1
                 book.writes_paused = isinstance(event, WritesPaused)
                 book.knows_paused = book.knows_paused and book.writes_paused
+        elif isinstance(event, StopRequested):
+            for told in self.connections.values():
+                self._end_channels(told)
         elif isinstance(event, BytesReceived):
             self.heard_client(event.connection_id, spoken, now_ms)
 
@@ -126,13 +141,13 @@ class Witness:
             return True
         return any(isinstance(said.method, BasicConsume | BasicGet) and said.method.no_ack for said in spoken)
 
-    def node_died(self, survived_no: int, changed_no: int, clean: bool) -> None:
-        """Its memory is gone; on its disk is what came with these batches, and metadata up to the other."""
+    def node_died(self, clean: bool) -> None:
+        """Its memory is gone, and what its disk does not have never happened."""
         history = self.history
         self.connections.clear()
         self._lost_this_turn.clear()
         self.stopping = False
-        history.undo.roll_back(survived_no, changed_no)
+        history.undo.roll_back(self._disk.survived_no, self._disk.changed_no)
         self.fabric.node_restarted()
         history.node_restarted()
         for name in history.wanted:
@@ -146,8 +161,8 @@ class Witness:
 
     def noted(self, note: Note) -> None:
         self.history.seen[note.name] += 1
-        if note.level == "critical":
-            self._checkers.complain("the node lives", f"it noted {note.name}")
+        if note.level == "critical" or note.name in DAMAGE:
+            self._checkers.complain("the node lives", f"it noted {note.name}: {note.fields}")
 
     def _hear_client(self, book: ConnectionBook, said: Spoken) -> None:
         if book.deaf:
@@ -193,7 +208,9 @@ class Witness:
         for book in self.connections.values():
             book.knows_paused = book.writes_paused
             while book.promises and book.promises[0][0] <= book.left_bytes:
-                self._checkers.promised(book.promises.popleft()[1])
+                promise = book.promises.popleft()[1]
+                on_disk_no = self._disk.changed_no if promise.metadata else self._disk.flushed_no
+                self._checkers.promised(promise, on_disk_no)
         self._lost_this_turn.clear()
 
     def _read(self, effect: SendBytes) -> list[tuple[ConnectionBook, Heard]]:
@@ -202,6 +219,9 @@ class Witness:
         book = lost or self.connections.get(number)
         if book is None or (book.over and lost is None):
             self._checkers.complain("effects for the living", f"bytes for connection #{number}, which is over")
+            return []
+        if book.ahead and effect.data == HEARTBEAT_FRAME:
+            # it overtakes what is kept back
             return []
         unread = effect.data[book.ahead :]
         book.ahead = max(0, book.ahead - len(effect.data))
@@ -299,6 +319,7 @@ class Witness:
         delivery.attempt = self.history.attempt_of(heard.body)
         if delivery.attempt is not None:
             delivery.copy = self._copy_in(delivery.attempt, delivery.plan)
+        delivery.queue_lent = delivery.plan.name in self.history.lent
         if redelivered:
             self.history.seen["redelivery"] += 1
         self._checkers.delivered(delivery)

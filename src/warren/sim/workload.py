@@ -8,7 +8,8 @@
     ""               brief (TTL), mixed (expirations), short (drop-head), full (reject-publish)
     dead   (direct)  --rejected--> graves      --dropped--> dropped
 
-Publishers add and remove a few bindings as they go.
+Publishers add and remove a few bindings as they go. Which exchanges and queues are durable, and which queues lazy, is
+drawn for each world.
 Whatever is rejected in `retried` must turn up in `graves`, whatever `limited`, `brief`, `mixed` and `short` drop in
 `dropped`.
 
@@ -87,8 +88,17 @@ def lasting_topology(chance: Random) -> Topology:
         QueuePlan("full", {"x-max-length": 10, "x-overflow": "reject-publish"}, length_max=10, refuses=True),
         QueuePlan("dropped", surprising=True),
     ]
-    topology.methods = [ExchangeDeclare(name, kind) for name, kind in EXCHANGES]
-    topology.methods += [QueueDeclare(plan.name, arguments=plan.arguments) for plan in topology.plans]
+    durable_share = chance.choice((0.0, 0.5, 0.9, 1.0))
+    for plan in topology.plans:
+        plan.durable = chance.random() < durable_share
+        if chance.random() < 0.1:
+            plan.arguments["x-queue-mode"] = "lazy"
+    topology.methods = [
+        ExchangeDeclare(name, kind, durable=chance.random() < durable_share) for name, kind in EXCHANGES
+    ]
+    topology.methods += [
+        QueueDeclare(plan.name, durable=plan.durable, arguments=plan.arguments) for plan in topology.plans
+    ]
     topology.methods += [QueueBind(queue, exchange, key) for exchange, key, queue in BINDINGS]
     return topology
 
@@ -107,10 +117,12 @@ class PasserBy(Consumer):
     def __init__(self, world: "World", name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology, [], prefetch=5)
         self.exclusive = self.chance.random() < 0.5
+        self.durable = not self.exclusive and self.chance.random() < 0.5
 
     def opened(self) -> None:
         # a name of its own each time: the node may not know yet that the last connection is gone
         plan = QueuePlan(f"{self.name}-{self.connections}", exclusive=self.exclusive, auto_delete=not self.exclusive)
+        plan.durable = self.durable
         self.world.plans[plan.name] = plan
         self.subscriptions = [Subscription(plan)]
         super().opened()
@@ -118,7 +130,10 @@ class PasserBy(Consumer):
     def declare(self, channel: int) -> None:
         super().declare(channel)
         plan = self.subscriptions[0].plan
-        self.send(channel, QueueDeclare(plan.name, exclusive=plan.exclusive, auto_delete=plan.auto_delete))
+        self.send(
+            channel,
+            QueueDeclare(plan.name, durable=plan.durable, exclusive=plan.exclusive, auto_delete=plan.auto_delete),
+        )
         self.send(channel, QueueBind(plan.name, "news"))
 
     def _cancel_or_subscribe(self) -> None:

@@ -18,6 +18,7 @@ from warren.sim.history import History, QueuePlan
 from warren.sim.network import Network
 from warren.sim.node import HEARTBEAT_S, Meddler, Node
 from warren.sim.trace import Trace
+from warren.sim.undo import UndoLog
 
 START_MS = 1_000_000
 
@@ -25,24 +26,41 @@ START_MS = 1_000_000
 class World:
     """A run's world."""
 
-    def __init__(self, seed: int, trace: Trace, checkers: Checkers, meddler: Meddler | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        trace: Trace,
+        checkers: Checkers,
+        meddler: Meddler | None = None,
+        settings: BrokerSettings | None = None,
+    ) -> None:
         self.seed = seed
         self.now_ms = START_MS
         self.trace = trace
         self.checkers = checkers
         self.plans: dict[str, QueuePlan] = {}
-        self.history = History()
-        self.fabric = Fabric(self.plans)
+        undo = UndoLog()
+        self.history = History(undo)
+        self.fabric = Fabric(self.plans, undo)
         self.network = Network(self, Random(f"{seed}/network"))
         self.steps_taken = 0
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._serial = 0
         self.clients: list[Client] = []
-        self.nodes = [Node(self, "one", BrokerSettings(heartbeat_s=HEARTBEAT_S), meddler or Meddler())]
         trace.now_ms = self.elapsed_ms
+        self.nodes = [Node(self, "one", settings or self._settings(), meddler or Meddler())]
 
     def elapsed_ms(self) -> int:
         return self.now_ms - START_MS
+
+    def _settings(self) -> BrokerSettings:
+        """Segments so small that they fill, and so little memory that messages go to disk; sometimes."""
+        chance = Random(f"{self.seed}/settings")
+        return BrokerSettings(
+            heartbeat_s=HEARTBEAT_S,
+            segment_bytes=chance.choice((2_000, 8_000, 30_000)),
+            paging_ratio=chance.choice((0.0, 0.001, 0.05, 2.0)),
+        )
 
     def schedule(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._serial += 1
