@@ -1,0 +1,347 @@
+"""A queue with a log against a list: whatever is in memory, on disk or on its way, nothing shows but the time it takes.
+
+The disk answers when the machine says so, and lends when it says so. The model is a sorted list that follows what the
+queue does, event by event, and insists that each is allowed: what goes out is the next one, what expires is due and
+at the head of its level, what a limit drops is the next one of a queue that is too long. What must happen in the end
+is asked for when the disk has answered everything. A restart at the end finds what was promised to outlive one.
+"""
+
+from dataclasses import dataclass
+
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.unit.queue.scripted_log import ScriptedLog
+from tests.unit.queue.world import ScriptedConsumer, World, body_of
+from warren.model.message import Entry
+from warren.model.ports import PENDING, REJECTED, SETTLED
+from warren.queue.contents import ENTRY_BYTES
+from warren.queue.settings import QueueSettings
+
+ROUNDS_MAX = 10_000
+
+
+@dataclass(eq=False)
+class Item:
+    """A message as the model sees it."""
+
+    position: int
+    body: str
+    level: int
+    dies_at_ms: int
+    persistent: bool
+    redelivered: bool = False
+    returns: int = 0
+
+    def rank(self) -> tuple[int, int]:
+        return (-self.level, self.position)
+
+    def held_bytes(self) -> int:
+        return len(self.body) + int(ENTRY_BYTES)
+
+
+class WatchedConsumer(ScriptedConsumer):
+    """Tells the machine of each delivery as it happens."""
+
+    def __init__(self, machine: "PagedQueueAgainstList", tag: str, no_ack: bool) -> None:
+        super().__init__(tag, 0, no_ack)
+        self.machine = machine
+
+    def deliver(self, entry: Entry) -> None:
+        self.credit -= 1
+        self.machine.follow_deaths()
+        self.machine.follow_taken(entry, self.no_ack)
+
+
+class PagedQueueAgainstList(RuleBasedStateMachine):
+    """Publishes, deliveries, acks, returns, purges, time, and a disk that takes its own."""
+
+    @initialize(
+        durable=st.sampled_from([True, True, False]),
+        lazy=st.booleans(),
+        message_ttl_ms=st.sampled_from([-1, -1, 20]),
+        max_length=st.sampled_from([-1, -1, -1, 0, 4]),
+        overflow=st.sampled_from(["drop-head", "drop-head", "reject-publish"]),
+        max_priority=st.sampled_from([0, 0, 2]),
+        delivery_limit=st.sampled_from([-1, -1, 1]),
+        consumers=st.integers(0, 2),
+        no_ack=st.booleans(),
+        batch_entries=st.integers(1, 5),
+    )
+    def begin(
+        self,
+        durable: bool,
+        lazy: bool,
+        message_ttl_ms: int,
+        max_length: int,
+        overflow: str,
+        max_priority: int,
+        delivery_limit: int,
+        consumers: int,
+        no_ack: bool,
+        batch_entries: int,
+    ) -> None:
+        self.settings = QueueSettings(
+            message_ttl_ms=message_ttl_ms,
+            max_length=max_length,
+            overflow=overflow,
+            dead_letter_exchange="dlx",
+            max_priority=max_priority,
+            delivery_limit=delivery_limit,
+            lazy=lazy,
+        )
+        self.log = ScriptedLog(durable)
+        self.log.batch_entries = batch_entries
+        self.world = World(settings=self.settings, log=self.log)
+        self.queue = self.world.queue
+        self.ready: list[Item] = []
+        self.unacked: dict[int, tuple[Item, Entry]] = {}
+        # dead and not yet buried
+        self.dead: list[Item] = []
+        self.deaths_seen = 0
+        self.position = 0
+        self.published = 0
+        self.consumers = [WatchedConsumer(self, tag, no_ack) for tag in "ab"[:consumers]]
+        for consumer in self.consumers:
+            self.queue.add_consumer(consumer)
+
+    # -- steps
+
+    @rule(
+        count=st.integers(1, 8),
+        size=st.integers(0, 6),
+        priority=st.integers(0, 3),
+        expiration_ms=st.sampled_from([-1, -1, -1, 0, 8]),
+        persistent=st.booleans(),
+    )
+    def publish(self, count: int, size: int, priority: int, expiration_ms: int, persistent: bool) -> None:
+        for _ in range(count):
+            self.publish_one(size, priority, expiration_ms, persistent)
+
+    def publish_one(self, size: int, priority: int, expiration_ms: int, persistent: bool) -> None:
+        self.published += 1
+        body = f"{self.published:04}" + "." * size
+        lives = [ttl for ttl in (expiration_ms, int(self.settings.message_ttl_ms)) if ttl >= 0]
+        dies_at_ms = int(self.world.turn.now_ms) + min(lives) if lives else -1
+        item = Item(self.position + 1, body, min(priority, int(self.settings.max_priority)), dies_at_ms, persistent)
+        # the queue may hand it out or drop it before it answers
+        self.ready.append(item)
+        self.ready.sort(key=Item.rank)
+        (answer,) = self.world.publish(body, priority=priority, expiration_ms=expiration_ms, persistent=persistent)
+        self.follow_deaths()
+        if answer == REJECTED:
+            self.ready.remove(item)
+            assert self.settings.rejects
+            assert len(self.ready) + 1 > self.settings.max_length >= 0
+        else:
+            self.position += 1
+            assert answer == (PENDING if self.log.durable and persistent else SETTLED)
+
+    @rule(tight=st.booleans())
+    def measure_memory(self, tight: bool) -> None:
+        self.world.turn.tight = tight
+
+    @rule(credits_given=st.lists(st.integers(0, 4), min_size=2, max_size=2))
+    def end_turn(self, credits_given: list[int]) -> None:
+        for consumer, credit in zip(self.consumers, credits_given, strict=False):
+            consumer.credit = credit
+        self.queue.wake()
+        self.drain()
+
+    @rule()
+    @precondition(lambda self: self.log.fetching is not None)
+    def answer(self) -> None:
+        self.log.answer()
+        self.drain()
+
+    @rule(prompt=st.booleans())
+    def hurry(self, prompt: bool) -> None:
+        if self.log.fetching is None:
+            self.log.prompt = prompt
+
+    @rule(refuse=st.booleans())
+    def lend(self, refuse: bool) -> None:
+        self.log.let_go(self.position // 2 if refuse else None)
+        self.drain()
+
+    @rule(count=st.integers(1, 4), no_ack=st.sampled_from([False, False, True]))
+    def get(self, count: int, no_ack: bool) -> None:
+        for _ in range(count):
+            if not self.queue.at_hand():
+                self.follow_deaths()
+                return
+            self.follow_deaths()
+            entry = self.queue.get(no_ack)
+            if entry is None:
+                assert not self.ready
+            else:
+                self.follow_taken(entry, no_ack)
+                self.follow_deaths()
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.unacked)
+    def ack(self, data: st.DataObject) -> None:
+        _, entry = self.pick(data)
+        self.queue.ack(entry)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.unacked)
+    def reject(self, data: st.DataObject) -> None:
+        item, entry = self.pick(data)
+        self.queue.reject(entry)
+        self.dead.append(item)
+        self.deaths_seen += 1
+
+    @rule(data=st.data(), count=st.integers(1, 5))
+    @precondition(lambda self: self.unacked)
+    def requeue(self, data: st.DataObject, count: int) -> None:
+        picked = [self.pick(data) for _ in range(min(count, len(self.unacked)))]
+        for item, _ in picked:
+            item.redelivered = True
+            item.returns += 1
+            self.ready.append(item)
+        self.ready.sort(key=Item.rank)
+        self.queue.requeue([entry for _, entry in picked])
+        self.follow_deaths()
+
+    @rule(meant=st.sampled_from([False] * 5 + [True]))
+    def purge(self, meant: bool) -> None:
+        if meant:
+            purged = self.queue.purge()
+            self.follow_deaths()
+            assert purged == len(self.ready)
+            self.ready.clear()
+
+    @rule(milliseconds=st.integers(1, 15))
+    def pass_time(self, milliseconds: int) -> None:
+        self.drain()
+        self.world.pass_ms(milliseconds)
+        self.follow_deaths()
+
+    @rule()
+    def bury(self) -> None:
+        for letter in self.world.turn.dead_letters:
+            self.queue.buried(letter.entry)
+        self.world.turn.dead_letters.clear()
+        self.dead.clear()
+        self.deaths_seen = 0
+
+    @rule()
+    def settle(self) -> None:
+        """The disk answers everything: what had to wait for it has happened."""
+        self.log.let_go(None)
+        self.queue.wake()
+        self.drain()
+        for _ in range(ROUNDS_MAX):
+            if self.log.fetching is None:
+                break
+            self.log.answer()
+            self.drain()
+        assert not self.ready or not any(consumer.able() for consumer in self.consumers)
+        if not self.settings.rejects:
+            assert self.settings.max_length < 0 or len(self.ready) <= self.settings.max_length
+        heads: dict[int, Item] = {}
+        for item in self.ready:
+            heads.setdefault(item.level, item)
+        assert not any(0 <= head.dies_at_ms <= self.world.turn.now_ms for head in heads.values())
+
+    # -- the model follows
+
+    def drain(self) -> None:
+        self.world.end_turn()
+        self.follow_deaths()
+
+    def follow_taken(self, entry: Entry, no_ack: bool) -> None:
+        item = self.ready.pop(0)
+        assert (body_of(entry), entry.position) == (item.body, item.position)
+        assert (entry.redelivered, entry.delivery_count) == (item.redelivered, item.returns)
+        assert item.dies_at_ms < 0 or item.dies_at_ms >= self.world.turn.now_ms
+        if not no_ack:
+            self.unacked[item.position] = (item, entry)
+
+    def follow_deaths(self) -> None:
+        """Each dead letter in its order."""
+        letters = self.world.turn.dead_letters[self.deaths_seen :]
+        self.deaths_seen += len(letters)
+        for letter in letters:
+            (item,) = [item for item in self.ready if item.body == body_of(letter.entry)]
+            self.insist_on_death(item, letter.reason)
+            self.ready.remove(item)
+            self.dead.append(item)
+
+    def insist_on_death(self, item: Item, reason: str) -> None:
+        if reason == "expired":
+            assert 0 <= item.dies_at_ms <= self.world.turn.now_ms
+            assert item is next(other for other in self.ready if other.level == item.level)
+        elif reason == "maxlen":
+            assert item is self.ready[0]
+            assert len(self.ready) > self.settings.max_length >= 0
+        else:
+            assert reason == "delivery_limit"
+            assert item.returns > self.settings.delivery_limit >= 0
+
+    def pick(self, data: st.DataObject) -> tuple[Item, Entry]:
+        return self.unacked.pop(data.draw(st.sampled_from(sorted(self.unacked))))
+
+    # -- what must hold after every step
+
+    @invariant()
+    def figures_agree(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        self.queue.check()
+        lent = [item for item, _ in self.unacked.values()]
+        assert self.queue.ready_count() == len(self.ready)
+        assert self.queue.unacked_count() == len(lent)
+        assert self.queue.ready_bytes() == sum(len(item.body) for item in self.ready)
+        assert self.queue.unacked_bytes() == sum(len(item.body) for item in lent)
+        least = sum(item.held_bytes() for item in lent)
+        most = least + sum(item.held_bytes() for item in self.ready)
+        assert least <= self.world.turn.held_bytes <= most
+
+    @invariant()
+    def the_disk_has_what_it_should(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        alive = {item.position: item for item in [*self.ready, *self.dead]}
+        alive |= {position: item for position, (item, _) in self.unacked.items()}
+        assert set(self.log.stored) <= set(alive)
+        kept = {position for position, item in alive.items() if item.persistent and self.log.durable}
+        assert kept <= set(self.log.stored)
+        assert self.log.live_count() == len(self.log.stored)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        for consumer in self.consumers:
+            consumer.credit = 0
+        self.restart()
+        for item, entry in self.unacked.values():
+            self.queue.ack(entry)
+            assert item not in self.ready
+        self.unacked.clear()
+        self.bury()
+        self.queue.purge()
+        self.follow_deaths()
+        self.bury()
+        assert (self.world.turn.held_bytes, self.log.positions(), self.log.live_count()) == (0, [], 0)
+
+    def restart(self) -> None:
+        """What outlives the node is in another queue, in order, and can be taken from there."""
+        found = self.log.restart()
+        plain = QueueSettings(max_priority=self.settings.max_priority)
+        after = World(settings=plain, log=found)
+        after.queue.recover(found.runs(), self.position + 1)
+        after.queue.check()
+        alive = [*self.ready, *self.dead, *(item for item, _ in self.unacked.values())]
+        kept = sorted((item for item in alive if item.persistent and self.log.durable), key=Item.rank)
+        assert after.queue.ready_count() == len(kept)
+        after.turn.now_ms = 0
+        found.prompt = True
+        assert after.take_all() == [item.body for item in kept]
+        assert (after.turn.held_bytes, found.positions()) == (0, [])
+
+
+PagedQueueAgainstList.TestCase.settings = hypothesis_settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestPagedQueueAgainstList = PagedQueueAgainstList.TestCase
