@@ -219,12 +219,21 @@ class Broker(NodePort, FlushWaiter):
             self._come_to_rest()
         if self._storage is not None:
             self._storage.journal.end_turn()
+        else:
+            self._end_waiting()
         self._look_at_alarms()
         outputs = turn.outputs
         turn.outputs = []
         for output in outputs:
             output.flush()
         self._order_timer()
+
+    def _end_waiting(self) -> None:
+        """Without a disk nobody waits for it."""
+        waiters = self.turn.flush_waiters
+        self.turn.flush_waiters = []
+        for waiter in waiters:
+            waiter.flushed()
 
     def _come_to_rest(self) -> None:
         """Nobody is left to serve: the disk is told, and when it has everything the process may end."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.core_driver import Client, published, sent_to, spoken
+from tests.support.core_driver import Client, Core, published, sent_to, spoken
 from tests.unit.session.journalled import JournalledCore, persistent
 from warren.model.effects import CloseConnection, SendBytes
 from warren.model.events import WritesPaused, WritesResumed
@@ -120,6 +120,14 @@ def test_a_purge_of_a_durable_queue_waits_if_it_had_something(
     for _ in core.batches:
         core.flush()
         assert client.names() == ["queue.purge-ok"]
+
+
+def test_without_a_disk_nothing_waits() -> None:
+    client = Core().client()
+    client.declare("durable", durable=True)
+    client.read(persistent("durable", b"x"))
+    client.say(QueuePurge(queue="durable"), BasicGet(queue="durable"))
+    assert client.names() == ["queue.purge-ok", "basic.get-empty"]
 
 
 # -- what waits behind them
