@@ -3,10 +3,12 @@
 Not here: worlds drawn from a seed (`warren.sim.workload`).
 """
 
+from warren.model.settings import BrokerSettings
 from warren.sim.checkers import Checker, Checkers, invariants
 from warren.sim.consumer import Consumer, Subscription
+from warren.sim.durability import durability
 from warren.sim.history import CONFIRMED, QueuePlan
-from warren.sim.node import Meddler
+from warren.sim.node import HEARTBEAT_S, Meddler
 from warren.sim.publisher import CONFIRM, Publisher, Target
 from warren.sim.trace import Trace
 from warren.sim.validations import validations
@@ -45,14 +47,21 @@ class QuietConsumer(Consumer):
 class Scenario:
     """A world with one node and the queues that a test names."""
 
-    def __init__(self, *plans: QueuePlan, meddler: Meddler | None = None, rules: list[Checker] | None = None) -> None:
-        self.checkers = Checkers([*invariants(), *validations()] if rules is None else rules)
-        self.world = World(1, Trace(), self.checkers, meddler)
+    def __init__(
+        self,
+        *plans: QueuePlan,
+        meddler: Meddler | None = None,
+        rules: list[Checker] | None = None,
+        settings: BrokerSettings | None = None,
+    ) -> None:
+        self.checkers = Checkers([*invariants(), *durability(), *validations()] if rules is None else rules)
+        settings = settings or BrokerSettings(heartbeat_s=HEARTBEAT_S)
+        self.world = World(1, Trace(), self.checkers, meddler, settings)
         self.world.network.calm = True
         self.node = self.world.nodes[0]
         self.world.plans.update({plan.name: plan for plan in plans})
-        self.topology: list[Method] = [ExchangeDeclare("dead", "fanout")]
-        self.topology += [QueueDeclare(plan.name, arguments=plan.arguments) for plan in plans]
+        self.topology: list[Method] = [ExchangeDeclare("dead", "fanout", durable=True)]
+        self.topology += [QueueDeclare(plan.name, durable=plan.durable, arguments=plan.arguments) for plan in plans]
         self.topology += [QueueBind(plan.name, "dead") for plan in plans if plan.name == "graves"]
         self._serial = 0
 

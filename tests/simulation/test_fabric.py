@@ -4,6 +4,7 @@ import pytest
 
 from warren.sim.fabric import Fabric, matches
 from warren.sim.history import QueuePlan
+from warren.sim.undo import UndoLog
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_a_topic_matches_word_by_word(pattern: str, key: str, expected: bool) ->
 
 def test_a_queue_gets_a_message_once_however_many_bindings_lead_to_it() -> None:
     plan = QueuePlan("one")
-    fabric = Fabric({"one": plan})
+    fabric = Fabric({"one": plan}, UndoLog())
     fabric.declare_exchange("events", "topic")
     fabric.bind("events", "a.*", "one")
     fabric.bind("events", "*.b", "one")
@@ -39,9 +40,38 @@ def test_a_queue_gets_a_message_once_however_many_bindings_lead_to_it() -> None:
 
 def test_the_default_exchange_knows_declared_queues_only() -> None:
     plan = QueuePlan("one")
-    fabric = Fabric({"one": plan})
+    fabric = Fabric({"one": plan}, UndoLog())
     assert fabric.route("", "one") == []
     fabric.declare_queue("one")
     assert fabric.route("", "one") == [plan]
-    fabric.forget()
+    fabric.node_restarted()
     assert fabric.route("", "one") == []
+
+
+def test_a_binding_lasts_if_both_its_ends_do() -> None:
+    plans = {"kept": QueuePlan("kept", durable=True), "gone": QueuePlan("gone")}
+    fabric = Fabric(plans, UndoLog())
+    for exchange, durable in (("lasting", True), ("passing", False)):
+        fabric.declare_exchange(exchange, "fanout", durable)
+        for queue in plans:
+            fabric.declare_queue(queue)
+            fabric.bind(exchange, "", queue)
+    fabric.node_restarted()
+    assert fabric.exchanges() == {"lasting"}
+    assert fabric.queues() == {"kept"}
+    assert fabric.bindings() == {("lasting", "", "kept")}
+
+
+def test_what_was_not_written_down_never_was() -> None:
+    undo = UndoLog()
+    fabric = Fabric({"one": QueuePlan("one", durable=True)}, undo)
+    undo.batch_no = 1
+    assert fabric.declare_exchange("events", "topic", durable=True) == 1
+    assert fabric.declare_queue("one") == 1
+    assert fabric.bind("events", "a", "one") == 1
+    undo.batch_no = 2
+    assert fabric.unbind("events", "a", "one") == 2
+    assert fabric.bind("events", "b", "one") == 2
+    undo.roll_back(survived_no=0, changed_no=1)
+    fabric.node_restarted()
+    assert fabric.bindings() == {("events", "a", "one")}

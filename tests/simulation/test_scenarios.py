@@ -145,7 +145,7 @@ def test_clients_of_a_node_that_restarts_find_their_way_back() -> None:
     publisher, consumer = scenario.publisher(), scenario.consumer(plan)
     scenario.publish(publisher, plan, 10)
     scenario.elapse(3)
-    scenario.node.restart()
+    scenario.node.kill()
     scenario.until(lambda: publisher.connections == 2 and publisher.is_open and consumer.is_open)
     scenario.publish(publisher, plan, 10)
     scenario.finish()

@@ -79,11 +79,15 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What the node says when it answers: this batch is on disk, or at least the metadata that came with it."""
+    """What the node says when it answers: this batch is on disk, or at least the metadata that came with it.
+
+    With that the attempts it answers are confirmed.
+    """
 
     what: str
     batch_no: int
     metadata: bool = False
+    attempts: tuple[Attempt, ...] = ()
 
 
 class ChannelBook:
@@ -107,7 +111,6 @@ class ChannelBook:
         self.confirms = False
         self.publish_count = 0
         self.unanswered: dict[int, Attempt] = {}
-        self.committing: deque[list[Attempt]] = deque()
         # the batches that the answers to declarations and commits wait for, in the order of the questions
         self.awaited: deque[Promise] = deque()
         self._transaction: list[tuple[Attempt, list[QueuePlan]]] | None = None
@@ -198,11 +201,11 @@ class ChannelBook:
         self._transaction, self._transaction_settles = [], []
         for attempt, plans in publishes:
             self._history.accept(attempt, plans, now_ms)
-        self.committing.append([attempt for attempt, _plans in publishes])
         settled = [copy for method in settles for copy in self._settle(method)]
         removed = any(copy.durable and copy.state == GONE and not copy.plan.fleeting for copy in settled)
-        durable = removed or any(attempt.lasts() for attempt, _plans in publishes)
-        self.awaited.append(Promise("a commit", self._history.undo.batch_no if durable else 0))
+        attempts = tuple(attempt for attempt, _plans in publishes)
+        durable = removed or any(attempt.lasts() for attempt in attempts)
+        self.awaited.append(Promise("a commit", self._history.undo.batch_no if durable else 0, attempts=attempts))
 
     def _roll_back(self) -> None:
         for attempt, _plans in self._transaction or []:

@@ -33,6 +33,9 @@ READY = "ready"
 OUT = "out"
 GONE = "gone"
 
+UNWRITTEN = "never written down"
+"""The ending of a copy that a node died too early for."""
+
 NUMBER_DIGITS = 10
 
 
@@ -240,7 +243,7 @@ class History:
         """It never was there; unless the node promised that it is."""
         promised = copy.attempt.state == CONFIRMED and not copy.dead_letter
         if copy.state != GONE and not promised:
-            self._leave(copy, "forgotten")
+            self._leave(copy, UNWRITTEN)
 
     def _uncount_return(self, copy: Copy) -> None:
         copy.returns -= 1

@@ -71,6 +71,8 @@ class Node:
         self._inbox: list[tuple[Event, list[Spoken]]] = []
         # by connection: methods that arrived and wait for the node to act on them
         self._held_back: dict[int, list[Spoken]] = {}
+        # links that are there as far as the node knows
+        self._known: dict[int, Link] = {}
         self._turn_scheduled = False
         self._timer_serial = 0
         self._frozen = False
@@ -80,6 +82,7 @@ class Node:
 
     def accept(self, link: Link, event: ConnectionOpened) -> None:
         self.links[link.number] = link
+        self._known[link.number] = link
         self.add(event)
 
     def forget(self, link: Link) -> None:
@@ -133,6 +136,7 @@ class Node:
         self._timer_serial += 1
         self._inbox.clear()
         self._held_back.clear()
+        self._known.clear()
         for link in list(self.links.values()):
             link.node_died()
         self.witness.node_died(clean)
@@ -229,10 +233,12 @@ class Node:
         for event, spoken in inbox:
             if isinstance(event, BytesReceived):
                 spoken = self._acted_on(event.connection_id, spoken)
+            elif isinstance(event, ConnectionLost):
+                self._known.pop(event.connection_id, None)
             self.witness.entered(event, spoken, now_ms)
 
     def _acted_on(self, number: int, spoken: list[Spoken]) -> list[Spoken]:
-        connection, link = self.broker.connections.get(number), self.links.get(number)
+        connection, link = self.broker.connections.get(number), self._known.get(number)
         if connection is None or link is None or not connection.held:
             return spoken
         reader = connection.reader
@@ -261,7 +267,8 @@ class Node:
         elif isinstance(effect, Note):
             self.witness.noted(effect)
         elif isinstance(effect, StopNode):
-            self._stopped(self.lives)
+            life = self.lives
+            self._world.schedule(0, lambda: self._stopped(life))
         elif isinstance(effect, SendBytes | CloseConnection | PauseReading | ResumeReading):
             link = self.links.get(effect.connection_id)
             if link is not None:

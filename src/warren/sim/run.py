@@ -21,7 +21,7 @@ from warren.sim.validations import validations
 from warren.sim.workload import Workload
 from warren.sim.world import World
 
-HEALING_STEPS_MAX = 20_000
+HEALING_STEPS_MAX = 100_000
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from warren.sim.channel_book import ChannelBook, Delivery, Promise
 from warren.sim.checkers import Checkers
 from warren.sim.disk import PretendDisk
 from warren.sim.fabric import Fabric
-from warren.sim.history import CONFIRMED, GONE, READY, REFUSED, Attempt, Copy, History, QueuePlan
+from warren.sim.history import CONFIRMED, GONE, READY, REFUSED, UNWRITTEN, Attempt, Copy, History, QueuePlan
 from warren.sim.method_stream import Heard, MethodStream
 from warren.sim.network import Spoken
 from warren.wire.frames import HEARTBEAT_FRAME
@@ -66,7 +66,7 @@ from warren.wire.methods import (
 )
 
 DAMAGE = ("journal.damaged", "queue.stopped", "compaction.failed")
-DECLARED = (ExchangeDeclareOk, QueueDeclareOk, QueueBindOk, QueueUnbindOk, QueueDeleteOk)
+AWAITED = (ExchangeDeclareOk, QueueDeclareOk, QueueBindOk, QueueUnbindOk, QueueDeleteOk, TxCommitOk)
 
 
 class ConnectionBook:
@@ -208,10 +208,14 @@ class Witness:
         for book in self.connections.values():
             book.knows_paused = book.writes_paused
             while book.promises and book.promises[0][0] <= book.left_bytes:
-                promise = book.promises.popleft()[1]
-                on_disk_no = self._disk.changed_no if promise.metadata else self._disk.flushed_no
-                self._checkers.promised(promise, on_disk_no)
+                self._keep_promise(book.promises.popleft()[1])
         self._lost_this_turn.clear()
+
+    def _keep_promise(self, promise: Promise) -> None:
+        on_disk_no = self._disk.changed_no if promise.metadata else self._disk.flushed_no
+        self._checkers.promised(promise, on_disk_no)
+        for attempt in promise.attempts:
+            attempt.state = CONFIRMED
 
     def _read(self, effect: SendBytes) -> list[tuple[ConnectionBook, Heard]]:
         number = effect.connection_id
@@ -282,12 +286,8 @@ class Witness:
             self._answered(book, channel, method)
         elif isinstance(method, BasicReturn):
             self._returned(heard)
-        elif isinstance(method, TxCommitOk):
-            for attempt in channel.committing.popleft():
-                attempt.state = CONFIRMED
-            self._promise(book, channel.awaited.popleft())
-        elif isinstance(method, DECLARED):
-            self._promise(book, channel.awaited.popleft())
+        elif isinstance(method, AWAITED):
+            book.promises.append((book.read_bytes, channel.awaited.popleft()))
         elif isinstance(method, BasicRecoverOk):
             channel.recovering -= 1
         elif isinstance(method, BasicCancelOk):
@@ -328,7 +328,7 @@ class Witness:
     def _copy_in(self, attempt: Attempt, plan: QueuePlan) -> Copy | None:
         """The copy that was delivered; if it died in a queue that drops, that is learnt here."""
         found = attempt.copies.get(plan.name)
-        if found is not None or not plan.surprising:
+        if not plan.surprising or (found is not None and found.ending != UNWRITTEN):
             return found
         for copy in list(attempt.copies.values()):
             if copy.state == GONE and copy.ending != "refused" and not copy.may_have_died:
@@ -337,7 +337,7 @@ class Witness:
                 self.history.end(copy, "dropped by a rule, and dead-lettered")
                 copy.may_have_died = False
                 return self.history.copy_into(attempt, plan, dead_letter=True)
-        return None
+        return found
 
     def _graves(self, copy: Copy) -> list[QueuePlan]:
         """The queues its dead letter would go to."""
@@ -345,9 +345,6 @@ class Witness:
         return self.fabric.route(exchange, copy.plan.dead_letter_key or copy.attempt.routing_key) if exchange else []
 
     # -- answers to publishers
-
-    def _promise(self, book: ConnectionBook, promise: Promise) -> None:
-        book.promises.append((book.read_bytes, promise))
 
     def _answered(self, book: ConnectionBook, channel: ChannelBook, method: BasicAck | BasicNack) -> None:
         self._checkers.answered(channel, method.delivery_tag, method.multiple)
@@ -357,11 +354,13 @@ class Witness:
             attempt = channel.unanswered.pop(number, None)
             if attempt is None:
                 continue
-            attempt.state = CONFIRMED if isinstance(method, BasicAck) else REFUSED
             self._checkers.settled(attempt)
-            if attempt.state == CONFIRMED and attempt.lasts():
-                self._promise(book, Promise(f"message {attempt.number}", attempt.stored_no))
-            if attempt.state == REFUSED:
+            if isinstance(method, BasicAck):
+                batch_no = attempt.stored_no if attempt.lasts() else 0
+                promise = Promise(f"message {attempt.number}", batch_no, attempts=(attempt,))
+                book.promises.append((book.read_bytes, promise))
+            else:
+                attempt.state = REFUSED
                 for copy in attempt.copies.values():
                     if copy.plan.refuses and copy.state == READY:
                         self.history.end(copy, "refused")
