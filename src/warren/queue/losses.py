@@ -77,7 +77,9 @@ class Losses(Timed):
         self.expire_due()
 
     def expire_due(self) -> None:
-        """Heads whose time has come go, and the timer is set for the next one."""
+        """Heads whose time has come go, and the timer is set for the next one; in a stopped queue they stay."""
+        if self._stopped():
+            return
         self._expire(self._turn.now_ms)
         self.timer.set(self._contents.earliest_deadline_ms())
 
@@ -89,7 +91,7 @@ class Losses(Timed):
     def expired_overdue(self) -> bool:
         """Whether the next entry was overdue when this turn began, and so went instead of being handed out."""
         before_ms: i64 = self._turn.now_ms - 1
-        if not self._contents.next_expires_by(before_ms):
+        if self._stopped() or not self._contents.next_expires_by(before_ms):
             return False
         self._expire(before_ms)
         return True
@@ -97,10 +99,11 @@ class Losses(Timed):
     def _expire(self, until_ms: i64) -> None:
         contents = self._contents
         paging = self._paging
-        if paging is not None and paging.stopped:
-            return
         more = True
         while more:
             for entry in contents.take_expired(until_ms):
                 self.bury(entry, "expired")
             more = paging is not None and paging.fetch(contents.run_to_expire())
+
+    def _stopped(self) -> bool:
+        return self._paging is not None and self._paging.stopped

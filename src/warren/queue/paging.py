@@ -47,18 +47,16 @@ class Paging:
     # -- what is wanted
 
     def at_hand(self) -> bool:
-        """Whether the entry that goes next is in memory; reads on if little is left there. There must be one."""
-        contents = self._contents
-        if contents.paged_count != 0 and self._fetching is None:
-            self.fetch(contents.run_to_read(self._mark))
-        return not self.stopped and contents.head() is not None
+        """Whether the entry that goes next is in memory; there must be one."""
+        return self._head() is not None
 
     def may_go(self) -> bool:
         """Whether the entry that goes next is in memory and may be handed out; there must be one."""
-        if self._refused or not self.at_hand():
+        if self._refused:
             return False
-        head = self._contents.head()
-        assert head is not None
+        head = self._head()
+        if head is None:
+            return False
         holding = head.holding
         if holding is not None and holding.durable and not self.log.lend(head):
             self._refused = True
@@ -126,6 +124,13 @@ class Paging:
         """Whoever waits for an entry looks again."""
         self._turn.inputs.extend(self._waiters)
         self._waiters.clear()
+
+    def _head(self) -> Entry | None:
+        """The entry that goes next, if it is in memory; reads on if little is left there."""
+        contents = self._contents
+        if contents.paged_count != 0 and self._fetching is None:
+            self.fetch(contents.run_to_read(self._mark))
+        return None if self.stopped else contents.head()
 
     def _idle(self) -> bool:
         return self._fetching is None and not self.stopped

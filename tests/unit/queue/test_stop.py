@@ -87,6 +87,35 @@ def test_nothing_is_read_or_dies_any_more() -> None:
     assert (log.positions(), world.turn.next_timer_ms()) == ([1, 2], 0)
 
 
+def test_what_is_in_memory_does_not_expire_either() -> None:
+    world = World({"x-message-ttl": 5, **DLX}, log=ScriptedLog())
+    world.publish("1", "2")
+    world.queue.stop(REASON)
+    world.pass_ms(10)
+    world.queue.drain()
+    world.pass_ms(10)
+    assert (world.queue.ready_count(), world.dead(), world.turn.next_timer_ms()) == (2, [], 0)
+
+
+@pytest.mark.parametrize("consumers", [1, 2])
+def test_damage_found_while_something_expires_ends_it_there(consumers: int) -> None:
+    log = ScriptedLog(prompt=True)
+    world = World(DLX, log=log)
+    world.publish("1", expiration_ms=5)
+    world.publish("2", expiration_ms=5, persistent=True)
+    world.turn.tight = True
+    world.publish("3", expiration_ms=5)
+    taking = [world.consumer(f"{number}", credit=0) for number in range(consumers)]
+    world.turn.now_ms += 10
+    for consumer in taking:
+        consumer.credit = 5
+    log.stored.clear()
+    world.end_turn()
+    assert world.dead() == [("1", "expired"), ("2", "expired")]
+    assert all(consumer.was_cancelled and not consumer.entries for consumer in taking)
+    assert world.queue.ready_count() == 1
+
+
 def test_what_was_lent_can_still_be_settled() -> None:
     log = ScriptedLog()
     world = World({"x-message-ttl": 5, "x-max-length": 3, **DLX}, log=log)
