@@ -143,3 +143,5 @@ def test_a_dropped_segment_is_let_go(rig: ReaderRig) -> None:
     assert rig.journal_read(1, (0, 3)).error == "000000000001.seg: No such file or directory"
     assert rig.index_read(1, 7).error == "000000000001.idx: No such file or directory"
     assert rig.open_files() == []
+    (rig.journal / "000000000001.idx").write_bytes(index_of({8: [(1, 64)]}, 1))
+    assert len(rig.index_read(1, 8).rows) == ROW_BYTES

@@ -243,6 +243,8 @@ def test_a_very_large_segment_is_no_spare(rig: WriterRig) -> None:
     rig.order(store(3, b"next", 0, segment=2))
     rig.stored(3)
     assert rig.names() == [SECOND]
+    assert rig.content(SECOND)[:4] == b"next"
+    assert len(rig.content(SECOND)) < 2 * ZEROS_AHEAD_BYTES
 
 
 def test_small_batches_find_zeros_ahead_of_them_and_large_ones_do_not(rig: WriterRig) -> None:
@@ -293,7 +295,9 @@ def test_any_other_error_is_a_failure(rig: WriterRig) -> None:
 
 def test_closing_carries_out_and_flushes_all_that_was_ordered(tmp_path: Path) -> None:
     rig = WriterRig(tmp_path)
-    rig.order(store(1, b"head", 0), *[store(2 + i, bytes([i]), 4 + i, flush=False) for i in range(200)])
+    rig.order(store(1, b"head", 0))
+    rig.stored(1)
+    rig.order(*[store(2 + i, bytes([i]), 4 + i, flush=False) for i in range(200)])
     assert rig.close() == 0
     assert numbers(rig.stored(201))[-1] == (201, 201)
     assert rig.content(FIRST)[4:204] == bytes(range(200))
