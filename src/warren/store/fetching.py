@@ -220,7 +220,7 @@ class Fetching(TicketHolder):
         if not durable:
             # in memory again, it is not needed on disk any more
             book.unpage(entry)
-        entry.redelivered = position <= book.redelivered_to
+        entry.redelivered = position <= book.horizon.redelivered_to
         entry.delivery_count = book.return_counts.get(int(position), 0)
         return entry
 

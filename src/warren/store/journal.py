@@ -124,7 +124,7 @@ class Journal(QueueLogs, Timed):
         """The node stops: everything is at rest, and what was handed out is known."""
         for book in self.books.values():
             if book.durable:
-                book.write_last_horizon()
+                book.horizon.write_last()
         triple = BytesWriter()
         write_triple(triple, self._incarnation, 0, 0)
         self.batch.mark(STOPPED, triple.getvalue())

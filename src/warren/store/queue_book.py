@@ -1,22 +1,16 @@
-"""What the journal knows of one queue: where its messages are, which are gone, and which may have been handed out.
+"""What the journal knows of one queue: where its messages are, and which are gone.
 
-**Gone.** Positions that left are kept as a set for each priority level, which is all a removal has to say: a range of
+Positions that left are kept as a set for each priority level, which is all a removal has to say: a range of
 positions of one level. What left in a turn is written as few ranges at its end.
-
-**Handed out.** After a crash a message that may have been delivered comes back marked as redelivered, and only such a
-one. So before an entry goes out, the *horizon*, the highest position that may have gone, is on disk. A message that
-goes out in the turn it came in needs no wait: both are in one batch, and are lost together or not at all. Others wait
-for a flush: the horizon is moved ahead by as many positions as were just handed out in one go, and early, so that a
-busy queue soon does not wait at all and a slow one is exact. A queue with priorities does not hand out in order: its
-horizon, once anything went, is the end of all numbers.
 
 Invariants: the holdings of a level do not overlap; each lies in one segment. A stored entry in memory points at its
 holding, whatever compaction does to where that lies.
 
-Not here: reading entries back (`store.fetching`), the bytes of a batch (`store.batch`).
+Not here: what may have been handed out (`store.horizon`), reading entries back (`store.fetching`), the bytes of a batch
+(`store.batch`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
@@ -24,21 +18,18 @@ from mypy_extensions import i64
 from warren.model.journal import ENTRY_COST_BYTES, Holding, Run, Segment
 from warren.model.message import NEVER, Entry, Message
 from warren.model.ports import PagedIn, QueueLog
-from warren.model.turn import FlushWaiter
 from warren.store.checkpoint import QueueMark
 from warren.store.fetching import Fetching
-from warren.store.records import HORIZON, REMOVED, RETURNED, write_triple
+from warren.store.horizon import Horizon
+from warren.store.records import REMOVED, RETURNED, write_triple
 from warren.store.removed import RemovedSet
 
 if TYPE_CHECKING:
     from warren.store.journal import Journal
 
-RESERVE_MAX: Final[i64] = 4096
-EVERYTHING: Final[i64] = 1 << 62
-
 
 @final
-class QueueBook(QueueLog, FlushWaiter):
+class QueueBook(QueueLog):
     """One queue's part of the journal."""
 
     def __init__(self, journal: "Journal", queue_id: int, durable: bool, max_priority: int) -> None:
@@ -52,19 +43,7 @@ class QueueBook(QueueLog, FlushWaiter):
         self.removed: list[RemovedSet] = [RemovedSet()]
         # how often entries came back, by position; only of queues with a delivery limit
         self.return_counts: dict[int, int] = {}
-        # what was recovered up to here may have been delivered before the node started
-        self.redelivered_to: i64 = 0
-        # as last written, and as known to be on disk
-        self.horizon: i64 = 0
-        self._safe: i64 = 0
-        self._ask_from: i64 = 0
-        self._asked_at: i64 = 0
-        self._handed_out: i64 = 0
-        # the first position that went in this turn
-        self._lent_turn: i64 = 0
-        self._lent_first: i64 = 0
-        self._horizons_in_flight: list[int] = []
-        self._refused: bool = False
+        self.horizon: Horizon = Horizon(journal, self)
         self._journal: Journal = journal
         self._fetching: Fetching | None = None
         # those new messages go to, by level and durability; all in the active segment
@@ -72,14 +51,11 @@ class QueueBook(QueueLog, FlushWaiter):
         self._open_holdings: dict[int, Holding] = {}
         self._closed: bool = False
         # this batch's part
-        self._batch_no: i64 = 0
-        self._batch_first: i64 = EVERYTHING
         self._gone_level: i64 = 0
         self._gone_first: i64 = 0
         self._gone_last: i64 = -1
         self._gone: BytesWriter = BytesWriter()
         self._returned: BytesWriter = BytesWriter()
-        self._horizon_moved: bool = False
 
     # -- storing
 
@@ -100,9 +76,10 @@ class QueueBook(QueueLog, FlushWaiter):
         if expires_at_ms != NEVER:
             holding.deadlines = True
         journal.batch.place(self.queue_id, message, position, expires_at_ms)
-        if self._batch_no != journal.batch_no:
-            self._batch_no = journal.batch_no
-            self._batch_first = position
+        horizon = self.horizon
+        if horizon.batch_no != journal.batch_no:
+            horizon.batch_no = journal.batch_no
+            horizon.batch_first = position
         self.next_position = position + 1
         return holding
 
@@ -199,50 +176,8 @@ class QueueBook(QueueLog, FlushWaiter):
             self._journal.batch.mark(REMOVED, self._gone.getvalue(), self._gone_level)
             self._gone = BytesWriter()
 
-    # -- lending
-
     def lend(self, entry: Entry) -> bool:
-        position = entry.position
-        if position > self._ask_from and not self._may_go(position):
-            self._refused = True
-            return False
-        if self._lent_turn != self._journal.turn_no:
-            self._lent_turn = self._journal.turn_no
-            self._lent_first = position
-        if position > self._handed_out:
-            self._handed_out = position
-        return True
-
-    def _may_go(self, position: i64) -> bool:
-        in_this_batch = self._batch_no == self._journal.batch_no and position >= self._batch_first
-        if in_this_batch or position > self.horizon - (self.horizon - self._asked_at) // 2:
-            self._move_horizon(position, in_this_batch)
-        return in_this_batch or position <= self._safe
-
-    def _move_horizon(self, position: i64, in_this_batch: bool) -> None:
-        if self.max_priority > 0:
-            wanted: i64 = EVERYTHING
-        elif in_this_batch:
-            wanted = position
-        else:
-            in_one_go: i64 = position - self._lent_first if self._lent_turn == self._journal.turn_no else 0
-            wanted = position + min(max(in_one_go, 0), RESERVE_MAX)
-        self._asked_at = position
-        if wanted <= self.horizon:
-            return
-        self.horizon = wanted
-        if not self._horizon_moved:
-            self._horizon_moved = True
-            self._journal.touch(self)
-
-    def flushed(self) -> None:
-        """A horizon is on disk."""
-        self._safe = max(self._safe, self._horizons_in_flight.pop(0))
-        # ask for more when half of what is left is used
-        self._ask_from = self._safe - (self._safe - min(self._asked_at, self._safe)) // 2
-        if self._refused and self.asker is not None:
-            self._refused = False
-            self.asker.lent()
+        return self.horizon.lend(entry.position)
 
     # -- the end of a turn
 
@@ -250,27 +185,12 @@ class QueueBook(QueueLog, FlushWaiter):
         """Write what changed in this turn, besides messages."""
         if self._closed:
             return
-        batch = self._journal.batch
-        if self._horizon_moved:
-            self._horizon_moved = False
-            self._write_horizon(self.horizon)
-            self._horizons_in_flight.append(int(self.horizon))
-            self._journal.turn.await_flush(self)
+        self.horizon.write()
         if len(self._returned):
-            batch.mark(RETURNED, self._returned.getvalue())
+            self._journal.batch.mark(RETURNED, self._returned.getvalue())
             self._returned = BytesWriter()
         self._end_gone_range()
         self._end_gone_level()
-
-    def write_last_horizon(self) -> None:
-        """The node stops: what was handed out is known exactly."""
-        if self.horizon != 0 and self.max_priority == 0:
-            self._write_horizon(max(self._handed_out, self.redelivered_to))
-
-    def _write_horizon(self, position: i64) -> None:
-        triple = BytesWriter()
-        write_triple(triple, self.queue_id, position, 0)
-        self._journal.batch.mark(HORIZON, triple.getvalue())
 
     # -- reading
 
@@ -326,7 +246,7 @@ class QueueBook(QueueLog, FlushWaiter):
     def load(self, mark: QueueMark) -> None:
         """What a checkpoint said of this queue."""
         self.next_position = mark.next_position
-        self.horizon = mark.horizon
+        self.horizon.position = mark.horizon
         self.removed = mark.removed
         self.holdings = mark.holdings
         self.return_counts = mark.returned
@@ -353,11 +273,7 @@ class QueueBook(QueueLog, FlushWaiter):
         """The journal was read: go on from there."""
         self._current = None
         self._open_holdings = {}
-        self.horizon = min(self.horizon, self.next_position - 1)
-        self.redelivered_to = self.horizon
-        self._safe = self.horizon
-        self._ask_from = self.horizon
-        self._asked_at = self.horizon
+        self.horizon.recovered(self.next_position - 1)
 
     def tidy(self) -> None:
         """Drop what is no longer needed to know."""
@@ -372,7 +288,7 @@ class QueueBook(QueueLog, FlushWaiter):
     def mark(self) -> QueueMark:
         """What a checkpoint says of this queue."""
         holdings = [holding for holding in self.holdings if holding.durable]
-        horizon = max(self.horizon, self.redelivered_to)
+        horizon = self.horizon.highest()
         return QueueMark(
             int(self.queue_id), int(self.next_position), int(horizon), self.removed, holdings, self.return_counts
         )
