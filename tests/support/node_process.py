@@ -1,36 +1,44 @@
 """A real Warren node as a child process, for tests that need one.
 
 Invariant: the node is ready when `NodeProcess` exists, on ports of its own choosing, and a node that does not end with
-exit code 0 after SIGTERM fails the test that stops it.
+exit code 0 after SIGTERM fails the test that stops it. A node that is started again has the data directory and the
+addresses it had; its log goes on in the same file.
 
-Not here: clusters of nodes, killing them, cutting their network.
+Not here: clusters of nodes, cutting their network.
 """
 
+import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 READY_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 20.0
+_LISTENERS = ("amqp", "http", "peer")
 
 
 class NodeProcess:
     """`warren serve` on free ports; `amqp`, `http` and `peer` are (host, port)."""
 
-    def __init__(self, data: Path, *options: str) -> None:
+    def __init__(
+        self, data: Path, *options: str, configuration: str = "", command: Sequence[str] | None = None
+    ) -> None:
+        """`command` takes the place of `warren`."""
         data.mkdir(parents=True, exist_ok=True)
         self.log_path = data / "node.log"
-        listeners = [word for kind in ("amqp", "http", "peer") for word in (f"--{kind}", "127.0.0.1:0")]
-        command = [str(Path(sys.executable).with_name("warren")), "serve", *listeners, "--data", str(data / "data")]
-        with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log, text=True)
-        facts = self._wait_until_ready()
-        self.name = facts["name"]
-        self.addresses = {
-            kind: _address(facts[kind]) for kind in ("amqp", "http", "peer") if ":" in facts.get(kind, "")
-        }
+        self.data = data / "data"
+        self._command = [*(command or [str(Path(sys.executable).with_name("warren"))]), "serve"]
+        self._options = ["--data", str(self.data), *options]
+        if configuration:
+            path = data / "node.conf"
+            path.write_text(configuration)
+            self._options += ["--config", str(path)]
+        self.log_path.write_bytes(b"")
+        self.addresses: dict[str, tuple[str, int]] = {}
+        self.start()
 
     @property
     def amqp(self) -> tuple[str, int]:
@@ -40,11 +48,47 @@ class NodeProcess:
     def pid(self) -> int:
         return self.process.pid
 
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
 
+    def resident_bytes(self) -> int:
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def start(self) -> None:
+        """Start the node that was stopped or killed, and wait until it is ready."""
+        self.spawn()
+        facts = self._wait_until_ready()
+        self.name = facts["name"]
+        self.addresses = {kind: _address(facts[kind]) for kind in _LISTENERS if ":" in facts.get(kind, "")}
+
+    def spawn(self) -> None:
+        """Start the process, and wait for nothing."""
+        listeners = [word for kind in _LISTENERS for word in (f"--{kind}", self._listen_at(kind))]
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self._command, *listeners, *self._options], stdout=subprocess.PIPE, stderr=log, text=True
+            )
+
+    def _listen_at(self, kind: str) -> str:
+        host, port = self.addresses.get(kind, ("127.0.0.1", 0))
+        return f"{host}:{port}"
+
+    def restart(self) -> None:
+        """Stop it in good order, and start it again."""
+        self.stop()
+        self.start()
+
+    def crash(self) -> None:
+        """Kill it, and start it again."""
+        self.kill()
+        self.start()
+
     def stop(self) -> None:
-        if self.process.poll() is not None:
+        if not self.alive:
             self._close_output()
             raise AssertionError(f"the node ended by itself: {self.process.returncode}\n{self.log()[-4000:]}")
         self.process.send_signal(signal.SIGTERM)
@@ -57,6 +101,7 @@ class NodeProcess:
         assert code == 0, f"the node ended with {code}\n{self.log()[-4000:]}"
 
     def kill(self) -> None:
+        """SIGKILL: it has no time for anything."""
         self.process.kill()
         self.process.wait()
         self._close_output()

@@ -1,0 +1,78 @@
+"""`warren serve`, altered: other segments, or a promise given too early. To be run as a script, in place of `warren`.
+
+    serve_altered.py SEGMENT_BYTES HASTE_S serve ...
+
+The journal's files grow to SEGMENT_BYTES, so that a short run fills many. With a HASTE_S above 0 the node lies: each
+batch is reported as flushed at once, and written that much later.
+
+Not here: what must come of it (`test_kill_nine`).
+"""
+
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from warren.cli.main import run
+from warren.model.effects import Effect, Store
+from warren.model.events import Event, Stored
+from warren.node.config import settings as node_settings
+from warren.node.disk import disk
+
+
+class HastyDisk(disk.Disk):
+    """A disk that calls a batch flushed before it is written."""
+
+    __slots__ = ("_late", "_report")
+    haste_s = 0.0
+
+    def start(self, loop: Any, add: Callable[[Event], None], failed: Callable[[Exception], None]) -> None:
+        self._report = add
+        self._late: deque[tuple[float, Callable[[], None]]] = deque()
+
+        def hear(event: Event) -> None:
+            if type(event) is not Stored:
+                add(event)
+
+        super().start(loop, hear, failed)
+        threading.Thread(target=self._carry_out_late, daemon=True).start()
+
+    def orders(self) -> dict[type[Effect], Callable[[Effect], None]]:
+        return {kind: self._postponing(order) for kind, order in super().orders().items()}
+
+    def _postponing(self, order: Callable[[Effect], None]) -> Callable[[Effect], None]:
+        def postpone(effect: Effect) -> None:
+            self._late.append((time.monotonic() + self.haste_s, lambda: order(effect)))
+            if isinstance(effect, Store):
+                self._report(Stored(effect.batch_no, effect.batch_no))
+
+        return postpone
+
+    def _carry_out_late(self) -> None:
+        while True:
+            while self._late and self._late[0][0] <= time.monotonic():
+                self._late.popleft()[1]()
+            time.sleep(0.001)
+
+
+def main() -> int:
+    segment_bytes, HastyDisk.haste_s = int(sys.argv[1]), float(sys.argv[2])
+    read_settings = node_settings.read_settings
+
+    def read_altered(*arguments: Any) -> node_settings.NodeSettings:
+        settings = read_settings(*arguments)
+        settings.broker.segment_bytes = segment_bytes
+        return settings
+
+    node_settings.read_settings = read_altered
+    if HastyDisk.haste_s > 0:
+        from warren.node import node
+
+        node.Disk = HastyDisk  # type: ignore[misc]
+    return run(sys.argv[3:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

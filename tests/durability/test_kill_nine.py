@@ -1,0 +1,55 @@
+"""A node under load survives SIGKILL at any moment without breaking a promise; one that promises too early is caught.
+
+`WARREN_KILLS` sets the number of rounds; `bench/kills` runs many.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.durability.siege import Siege
+from tests.support.node_process import NodeProcess
+
+ROUNDS = int(os.environ.get("WARREN_KILLS", "12"))
+SMALL_SEGMENT_BYTES = 250_000
+HASTE_S = 0.05
+ALTERED = Path(__file__).with_name("serve_altered.py")
+
+
+def altered_node(directory: Path, segment_bytes: int = SMALL_SEGMENT_BYTES, haste_s: float = 0.0) -> NodeProcess:
+    command = [sys.executable, str(ALTERED), str(segment_bytes), str(haste_s)]
+    return NodeProcess(directory, command=command)
+
+
+@pytest.mark.timeout(120 + 10 * ROUNDS)
+def test_no_promise_is_broken_by_kill_nine(tmp_path: Path) -> None:
+    node = altered_node(tmp_path)
+    try:
+        siege = Siege(node, seed=ROUNDS)
+        while siege.kills < ROUNDS and not siege.books.complaints:
+            siege.round()
+        siege.finish()
+    except BaseException:
+        node.kill()
+        raise
+    node.stop()
+    assert siege.books.complaints[:20] == []
+    assert "queue.stopped" not in node.log()
+    tally = siege.books.tally
+    for what in ("confirmed", "certain", "redelivered", "dead letters", "whole transactions", "moved"):
+        assert tally[what] > 0, f"the load was too small to prove anything: {tally}"
+
+
+def test_a_node_that_confirms_before_it_flushes_is_caught(tmp_path: Path) -> None:
+    node = altered_node(tmp_path, haste_s=HASTE_S)
+    try:
+        siege = Siege(node, seed=1)
+        while siege.kills < 10 and not siege.books.complaints:
+            siege.round()
+        siege.finish()
+    finally:
+        node.kill()
+    assert siege.books.tally["lost"] > 0
+    assert any(" lost " in complaint for complaint in siege.books.complaints)
