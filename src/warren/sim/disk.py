@@ -75,6 +75,9 @@ class FoundFiles(JournalFiles):
     def index(self, number: int) -> bytes | None:
         return self._content(index_name(number))
 
+    def has_index(self, number: int) -> bool:
+        return self._directory.find(index_name(number)) is not None
+
     def _content(self, name: str) -> bytes | None:
         file = self._directory.find(name)
         return None if file is None else file.read()

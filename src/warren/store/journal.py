@@ -103,12 +103,15 @@ class Journal(QueueLogs, Timed):
 
     # -- starting and stopping
 
-    def begin(self, recovered: list[Segment], rows: dict[int, SegmentRows]) -> None:
-        """Write into a new segment from here on; `rows` are those of recovered segments that have no index yet."""
+    def begin(self, recovered: list[Segment], rows: dict[int, SegmentRows], number_min: int = 1) -> None:
+        """Write into a new segment from here on, one that no checkpoint speaks of: at least the number `number_min`.
+
+        `rows` are those of recovered segments that have no index yet.
+        """
         for segment in recovered:
             segment.sealed = True
             self.segments[int(segment.number)] = segment
-        last = max([int(segment.number) for segment in recovered], default=0)
+        last = max([number_min - 1, *[int(segment.number) for segment in recovered]])
         self.first_number = last + 1
         self._begin_segment(Segment(last + 1))
         self._written = self.active
@@ -164,6 +167,7 @@ class Journal(QueueLogs, Timed):
         offset = segment.size_bytes
         data = self.batch.finish(self.batch_no, self._synced.number, self._synced_to, self._incarnation)
         segment.size_bytes = offset + len(data)
+        segment.total_bytes += self.batch.overhead_bytes()
         flush = len(waiters) > 0 or len(changes) > 0
         turn.effects.append(
             Store(int(self.batch_no), changes, int(segment.number), int(offset), data, flush),
@@ -184,8 +188,7 @@ class Journal(QueueLogs, Timed):
             written = self._unwritten.popleft()
             self.turn.held_bytes -= written.data_bytes
             if written.segment is not self._written:
-                # its first batch: the indexes ordered before it are there
-                self._sealed_rows.clear()
+                self._forget_rows_before(written.segment.number)
             self._written = written.segment
             self._written_to = written.end
         while self._unflushed and self._unflushed[0].batch_no <= event.flushed_no:
@@ -201,6 +204,11 @@ class Journal(QueueLogs, Timed):
             self._awaiting_writing = []
             for fetching in waiting:
                 fetching.retry()
+
+    def _forget_rows_before(self, number: i64) -> None:
+        """The first batch of this segment is written: the indexes of those before it are there."""
+        for sealed in [sealed for sealed in self._sealed_rows if sealed < number]:
+            del self._sealed_rows[sealed]
 
     def index_read(self, event: IndexRead) -> None:
         holder = self.tickets.give_back(event.ticket)
@@ -309,5 +317,5 @@ class Journal(QueueLogs, Timed):
 
     def _roll_now(self) -> None:
         """Roll before the segment is full, because the checkpoint lets others go."""
-        self._order_batch([])
+        self._order_batch(self._metadata.take())
         self._roll()

@@ -174,11 +174,14 @@ def segment_header_fault(data: bytes, number: int) -> str:
         return "too short"
     if data[:8] != SEGMENT_MAGIC:
         return "not a segment"
+    # first of all: what says that it is of another version may be damage
+    crc: i64 = crc32(data[:60])
+    if crc != _unsigned_at(data, 60):
+        return "damaged"
     version = _unsigned_at(data, 8)
     if version != SEGMENT_VERSION:
         return f"of another version, {version}"
-    crc: i64 = crc32(data[:60])
-    if crc != _unsigned_at(data, 60) or _unsigned_at(data, 12) != SEGMENT_HEADER_BYTES:
+    if _unsigned_at(data, 12) != SEGMENT_HEADER_BYTES:
         return "damaged"
     found: i64 = read_i64_be(data, 16)
     return "" if found == number else f"of segment {found}"
@@ -271,24 +274,34 @@ class Scanner:
         return self.data[begin : begin + self.payload_bytes]
 
 
+def next_opening(data: bytes, segment: i64, at: i64) -> i64:
+    """Where the first whole SYNCED record from `at` on begins, at whatever byte; -1 if there is none."""
+    seed = int(segment & LOW_32)
+    size: i64 = HEADER_BYTES + 2 * TRIPLE_BYTES
+    found: i64 = _next_synced_header(data, at + 4)
+    while found >= 0:
+        begin: i64 = found - 4
+        if begin + size <= len(data):
+            crc: i64 = crc32(data[found : begin + size], seed)
+            if crc == _unsigned_at(data, begin):
+                return begin
+        found = _next_synced_header(data, found + 1)
+    return -1
+
+
 def synced_after(data: bytes, segment: i64, at: i64) -> i64:
     """The greatest offset of this segment that any SYNCED record from `at` on, at whatever byte, says is flushed.
 
     One that speaks of a later segment says so of all the data. 0 if there is none.
     """
     greatest: i64 = 0
-    seed = int(segment & LOW_32)
-    end: i64 = HEADER_BYTES + 2 * TRIPLE_BYTES
-    found: i64 = _next_synced_header(data, at + 4)
-    while found >= 0:
-        begin: i64 = found - 4
-        if begin + end <= len(data):
-            crc: i64 = crc32(data[found : begin + end], seed)
-            of: i64 = read_i64_be(data, begin + HEADER_BYTES)
-            if crc == _unsigned_at(data, begin) and of >= segment:
-                claimed: i64 = read_i64_be(data, begin + HEADER_BYTES + 8) if of == segment else len(data)
-                greatest = max(greatest, claimed)
-        found = _next_synced_header(data, found + 1)
+    begin = next_opening(data, segment, at)
+    while begin >= 0:
+        of: i64 = read_i64_be(data, begin + HEADER_BYTES)
+        if of >= segment:
+            claimed: i64 = read_i64_be(data, begin + HEADER_BYTES + 8) if of == segment else len(data)
+            greatest = max(greatest, claimed)
+        begin = next_opening(data, segment, begin + 1)
     return greatest
 
 

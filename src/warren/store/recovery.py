@@ -1,34 +1,35 @@
 """Starting from whatever bytes survived.
 
 The checkpoint says what was alive when the last segment was sealed; the segments after it are read from end to end.
-Sealed segments before it are not looked at: what is in them is read when somebody wants it.
+Sealed segments before it are not looked at: what is in them is read when somebody wants it. Only an index that is
+missing is made again.
 
-A batch counts as a whole. Where the last segment stops making sense, the question is whether that was flushed once.
-Every batch says how far the journal was known to be on disk when it was written, so any such word from behind the
-damage answers it:
+Where the last segment stops making sense (`store.batches` judges that):
 
-- Nothing behind says so: a *torn tail*. The batch was never confirmed, and is cut off with all that follows.
-- It was flushed, and the record's header is whole: one message is damaged. The queues it is in are stopped and
+- A torn tail is cut off with all that follows. Nothing of it was ever confirmed.
+- A batch that was flushed, with every header whole: one message is damaged. The queues it is in are stopped and
   reported; all others go on.
-- It was flushed, and the header is damaged: what is lost, nobody knows. The node does not start; `warren journal
+- A batch that was flushed, with a damaged header: what is lost, nobody knows. The node does not start; `warren journal
   salvage` reads what can be read.
 
 Removals name positions, not places. So what they leave of each holding is counted at the end, once, with the rows of
 its segment's index, and only where some of it, but not all, is gone.
 
+Lenient, for salvage: every segment is read, and whatever is damaged is left out and told.
+
 Not here: the files (`JournalFiles` is implemented by the shells), what a queue does with what is found (`broker`).
 """
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
-from librt.strings import read_i32_be
 from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import ConfigError, StoreError
-from warren.model.journal import ENTRY_COST_BYTES, Segment
+from warren.model.journal import Segment
+from warren.store.batches import DAMAGED, TORN, Batches, next_record
 from warren.store.checkpoint import CheckpointState, decode_checkpoint
-from warren.store.index import SegmentRows
+from warren.store.found_rows import SALVAGE, FoundRows, sizes_of
 from warren.store.metadata import Snapshot
 from warren.store.records import (
     COPY,
@@ -36,16 +37,14 @@ from warren.store.records import (
     HORIZON,
     MESSAGE,
     MOVED,
-    PREFIX_BYTES,
     REMOVED,
     RETURNED,
     SEGMENT_HEADER_BYTES,
     STOPPED,
     SYNCED,
     Scanner,
-    payload_body_bytes,
+    next_opening,
     segment_header_fault,
-    synced_after,
 )
 from warren.store.recount import Recount
 from warren.store.salvage import rebuild_holdings
@@ -53,11 +52,6 @@ from warren.store.salvage import rebuild_holdings
 if TYPE_CHECKING:
     from warren.store.journal import Journal
     from warren.store.queue_book import QueueBook
-
-END: Final[i64] = 1 << 62
-"""Where nothing more is to be read."""
-
-SALVAGE: Final = "'warren journal salvage DIR' reads what can be read"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -77,6 +71,9 @@ class JournalFiles(ABC):
     @abstractmethod
     def index(self, number: int) -> bytes | None: ...
 
+    @abstractmethod
+    def has_index(self, number: int) -> bool: ...
+
 
 @final
 class Found:
@@ -94,7 +91,7 @@ class Found:
 
 @final
 class Recovery:
-    """Fills a journal's books, which must be open, from files. Lenient: whatever is damaged is left out and told."""
+    """Fills a journal's books, which must be open, from files."""
 
     def __init__(self, journal: "Journal", files: JournalFiles, revision: int, lenient: bool = False) -> None:
         self._journal: Journal = journal
@@ -102,33 +99,45 @@ class Recovery:
         self._revision: int = revision
         self._lenient: bool = lenient
         self._segments: dict[int, Segment] = {}
-        # of the segments that were read
-        self._rows: dict[int, SegmentRows] = {}
-        self._recount: Recount = Recount(journal, files, self._rows)
+        self._rows: FoundRows = FoundRows(journal, files)
+        self._recount: Recount = Recount(journal, self._rows)
+        # the first segment the checkpoint does not speak of
+        self._replay_from: int = 1
         # why queues must not go on, by id
         self.stopped: dict[int, str] = {}
         # what was found wrong, in sentences
         self.faults: list[str] = []
         self.clean: bool = False
         self.messages: int = 0
-        # messages that were left out, one for each queue they were in
-        self.lost: int = 0
+        # messages that are known to be left out, by queue
+        self.lost: dict[int, int] = {}
+        # what could not be read: segment, first byte, byte after the last
+        self.left_out: list[tuple[int, int, int]] = []
+        # messages of queues that the metadata is too old to know, by queue, and the segments they are in
+        self.unknown: dict[int, int] = {}
+        self.unknown_in: dict[int, bool] = {}
 
     def run(self) -> None:
         """Read everything that must be read, and let the journal go on from there."""
         numbers = self._files.segments()
-        replay_from = self._load_checkpoint(numbers)
-        replayed = [number for number in numbers if self._lenient or number >= replay_from]
-        for expected, number in enumerate(replayed, replayed[0] if self._lenient and replayed else replay_from):
+        self._load_checkpoint(numbers)
+        unsealed = [number for number in numbers if number >= self._replay_from]
+        for expected, number in enumerate(unsealed, self._replay_from):
             if number != expected:
                 self._refuse(f"segment {expected} of the journal is missing")
                 break
-        for number in replayed:
+        for number in numbers if self._lenient else unsealed:
             self._replay(number, number == numbers[-1])
         if self._lenient:
-            rebuild_holdings(self._journal, self._segments, self._rows)
+            self._tell_unknown()
+            rebuild_holdings(self._journal, self._segments, self._rows.read)
         else:
             self._recount.run()
+        self._count_living()
+        self._rows.replace_missing([self._segments[number] for number in numbers])
+        self._journal.begin(list(self._segments.values()), self._rows.read, self._replay_from)
+
+    def _count_living(self) -> None:
         for segment in self._segments.values():
             segment.live_count = 0
             segment.live_bytes = 0
@@ -138,22 +147,24 @@ class Recovery:
                 holding.segment.live_count += holding.count
                 holding.segment.live_bytes += holding.cost_bytes
                 self.messages += int(holding.count)
-        self._journal.begin(list(self._segments.values()), self._rows)
 
     # -- the checkpoint
 
-    def _load_checkpoint(self, numbers: list[int]) -> int:
-        """What was alive at the last checkpoint; the first segment it does not speak of."""
+    def _load_checkpoint(self, numbers: list[int]) -> None:
+        """What was alive at the last checkpoint."""
         data = self._files.checkpoint()
         if data is None:
             if numbers and numbers[0] != 1:
                 self._refuse(f"the journal begins with segment {numbers[0]} and has no checkpoint")
-            return 1
+                self._replay_from = numbers[-1]
+            return
         try:
             state = decode_checkpoint(data)
         except StoreError as fault:
             self._refuse(f"the journal's checkpoint cannot be used: it is {fault}")
-            return numbers[0] if numbers else 1
+            self._replay_from = numbers[-1] if numbers else 1
+            return
+        self._replay_from = state.replay_from
         for segment in state.segments:
             self._segments[int(segment.number)] = segment
             if segment.live_count > 0 and int(segment.number) not in numbers:
@@ -166,24 +177,32 @@ class Recovery:
             book = self._book(mark.queue_id)
             if book is not None:
                 book.load(mark)
-        return state.replay_from
 
     def _miss(self, segment: Segment, state: CheckpointState) -> None:
         reason = f"segment {segment.number} of the journal is missing"
         self.faults.append(reason)
         for mark in state.queues:
-            if any(holding.segment is segment and holding.count > 0 for holding in mark.holdings):
+            count = sum([int(holding.count) for holding in mark.holdings if holding.segment is segment])
+            if count > 0:
                 self.stopped[int(mark.queue_id)] = reason
+                self.lost[int(mark.queue_id)] = self.lost.get(int(mark.queue_id), 0) + count
 
     def _book(self, queue_id: i64) -> "QueueBook | None":
         """The book of a queue that records speak of; None if it was deleted."""
         book = self._journal.books.get(int(queue_id))
-        if book is None and queue_id > self._revision:
+        if book is None and queue_id > self._revision and not self._lenient:
             self._refuse(
                 f"the journal holds messages of queue number {queue_id}, but the metadata ends at {self._revision}: "
                 "it is older than the journal"
             )
         return book
+
+    def _tell_unknown(self) -> None:
+        if self.unknown:
+            self.faults.append(
+                f"the journal holds messages of {len(self.unknown)} queues that the metadata, which ends at "
+                f"{self._revision}, does not know: it is older than the journal"
+            )
 
     def _refuse(self, sentence: str) -> None:
         if not self._lenient:
@@ -198,79 +217,53 @@ class Recovery:
         if segment is None:
             segment = Segment(number)
             self._segments[number] = segment
-        self._rows[number] = SegmentRows()
+        known_end = segment.size_bytes
+        segment.total_bytes = 0
+        self._rows.begin(number)
         self.clean = False
         fault = segment_header_fault(data, number)
         if fault.startswith("of another version"):
             raise ConfigError(f"segment {number} of the journal is {fault}; this version of Warren reads version 1")
         if fault:
-            if not is_last or synced_after(data, number, 0) > 0:
-                self._refuse(f"segment {number} of the journal is {fault}")
+            if not is_last or fault.startswith("of segment") or next_opening(data, number, 0) >= 0:
+                self._refuse(f"segment {number} of the journal is {fault}, at byte 0")
+                self.left_out.append((number, 0, int(SEGMENT_HEADER_BYTES)))
             if not self._lenient or len(data) < SEGMENT_HEADER_BYTES:
                 return
-        at: i64 = SEGMENT_HEADER_BYTES
-        synced: i64 = 0
-        while at < len(data):
-            opening = Scanner(data, number, at)
-            if not opening.next() or opening.kind != SYNCED or opening.count != 2:
-                at = self._damaged(segment, data, at, at, at, synced, is_last)
-                continue
-            if opening.a(0) == number:
-                synced = max(synced, opening.b(0))
-            end: i64 = at + opening.a(1)
-            at = self._batch(segment, data, at, opening.end, end, synced, is_last)
+        batches = Batches(data, number, known_end)
+        while self._take_batches(segment, batches):
+            self._refuse(f"segment {number} of the journal is damaged at byte {batches.bad}")
+            batches.step_over()
+            self._take_what_is_whole(segment, data, batches.start, batches.end)
+        if batches.ending == TORN and not is_last:
+            self._refuse(f"segment {number} of the journal is damaged at byte {batches.bad}")
 
-    def _batch(self, segment: Segment, data: bytes, start: i64, at: i64, end: i64, synced: i64, is_last: bool) -> i64:
-        """Take a batch if it is whole; where the next one begins, or `END`."""
-        bad_payloads: list[int] = []
-        scanner = Scanner(data, segment.number, at)
-        while scanner.end < end and scanner.next():
-            if not scanner.intact():
-                bad_payloads.append(int(scanner.at))
-        if scanner.end != end or scanner.short:
-            return self._damaged(segment, data, start, scanner.at, start, synced, is_last)
-        if bad_payloads and not self._was_flushed(segment, data, start, bad_payloads[0], synced, is_last):
-            return END
-        taking = Scanner(data, segment.number, at)
-        while taking.end < end and taking.next():
-            self._take(segment, taking, int(taking.at) in bad_payloads)
-        segment.size_bytes = end
-        return end
+    def _take_batches(self, segment: Segment, batches: Batches) -> bool:
+        """Take every batch up to the next damage; whether there is any."""
+        while batches.next():
+            scanner = Scanner(batches.data, segment.number, batches.records)
+            message_bytes: i64 = 0
+            while scanner.end < batches.end and scanner.next():
+                self._take(segment, scanner, int(scanner.at) in batches.bad_payloads)
+                if scanner.kind <= COPY_PAGED:
+                    message_bytes += scanner.end - scanner.at
+            segment.total_bytes += batches.end - batches.start - message_bytes
+            segment.size_bytes = batches.end
+        return batches.ending == DAMAGED
 
-    def _was_flushed(self, segment: Segment, data: bytes, start: i64, bad: i64, synced: i64, is_last: bool) -> bool:
-        if not is_last or self._lenient:
-            return True
-        return max(synced, synced_after(data, segment.number, bad)) > start
-
-    def _damaged(
-        self, segment: Segment, data: bytes, start: i64, bad: i64, resume: i64, synced: i64, is_last: bool
-    ) -> i64:
-        """Something that is no record at `bad`, in a batch that begins at `start`: where to go on, or `END`."""
-        flushed = max(synced, synced_after(data, segment.number, bad))
-        if is_last and flushed <= start:
-            return END
-        if not is_last and not _anything_from(data, start):
-            # written ahead, never used
-            return END
-        self._refuse(f"segment {segment.number} of the journal is damaged at byte {bad}")
-        return self._salvage(segment, data, start)
-
-    def _salvage(self, segment: Segment, data: bytes, start: i64) -> i64:
-        """Take every record that is whole from here to the next opening of a batch; where that is."""
+    def _take_what_is_whole(self, segment: Segment, data: bytes, start: i64, end: i64) -> None:
+        """Take the records of a damaged stretch that can be read, and say what lies between them."""
         at = start
-        scanner = Scanner(data, segment.number, at)
-        while at < len(data):
-            if not scanner.next():
-                at += 1
-                scanner = Scanner(data, segment.number, at)
-                continue
-            if scanner.kind == SYNCED and scanner.at > start:
-                return scanner.at
-            if scanner.intact():
-                self._take(segment, scanner, False)
+        scanner = next_record(data, segment.number, at, end)
+        while scanner is not None:
+            if scanner.at > at:
+                self.left_out.append((int(segment.number), int(at), int(scanner.at)))
+            self._take(segment, scanner, not scanner.intact())
             at = scanner.end
             segment.size_bytes = max(segment.size_bytes, at)
-        return END
+            scanner = next_record(data, segment.number, at, end)
+        if end > at:
+            self.left_out.append((int(segment.number), int(at), int(end)))
 
     # -- one record
 
@@ -278,6 +271,8 @@ class Recovery:
         kind = scanner.kind
         self.clean = kind == STOPPED
         if kind <= COPY_PAGED:
+            _body_bytes, cost = sizes_of(scanner, damaged)
+            segment.total_bytes += cost * scanner.count
             if kind in (MESSAGE, COPY):
                 self._take_message(segment, scanner, damaged)
             return
@@ -290,36 +285,38 @@ class Recovery:
             index += 1
 
     def _take_message(self, segment: Segment, scanner: Scanner, damaged: bool) -> None:
-        names_bytes: i64 = i64(read_i32_be(scanner.data, scanner.payload_start + 24))
-        cost: i64 = scanner.payload_bytes - PREFIX_BYTES - names_bytes + ENTRY_COST_BYTES
-        body_bytes = payload_body_bytes(scanner.data, scanner.payload_start)
-        rows = self._rows[int(segment.number)]
-        length: i64 = scanner.end - scanner.at
-        index: i64 = 0
-        while index < scanner.count:
+        if self._lenient and damaged:
+            self.left_out.append((int(segment.number), int(scanner.at), int(scanner.end)))
+        else:
+            self._rows.add(int(segment.number), scanner, damaged)
+        body_bytes, cost = sizes_of(scanner, damaged)
+        index: i64 = -1
+        while index + 1 < scanner.count:
+            index += 1
             queue_id, position = scanner.a(index), scanner.b(index)
             book = self._book(queue_id) if queue_id > 0 else None
-            index += 1
             if book is None:
+                if queue_id > self._revision:
+                    self.unknown[int(queue_id)] = self.unknown.get(int(queue_id), 0) + 1
+                    self.unknown_in[int(segment.number)] = True
                 continue
-            if self._lenient and damaged:
-                self.lost += 1
-                continue
-            if not self._lenient:
-                segment.total_bytes += cost
-            rows.add(queue_id, position, scanner.at, length, body_bytes, scanner.priority, scanner.kind)
-            if damaged:
-                self._stop_queue(int(queue_id), segment, scanner.at)
+            level = book.level_of(scanner.priority)
             if self._lenient:
                 book.next_position = max(book.next_position, position + 1)
-            elif scanner.kind == MESSAGE:
-                level = book.level_of(scanner.priority)
-                book.restore(segment, level, position, body_bytes, cost, scanner.c(index - 1))
+                if damaged:
+                    self.lost[int(queue_id)] = self.lost.get(int(queue_id), 0) + 1
+                    book.removed_at(level).add(position)
+                continue
+            if damaged:
+                self._stop_queue(int(queue_id), segment, scanner.at)
+            if scanner.kind == MESSAGE:
+                book.restore(segment, level, position, body_bytes, cost, scanner.c(index))
 
     def _stop_queue(self, queue_id: int, segment: Segment, offset: i64) -> None:
         reason = f"segment {segment.number} of the journal is damaged at byte {offset}"
         self.stopped.setdefault(queue_id, reason)
-        self.faults.append(reason)
+        if reason not in self.faults:
+            self.faults.append(reason)
 
     def _take_mark(self, scanner: Scanner, index: i64) -> None:
         book = self._book(scanner.a(index))
@@ -331,9 +328,12 @@ class Recovery:
             book.next_position = max(book.next_position, last + 1)
             self._recount.removed(book, scanner.priority, first, last)
         elif scanner.kind == HORIZON:
-            book.horizon = scanner.b(index)
+            # what a lenient recovery reads may be older than the checkpoint
+            position = scanner.b(index)
+            book.horizon.position = max(book.horizon.position, position) if self._lenient else position
         elif scanner.kind == RETURNED:
-            book.return_counts[int(scanner.b(index))] = int(scanner.c(index))
+            returned, count = int(scanner.b(index)), int(scanner.c(index))
+            book.return_counts[returned] = max(book.return_counts.get(returned, 0), count)
 
     def _take_move(self, home: Segment, from_number: int) -> None:
         segment = self._segments.get(from_number)
@@ -341,8 +341,3 @@ class Recovery:
             return
         for book in self._journal.books.values():
             book.move(segment, home)
-
-
-def _anything_from(data: bytes, at: i64) -> bool:
-    """Whether there is anything but zeros."""
-    return len(data[at:].lstrip(b"\0")) > 0

@@ -242,7 +242,9 @@ def test_every_fault_of_a_segment_header_has_its_words() -> None:
     header = records.segment_header(12, 3)
     assert records.segment_header_fault(header[:63], 12) == "too short"
     assert records.segment_header_fault(b"x" + header[1:], 12) == "not a segment"
-    assert records.segment_header_fault(header[:11] + b"\x02" + header[12:], 12) == "of another version, 2"
+    other = header[:11] + b"\x02" + header[12:60]
+    assert records.segment_header_fault(other + zlib.crc32(other).to_bytes(4, "big"), 12) == "of another version, 2"
+    assert records.segment_header_fault(other + header[60:], 12) == "damaged"
     assert records.segment_header_fault(header[:40] + b"\x02" + header[41:], 12) == "damaged"
 
 

@@ -50,6 +50,9 @@ class BootFiles(JournalFiles):
     def index(self, number: int) -> bytes | None:
         return self._content(names.index_name(number))
 
+    def has_index(self, number: int) -> bool:
+        return os.path.lexists(names.index_path(self._journal, number))
+
     def _content(self, name: str) -> bytes | None:
         path = os.path.join(self._journal, name)
         return _told(path, _read) if os.path.lexists(path) else None
