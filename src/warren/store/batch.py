@@ -119,6 +119,10 @@ class Batch:
         out.write(self._marks.getvalue())
         return out.getvalue()
 
+    def overhead_bytes(self) -> i64:
+        """How much of the batch, once it is finished, is not messages."""
+        return OPENING_BYTES + len(self._marks)
+
     def _add_rows(
         self, placements: bytes, count: i64, offset: i64, length: i64, body_bytes: i64, priority: i64, kind: i64
     ) -> None:

@@ -16,8 +16,9 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.model.effects import ReadJournal
-from warren.model.journal import ENTRY_COST_BYTES, Segment
+from warren.model.journal import Segment
 from warren.store.fetching import damaged
+from warren.store.found_rows import sizes_of
 from warren.store.records import (
     COPY,
     COPY_PAGED,
@@ -25,7 +26,6 @@ from warren.store.records import (
     MOVED,
     SEGMENT_HEADER_BYTES,
     Scanner,
-    payload_body_bytes,
     write_triple,
 )
 from warren.store.tickets import TicketHolder
@@ -89,6 +89,9 @@ class Compaction(TicketHolder):
         elif scanner.at > self._at:
             self._at = scanner.at
             self._read(SLICE_BYTES)
+        elif self._at + len(blocks[0]) < segment.size_bytes:
+            # not even its header fitted in
+            self._read(len(blocks[0]) * 2)
         else:
             self._give_up(segment, str(damaged(segment, scanner.at)))
 
@@ -103,7 +106,6 @@ class Compaction(TicketHolder):
     def _copy(self, segment: Segment, scanner: Scanner) -> bool:
         """Write a record's living placements again; False if the record is damaged."""
         durable = scanner.kind == MESSAGE or scanner.kind == COPY
-        body_bytes = payload_body_bytes(scanner.data, scanner.payload_start - scanner.base)
         living = BytesWriter()
         count: i64 = 0
         index: i64 = 0
@@ -117,10 +119,10 @@ class Compaction(TicketHolder):
         if not scanner.intact():
             return False
         kind = COPY if durable else COPY_PAGED
-        payload = scanner.payload()
-        self._journal.active.total_bytes += count * (len(payload) + ENTRY_COST_BYTES)
+        body_bytes, cost = sizes_of(scanner, False)
+        self._journal.active.total_bytes += count * cost
         self._journal.batch.copy(
-            kind, scanner.priority, living.getvalue(), count, body_bytes, payload, scanner.payload_crc
+            kind, scanner.priority, living.getvalue(), count, body_bytes, scanner.payload(), scanner.payload_crc
         )
         return True
 

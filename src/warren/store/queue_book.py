@@ -284,6 +284,19 @@ class QueueBook(QueueLog):
                 if holding.level == level and holding.first < lowest:
                     lowest = holding.first
             removed.raise_floor(lowest)
+        if self.return_counts:
+            self._forget_returns()
+
+    def _forget_returns(self) -> None:
+        """Of messages that are gone, whoever removed them."""
+        lowest: i64 = self.next_position
+        for holding in self.holdings:
+            lowest = min(lowest, holding.first)
+        removed = self.removed[0]
+        for position in list(self.return_counts):
+            # one of several levels is not known by its position alone
+            if position < lowest or (self.max_priority == 0 and removed.has(position)):
+                del self.return_counts[position]
 
     def mark(self) -> QueueMark:
         """What a checkpoint says of this queue."""
