@@ -1,0 +1,214 @@
+"""A core with a journal on a `PlainDisk`; and what recovery makes of such a disk, message by message.
+
+`DurableCore` carries out every order at once and tells the core so in a turn of its own, until nothing is left to do.
+Its `orders` are everything it ever ordered of the disk, so that a test can run them again on an empty one and stop
+wherever it likes.
+
+Not here: the disk and the oracle (`plain_disk`), clients (`tests.support.core_driver`).
+"""
+
+from tests.support.core_driver import START_MS, Client, Core, published
+from tests.unit.store.plain_disk import Living, PlainDisk
+from warren.broker.broker import Broker
+from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
+from warren.model.events import Event, IndexRead, JournalRead, StopRequested, Stored
+from warren.model.journal import Run
+from warren.model.message import Entry
+from warren.model.ports import PagedIn
+from warren.model.settings import BrokerSettings
+from warren.model.turn import Turn
+from warren.queue.settings import settings_of
+from warren.store.journal import Journal
+from warren.store.metadata import ExchangeDefinition, Metadata, QueueDefinition, decode_definition
+from warren.store.recovery import Recovery
+from warren.wire.methods import BasicAck, BasicGet, BasicGetOk, BasicReject
+from warren.wire.properties import Properties
+
+WRITES = (Store, Seal, KeepCheckpoint, DropSegments)
+READS = (ReadIndex, ReadJournal)
+
+
+class DurableCore(Core):
+    """One broker whose disk never keeps it waiting for longer than a turn."""
+
+    def __init__(self, disk: PlainDisk, segment_bytes: int = 64 * 1024 * 1024, now_ms: int = START_MS) -> None:
+        super().__init__(BrokerSettings())
+        self.disk = disk
+        self.now_ms = now_ms
+        self.orders: list[Effect] = []
+        self._answers: list[Event] = []
+        self.broker = Broker(BrokerSettings(segment_bytes=segment_bytes), seed=b"x", found=disk.found(now_ms))
+        self.turn()
+
+    def turn(self, *events: Event) -> list[Effect]:
+        effects = super().turn(*events)
+        while self._answers or 0 < self.timer_at_ms <= self.now_ms:
+            answers, self._answers = self._answers, []
+            effects += super().turn(*answers)
+        return effects
+
+    def stop(self) -> None:
+        """The operator's stop, to its end."""
+        self.turn(StopRequested())
+        for number in list(self.broker.connections):
+            self._clients[number].lose()
+
+    def journal(self) -> Journal:
+        storage = self.broker._storage
+        assert storage is not None
+        return storage.journal
+
+    def _carry_out(self, effect: Effect) -> None:
+        super()._carry_out(effect)
+        if isinstance(effect, WRITES):
+            self.orders.append(effect)
+            self.disk.carry_out(effect)
+            if isinstance(effect, Store):
+                self._answers.append(Stored(effect.batch_no, effect.batch_no))
+        elif isinstance(effect, READS):
+            answer = self.disk.read(effect)
+            assert answer is not None
+            self._answers.append(answer)
+
+
+def persistent(key: str, body: bytes, exchange: str = "", **properties: object) -> bytes:
+    """The frames of one persistent publish."""
+    return published(key, body, exchange, Properties(delivery_mode=2, **properties))  # type: ignore[arg-type]
+
+
+def get(client: Client, queue: str) -> tuple[int, bytes]:
+    """One message: its tag and its body."""
+    client.say(BasicGet(queue=queue))
+    (heard,) = client.heard()
+    assert isinstance(heard.method, BasicGetOk), heard.method
+    return int(heard.method.delivery_tag), heard.body
+
+
+def drain(client: Client, queue: str) -> list[bytes]:
+    """Every message of a queue, acked."""
+    bodies = []
+    while True:
+        client.say(BasicGet(queue=queue))
+        (heard,) = client.heard()
+        if not isinstance(heard.method, BasicGetOk):
+            return bodies
+        bodies.append(heard.body)
+        client.say(BasicAck(heard.method.delivery_tag))
+
+
+def reject(client: Client, tag: int, requeue: bool) -> None:
+    client.say(BasicReject(tag, requeue))
+
+
+class Collector(PagedIn):
+    """Takes whatever is fetched."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.stopped_because = ""
+        self.answered = False
+
+    def paged_in(self, entries: list[Entry]) -> None:
+        self.entries = entries
+        self.answered = True
+
+    def lent(self) -> None:
+        """Nothing is lent here."""
+
+    def stop(self, reason: str) -> None:
+        self.stopped_because = reason
+        self.answered = True
+
+
+class Recovered:
+    """What recovery makes of a disk, whose files it may change as a starting node would."""
+
+    def __init__(self, disk: PlainDisk, lenient: bool = False) -> None:
+        self.disk = disk
+        found = disk.found()
+        self.turn = Turn()
+        self.journal = Journal(self.turn, Metadata(found.revision), 1 << 40, found.incarnation)
+        self.names: dict[str, int] = {}
+        for key, (created, value) in found.values.items():
+            definition = decode_definition(key, value)
+            if isinstance(definition, QueueDefinition):
+                self.names[definition.name] = created
+                self.journal.open(created, True, int(settings_of(definition.arguments).max_priority))
+            elif isinstance(definition, ExchangeDefinition) and definition.type == "x-delayed-message":
+                self.names[definition.name] = created
+                self.journal.open(created, True, 0)
+        self.recovery = Recovery(self.journal, found.files, found.revision, lenient)
+        self.recovery.run()
+        self.orders = self._take_orders()
+
+    def start(self) -> "Recovered":
+        """Carry out what recovery ordered."""
+        for order in self.orders:
+            self.disk.carry_out(order)
+            if isinstance(order, Store):
+                self.journal.stored(Stored(order.batch_no, order.batch_no))
+        return self
+
+    def entries(self, name: str) -> list[Entry]:
+        """Everything a queue has, level by level, each in order; an `AssertionError` if some of it cannot be read."""
+        book = self.journal.books[self.names[name]]
+        found: list[Entry] = []
+        for run in sorted(book.runs(), key=level_and_first):
+            left = run.count
+            while left > 0:
+                entries = self._fetch(name, run)
+                found += entries
+                left -= len(entries)
+                run.first = entries[-1].position + 1
+                run.count = left
+            assert left == 0
+        return found
+
+    def _fetch(self, name: str, run: Run) -> list[Entry]:
+        collector = Collector()
+        self.journal.books[self.names[name]].fetch(run, collector)
+        while not collector.answered:
+            for order in self._take_orders():
+                answer = self.disk.read(order)
+                if isinstance(answer, IndexRead):
+                    self.journal.index_read(answer)
+                elif isinstance(answer, JournalRead):
+                    self.journal.journal_read(answer)
+        assert not collector.stopped_because, collector.stopped_because
+        assert collector.entries
+        return collector.entries
+
+    def living(self, name: str) -> list[Living]:
+        return [living_of(entry) for entry in self.entries(name)]
+
+    def contents(self) -> dict[str, list[Living]]:
+        return {name: self.living(name) for name in self.names}
+
+    def _take_orders(self) -> list[Effect]:
+        orders, self.turn.effects = self.turn.effects, []
+        return orders
+
+
+def living_of(entry: Entry) -> Living:
+    message = entry.message
+    return Living(
+        int(entry.position),
+        int(message.priority),
+        message.body(),
+        int(entry.expires_at_ms),
+        int(entry.delivery_count),
+    )
+
+
+def level_and_first(run: Run) -> tuple[int, int]:
+    return int(run.level), int(run.first)
+
+
+def expected(disk: PlainDisk, queues: dict[int, dict[int, Living]], names: dict[str, int]) -> dict[str, list[Living]]:
+    """What the oracle says of the queues that exist, in the order of `Recovered.living`."""
+    contents = {}
+    for name, queue_id in names.items():
+        top = disk.truth.max_priority.get(queue_id, 0)
+        living = queues.get(queue_id, {}).values()
+        contents[name] = sorted(living, key=lambda one, top=top: (min(one.priority, top), one.position))  # type: ignore[misc]
+    return contents
