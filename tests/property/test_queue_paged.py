@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.unit.queue.scripted_log import ScriptedLog
 from tests.unit.queue.world import ScriptedConsumer, World, body_of
@@ -60,8 +60,8 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
     @initialize(
         durable=st.sampled_from([True, True, False]),
         lazy=st.booleans(),
-        message_ttl_ms=st.sampled_from([-1, -1, 20]),
-        max_length=st.sampled_from([-1, -1, -1, 0, 4]),
+        message_ttl_ms=st.sampled_from([-1, -1, -1, 20]),
+        max_length=st.sampled_from([-1, -1, -1, -1, 0, 4]),
         overflow=st.sampled_from(["drop-head", "drop-head", "reject-publish"]),
         max_priority=st.sampled_from([0, 0, 2]),
         delivery_limit=st.sampled_from([-1, -1, 1]),
@@ -112,10 +112,12 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         count=st.integers(1, 8),
         size=st.integers(0, 6),
         priority=st.integers(0, 3),
-        expiration_ms=st.sampled_from([-1, -1, -1, 0, 8]),
+        expiration_ms=st.sampled_from([-1, -1, -1, -1, -1, 0, 8]),
         persistent=st.booleans(),
+        tight=st.booleans(),
     )
-    def publish(self, count: int, size: int, priority: int, expiration_ms: int, persistent: bool) -> None:
+    def publish(self, count: int, size: int, priority: int, expiration_ms: int, persistent: bool, tight: bool) -> None:
+        self.world.turn.tight = tight
         for _ in range(count):
             self.publish_one(size, priority, expiration_ms, persistent)
 
@@ -138,34 +140,26 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
             self.position += 1
             assert answer == (PENDING if self.log.durable and persistent else SETTLED)
 
-    @rule(tight=st.booleans())
-    def measure_memory(self, tight: bool) -> None:
-        self.world.turn.tight = tight
-
-    @rule(credits_given=st.lists(st.integers(0, 4), min_size=2, max_size=2))
+    @rule(credits_given=st.lists(st.integers(0, 8), min_size=2, max_size=2))
     def end_turn(self, credits_given: list[int]) -> None:
         for consumer, credit in zip(self.consumers, credits_given, strict=False):
             consumer.credit = credit
         self.queue.wake()
         self.drain()
 
-    @rule()
-    @precondition(lambda self: self.log.fetching is not None)
-    def answer(self) -> None:
-        self.log.answer()
+    @rule(what=st.sampled_from(["answer", "answer", "prompt", "late", "lend", "refuse"]))
+    def disk(self, what: str) -> None:
+        if what == "answer" and self.log.fetching is not None:
+            self.log.answer()
+        elif what == "prompt":
+            self.log.prompt = self.log.fetching is None
+        elif what == "late":
+            self.log.prompt = False
+        elif what in ("lend", "refuse"):
+            self.log.let_go(None if what == "lend" else self.position // 2)
         self.drain()
 
-    @rule(prompt=st.booleans())
-    def hurry(self, prompt: bool) -> None:
-        if self.log.fetching is None:
-            self.log.prompt = prompt
-
-    @rule(refuse=st.booleans())
-    def lend(self, refuse: bool) -> None:
-        self.log.let_go(self.position // 2 if refuse else None)
-        self.drain()
-
-    @rule(count=st.integers(1, 4), no_ack=st.sampled_from([False, False, True]))
+    @rule(count=st.integers(1, 8), no_ack=st.sampled_from([False, False, True]))
     def get(self, count: int, no_ack: bool) -> None:
         for _ in range(count):
             if not self.queue.at_hand():
@@ -179,24 +173,21 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
                 self.follow_taken(entry, no_ack)
                 self.follow_deaths()
 
-    @rule(data=st.data())
-    @precondition(lambda self: self.unacked)
-    def ack(self, data: st.DataObject) -> None:
-        _, entry = self.pick(data)
-        self.queue.ack(entry)
-
-    @rule(data=st.data())
-    @precondition(lambda self: self.unacked)
-    def reject(self, data: st.DataObject) -> None:
-        item, entry = self.pick(data)
-        self.queue.reject(entry)
-        self.dead.append(item)
-        self.deaths_seen += 1
-
-    @rule(data=st.data(), count=st.integers(1, 5))
-    @precondition(lambda self: self.unacked)
-    def requeue(self, data: st.DataObject, count: int) -> None:
+    @rule(data=st.data(), what=st.sampled_from(["ack", "reject", "requeue"]), count=st.integers(1, 5))
+    def return_some(self, data: st.DataObject, what: str, count: int) -> None:
         picked = [self.pick(data) for _ in range(min(count, len(self.unacked)))]
+        if what == "requeue":
+            self.requeue(picked)
+            return
+        for item, entry in picked:
+            if what == "ack":
+                self.queue.ack(entry)
+            else:
+                self.queue.reject(entry)
+                self.dead.append(item)
+                self.deaths_seen += 1
+
+    def requeue(self, picked: list[tuple[Item, Entry]]) -> None:
         for item, _ in picked:
             item.redelivered = True
             item.returns += 1
@@ -205,13 +196,15 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         self.queue.requeue([entry for _, entry in picked])
         self.follow_deaths()
 
-    @rule(meant=st.sampled_from([False] * 5 + [True]))
-    def purge(self, meant: bool) -> None:
-        if meant:
-            purged = self.queue.purge()
-            self.follow_deaths()
-            assert purged == len(self.ready)
-            self.ready.clear()
+    @rule(what=st.sampled_from(["bury", "bury", "bury", "purge"]))
+    def clear(self, what: str) -> None:
+        if what == "bury":
+            self.bury()
+            return
+        purged = self.queue.purge()
+        self.follow_deaths()
+        assert purged == len(self.ready)
+        self.ready.clear()
 
     @rule(milliseconds=st.integers(1, 15))
     def pass_time(self, milliseconds: int) -> None:
@@ -219,7 +212,6 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         self.world.pass_ms(milliseconds)
         self.follow_deaths()
 
-    @rule()
     def bury(self) -> None:
         for letter in self.world.turn.dead_letters:
             self.queue.buried(letter.entry)
@@ -343,5 +335,5 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         assert (after.turn.held_bytes, found.positions()) == (0, [])
 
 
-PagedQueueAgainstList.TestCase.settings = hypothesis_settings(max_examples=120, stateful_step_count=40, deadline=None)
+PagedQueueAgainstList.TestCase.settings = hypothesis_settings(max_examples=250, stateful_step_count=40, deadline=None)
 TestPagedQueueAgainstList = PagedQueueAgainstList.TestCase

@@ -78,7 +78,7 @@ class Losses(Timed):
 
     def expire_due(self) -> None:
         """Heads whose time has come go, and the timer is set for the next one; in a stopped queue they stay."""
-        if self._stopped():
+        if self._paging is not None and self._paging.stopped:
             return
         self._expire(self._turn.now_ms)
         self.timer.set(self._contents.earliest_deadline_ms())
@@ -91,7 +91,7 @@ class Losses(Timed):
     def expired_overdue(self) -> bool:
         """Whether the next entry was overdue when this turn began, and so went instead of being handed out."""
         before_ms: i64 = self._turn.now_ms - 1
-        if self._stopped() or not self._contents.next_expires_by(before_ms):
+        if not self._contents.next_expires_by(before_ms):
             return False
         self._expire(before_ms)
         return True
@@ -104,6 +104,3 @@ class Losses(Timed):
             for entry in contents.take_expired(until_ms):
                 self.bury(entry, "expired")
             more = paging is not None and paging.fetch(contents.run_to_expire())
-
-    def _stopped(self) -> bool:
-        return self._paging is not None and self._paging.stopped
