@@ -77,7 +77,9 @@ class QueueBook:
 
     def owed(self) -> set[Token]:
         """What must be there after a crash."""
-        return {token for token, copy in self.copies.items() if token.persistent and copy.confirmed and not copy.settled}
+        return {
+            token for token, copy in self.copies.items() if token.persistent and copy.confirmed and not copy.settled
+        }
 
     def conceivable(self) -> set[Token]:
         """What may be there after a crash."""
@@ -234,11 +236,7 @@ class Books:
         moved = {token for token, copy in copies.items() if copy.deliveries}
         self._check_empty(f"more than once in {target}", {token for token in moved if copies[token].deliveries > 1})
         self._check_empty(f"both in {source} and in {target}", moved & rest)
-        owed = {
-            token
-            for token, copy in self.queues[source].copies.items()
-            if copy.confirmed and token.persistent
-        }
+        owed = {token for token, copy in self.queues[source].copies.items() if copy.confirmed and token.persistent}
         self._check_empty(f"neither in {source} nor in {target}", owed - moved - rest)
         self.tally["moved"] += len(moved)
 

@@ -2,8 +2,8 @@
 
     Publisher         a window of publishes with confirms
     PairPublisher     transactions of two messages, one for each of two queues
-    Consumer          settles in one of several manners; a *receipt*, a confirmed publish on the same channel, makes sure
-                      of what it settled before
+    Consumer          settles in one of several manners; a *receipt*, a confirmed publish on the same channel, makes
+                      sure of what it settled before
     Mover             takes from one queue and publishes to another, in transactions
     Builder           declares, binds and deletes queues
 
