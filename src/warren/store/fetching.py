@@ -183,7 +183,7 @@ class Fetching(TicketHolder):
             return
         self._run = None
         self._asker = None
-        if entries and entries[len(entries) - 1].position >= run.last:
+        if len(entries) >= run.count:
             self._forget_rows()
         asker.paged_in(entries)
 

@@ -6,7 +6,8 @@
 
 A turn's records are one batch, written at the active segment's end in one piece. Whoever must not be answered before
 the batch is certain waits for it (`Turn.await_flush`); a batch nobody waits for is written and flushed when the disk
-has time.
+has time. Each batch says how far the journal was flushed before it. When nothing follows for a while, an empty one says
+it of the last: whatever was confirmed more than a moment ago is then known to have been on disk, should it be damaged.
 
 A full segment is sealed: its index is written, a new segment begins, and a *checkpoint* says what of all sealed
 segments is alive. After that no removal in a sealed segment is needed any more, so a segment goes as soon as nothing
@@ -92,6 +93,11 @@ class Journal(QueueLogs, Timed):
         self._changes_in_flight: i64 = 0
         self._envelopes: dict[bytes, Envelope] = {}
         self._looking: bool = False
+        self._roll_due: bool = False
+        # no batch says yet that the last one with anything in it is on disk; that is to be said before the turn ends
+        self._unclaimed: bool = False
+        self._claim_due: bool = False
+        self._seen_batch_no: i64 = 0
 
     def open(self, queue_id: int, durable: bool, max_priority: int) -> QueueLog:
         book = QueueBook(self, queue_id, durable, max_priority)
@@ -154,10 +160,15 @@ class Journal(QueueLogs, Timed):
             for book in touched:
                 book.write_marks()
         changes = self._metadata.take()
-        if not changes and not self.turn.flush_waiters and self.batch.empty():
-            return
-        self._order_batch(changes)
-        if self.active.size_bytes >= self._segment_bytes and not self.compaction.running():
+        silent = self.batch.empty() and not changes
+        if not silent or self.turn.flush_waiters or self._claim_due:
+            self._order_batch(changes)
+            self._unclaimed = not silent
+            self._claim_due = False
+            self._look_later()
+        full = self.active.size_bytes >= self._segment_bytes
+        if (full or self._roll_due) and not self.compaction.running():
+            self._roll_due = False
             self._roll()
 
     def _order_batch(self, changes: list[Change]) -> None:
@@ -296,26 +307,22 @@ class Journal(QueueLogs, Timed):
             self.turn.set_timer(self.turn.now_ms + LOOK_FOR_SPACE_MS, self)
 
     def timer_fired(self) -> None:
-        """See whether there is room to be made."""
+        """See whether there is room to be made, and whether a quiet journal's last batch is spoken of."""
         self._looking = False
+        self._claim_due = self._unclaimed and not self._unflushed and self._seen_batch_no == self.batch_no
+        self._seen_batch_no = self.batch_no
         sealed = [segment for segment in self.segments.values() if segment.sealed]
-        if not sealed:
-            return
-        self._look_later()
-        if self.compaction.running():
+        if sealed or self._unclaimed:
+            self._look_later()
+        if not sealed or self.compaction.running():
             return
         dead_bytes: i64 = 0
         for segment in sealed:
             if self._droppable(segment):
                 dead_bytes += segment.size_bytes
-        if dead_bytes >= self._segment_bytes:
-            self._roll_now()
+        # the checkpoint lets them go
+        self._roll_due = dead_bytes >= self._segment_bytes
         for segment in sealed:
             if segment.number < self._written.number and self.compaction.worthwhile(segment):
                 self.compaction.begin(segment)
                 return
-
-    def _roll_now(self) -> None:
-        """Roll before the segment is full, because the checkpoint lets others go."""
-        self._order_batch(self._metadata.take())
-        self._roll()
