@@ -3,7 +3,7 @@
 They work on what goes in and what comes out, so that the compiled core can be given them, too. A node's output is
 whole frames, and in a calm world so is its input.
 
-Not here: which rule must catch which (`test_planted_bugs`).
+Not here: bugs between a node and its disk (`disk_plants`), which rule must catch which (`test_planted_bugs`).
 """
 
 from collections.abc import Callable
@@ -165,6 +165,15 @@ def mark_cleared(parts: list[Part]) -> list[Part] | None:
     for index, (method, data) in enumerate(parts):
         if isinstance(method, BasicDeliver) and method.redelivered:
             method.redelivered = False
+            return [*parts[:index], (method, _rewritten(method, data)), *parts[index + 1 :]]
+    return None
+
+
+def mark_set(parts: list[Part]) -> list[Part] | None:
+    """A first delivery passes for a redelivery."""
+    for index, (method, data) in enumerate(parts):
+        if isinstance(method, BasicDeliver) and not method.redelivered:
+            method.redelivered = True
             return [*parts[:index], (method, _rewritten(method, data)), *parts[index + 1 :]]
     return None
 

@@ -96,12 +96,17 @@ class Scenario:
     def ready_count(self, plan: QueuePlan) -> int:
         return self.node.broker.vhosts["/"].topology.queues[plan.name].ready_count()
 
+    def _settled(self) -> bool:
+        if self.world.history.living or self.node.busy():
+            return False
+        return all(client.done() for client in self.world.clients)
+
     def finish(self) -> None:
         """Everyone acks what is left, and every rule is content."""
         for client in self.world.clients:
             client.calm()
             if isinstance(client, QuietConsumer):
                 client.diligent = True
-        self.until(lambda: all(client.done() for client in self.world.clients) and not self.world.history.living)
+        self.until(self._settled)
         self.checkers.ended(self.world)
         assert self.checkers.complaints == []

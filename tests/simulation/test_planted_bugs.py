@@ -8,16 +8,21 @@ from collections.abc import Callable
 import pytest
 
 from tests.simulation import plants
+from tests.simulation.disk_plants import AnotherName, EarlyReports, NothingDropped, OtherKind, SwappedBatches
 from tests.simulation.plants import InputPlant, OutputPlant
 from tests.simulation.scenario import Scenario
-from warren.sim import checkers, validations
+from warren.sim import checkers, durability, validations
 from warren.sim.checkers import Checker
 from warren.sim.history import QueuePlan
 from warren.sim.node import Meddler
 from warren.sim.run import run
+from warren.store.records import HORIZON, MESSAGE, PAGED, REMOVED, RETURNED
 from warren.wire.methods import BasicAck, BasicDeliver, BasicReturn
 
 STEPS = 800
+DISK_STEPS = 2_000
+"""A node has to live, and die, for a while before its disk matters."""
+
 SEEDS = 40
 
 
@@ -33,6 +38,7 @@ NO_DELIVERY = output(plants.without_first(BasicDeliver))
 NO_CONFIRM = output(plants.without_last(BasicAck))
 NO_TTL = inputs(plants.without_argument(b"x-message-ttl"))
 NO_LENGTH = inputs(plants.without_argument(b"x-max-length"))
+NO_DELIVERY_LIMIT = inputs(plants.without_argument(b"x-delivery-limit"))
 NO_DEAD_LETTERS = inputs(plants.without_argument(b"x-dead-letter-"))
 
 PLANTS: list[tuple[str, Callable[[], Meddler], type[Checker] | None]] = [
@@ -59,8 +65,24 @@ PLANTS: list[tuple[str, Callable[[], Meddler], type[Checker] | None]] = [
     ("a length is ignored", NO_LENGTH, checkers.LimitsKept),
     ("dead letters vanish", NO_DEAD_LETTERS, validations.NothingConfirmedLost),
     ("a slow reader is flooded", plants.NeverPaused, checkers.BoundedBuffers),
+    ("a first delivery is marked", output(plants.mark_set), durability.FirstDeliveriesUnmarked),
+    ("a delivery limit is ignored", NO_DELIVERY_LIMIT, durability.ReturnsAreCounted),
 ]
-NAMES = [bug if rule is None else f"{bug}, says {rule.__name__}" for bug, _plant, rule in PLANTS]
+
+DISK_PLANTS: list[tuple[str, Callable[[], Meddler], type[Checker] | None]] = [
+    ("batches are reported before they are flushed", EarlyReports, durability.PromisesAreOnDisk),
+    ("unflushed batches are taken for flushed", EarlyReports, None),
+    ("batches are written in another order", SwappedBatches, checkers.ContentsAgree),
+    ("a queue is written down wrongly", AnotherName, durability.DurableThingsStay),
+    ("acks are not written down", lambda: OtherKind(REMOVED, RETURNED), checkers.OneHolder),
+    ("acks are not written down", lambda: OtherKind(REMOVED, RETURNED), durability.NothingComesBack),
+    ("segments stay", NothingDropped, durability.NothingComesBack),
+    ("messages are not written down", lambda: OtherKind(MESSAGE, PAGED), validations.NothingConfirmedLost),
+    ("deliveries are not written down", lambda: OtherKind(HORIZON, RETURNED), checkers.MarkedRedelivered),
+    ("returns are not written down", lambda: OtherKind(RETURNED, HORIZON), durability.ReturnsAreCounted),
+]
+ALL_PLANTS = [(STEPS, *plant) for plant in PLANTS] + [(DISK_STEPS, *plant) for plant in DISK_PLANTS]
+NAMES = [bug if rule is None else f"{bug}, says {rule.__name__}" for _steps, bug, _plant, rule in ALL_PLANTS]
 
 BY_THE_WITNESS = {
     "a closed channel gets more": "nothing for closed channels",
@@ -68,21 +90,24 @@ BY_THE_WITNESS = {
     "bytes go to nobody": "effects for the living",
     "the core breaks down": "the node lives",
     "a channel is closed for nothing": "no fault without cause",
+    "unflushed batches are taken for flushed": "the node starts",
 }
 
 
-@pytest.mark.parametrize(("bug", "plant", "rule"), PLANTS, ids=NAMES)
-def test_a_planted_bug_is_caught(bug: str, plant: Callable[[], Meddler], rule: type[Checker] | None) -> None:
+@pytest.mark.parametrize(("steps", "bug", "plant", "rule"), ALL_PLANTS, ids=NAMES)
+def test_a_planted_bug_is_caught(
+    steps: int, bug: str, plant: Callable[[], Meddler], rule: type[Checker] | None
+) -> None:
     expected = BY_THE_WITNESS[bug] if rule is None else rule.rule
     for seed in range(SEEDS):
-        if _objects(seed, expected, rule, plant()):
-            assert not _objects(seed, expected, rule, Meddler())
+        if _objects(seed, steps, expected, rule, plant()):
+            assert not _objects(seed, steps, expected, rule, Meddler())
             return
     pytest.fail(f"{bug}, and nobody noticed in {SEEDS} runs")
 
 
-def _objects(seed: int, expected: str, rule: type[Checker] | None, meddler: Meddler) -> bool:
-    outcome = run(seed, STEPS, meddler=meddler, rules=[] if rule is None else [rule()])
+def _objects(seed: int, steps: int, expected: str, rule: type[Checker] | None, meddler: Meddler) -> bool:
+    outcome = run(seed, steps, meddler=meddler, rules=[] if rule is None else [rule()])
     return bool(outcome.complaints) and outcome.complaints[0].rule == expected
 
 
@@ -102,6 +127,8 @@ def test_wrong_books_of_the_memory_held_are_noticed(taken_away: int, rule: type[
 
 
 def test_no_rule_is_without_a_bug_that_it_catches() -> None:
-    proven = {rule.rule for _bug, _plant, rule in PLANTS if rule is not None}
+    proven = {rule.rule for _steps, _bug, _plant, rule in ALL_PLANTS if rule is not None}
     proven |= {checkers.NodeChecksItself.rule, validations.NothingHeldForNothing.rule}
-    assert proven == {rule.rule for rule in [*checkers.invariants(), *validations.validations()]}
+    assert proven == {
+        rule.rule for rule in [*checkers.invariants(), *durability.durability(), *validations.validations()]
+    }

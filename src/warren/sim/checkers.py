@@ -62,6 +62,9 @@ class Checker:
     def ended(self, world: "World") -> str:
         return ""
 
+    def rested(self, world: "World") -> str:
+        return ""
+
 
 class Checkers:
     """All rules in force, and what they had to complain about."""
@@ -104,6 +107,10 @@ class Checkers:
     def ended(self, world: "World") -> None:
         for member in self.members:
             self._hear(member, member.ended(world))
+
+    def rested(self, world: "World") -> None:
+        for member in self.members:
+            self._hear(member, member.rested(world))
 
     def _hear(self, member: Checker, text: str) -> None:
         if text:
@@ -284,6 +291,9 @@ class ContentsAgree(Checker):
     """A queue that drops nothing by itself holds exactly what went in and did not come out."""
 
     rule = "contents agree"
+
+    def recovered(self, node: "Node") -> str:
+        return self.turned(node)
 
     def turned(self, node: "Node") -> str:
         history = node.witness.history

@@ -14,6 +14,7 @@ from warren.sim.checkers import Checker
 if TYPE_CHECKING:
     from warren.sim.channel_book import Delivery, Promise
     from warren.sim.node import Node
+    from warren.sim.world import World
 
 BUILT_IN = {name for name, _type, _internal in PREDECLARED}
 
@@ -81,6 +82,32 @@ class FirstDeliveriesUnmarked(Checker):
         return ""
 
 
+class NothingComesBack(Checker):
+    """A node that was drained, and dies once its disk is at rest, finds nothing and keeps no segments."""
+
+    rule = "nothing comes back"
+
+    def rested(self, world: "World") -> str:
+        for node in world.nodes:
+            counts = {
+                name: queue.ready_count() + queue.unacked_count()
+                for name, queue in node.broker.vhosts["/"].topology.queues.items()
+            }
+            for name, count in counts.items():
+                if count and not world.plans[name].fleeting:
+                    return f"'{name}' has {count} messages again"
+            segments = [name for name in node.disk.directory.names() if name.endswith(".seg")]
+            if len(segments) > 1 and not any(counts.values()):
+                return f"{len(segments)} segments are left, and no messages"
+        return ""
+
+
 def durability() -> list[Checker]:
     """Every rule of this module, fresh."""
-    return [PromisesAreOnDisk(), DurableThingsStay(), ReturnsAreCounted(), FirstDeliveriesUnmarked()]
+    return [
+        PromisesAreOnDisk(),
+        DurableThingsStay(),
+        ReturnsAreCounted(),
+        FirstDeliveriesUnmarked(),
+        NothingComesBack(),
+    ]

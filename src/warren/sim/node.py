@@ -256,6 +256,7 @@ class Node:
         }
 
     def _carry_out(self, effect: Effect) -> None:
+        self._world.history.seen[type(effect).__name__] += 1
         if isinstance(effect, SetTimer):
             self._timer_serial += 1
             serial = self._timer_serial

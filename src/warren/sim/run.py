@@ -1,4 +1,4 @@
-"""One run of the simulator: chaos for so many steps, then healing, then the reckoning.
+"""One run of the simulator: chaos for so many steps, then healing, then the reckoning, then one more death in peace.
 
     outcome = run(seed, steps)        quiet
     code = replay(seed, steps)        the same run, told line by line; 0 if it was good, 1 if not
@@ -73,11 +73,23 @@ def run(
         world.run_until(workload.settled, HEALING_STEPS_MAX)
         if not checkers.complaints:
             checkers.ended(world)
+        if not checkers.complaints:
+            _die_once_more(world, workload, chance)
     attempts = world.history.attempts.values()
     confirmed = sum(1 for attempt in attempts if attempt.state == CONFIRMED)
     return Outcome(
         seed, steps, tuple(checkers.complaints), len(attempts), confirmed, world.steps_taken, world.history.seen
     )
+
+
+def _die_once_more(world: World, workload: Workload, chance: Random) -> None:
+    """Everything is settled and on disk, so however the node ends, the next life finds all that and no more."""
+    lives = [node.lives for node in world.nodes]
+    for node in world.nodes:
+        chance.choice((node.stop, node.kill, node.lose_power))()
+    world.run_until(lambda: [node.lives for node in world.nodes] != lives and workload.settled(), HEALING_STEPS_MAX)
+    if not world.checkers.complaints:
+        world.checkers.rested(world)
 
 
 def replay(seed: int, steps: int) -> int:

@@ -72,6 +72,7 @@ class Topology:
 def lasting_topology(chance: Random) -> Topology:
     """The queues of one run; their limits are drawn."""
     ttl_ms, length_max = chance.choice((5, 50, 400)), chance.choice((0, 1, 5, 20))
+    returns_max = chance.choice((0, 1, 3))
     drops_to = DROPPED if chance.random() < 0.7 else ("", "")
     topology = Topology()
     topology.plans = [
@@ -81,7 +82,7 @@ def lasting_topology(chance: Random) -> Topology:
         QueuePlan("single", {"x-single-active-consumer": True}),
         _dying(QueuePlan("retried"), ("dead", "rejected")),
         QueuePlan("graves"),
-        _dying(QueuePlan("limited", {"x-delivery-limit": 3}, delivery_limit=3), DROPPED),
+        _dying(QueuePlan("limited", {"x-delivery-limit": returns_max}, delivery_limit=returns_max), DROPPED),
         _dying(QueuePlan("brief", {"x-message-ttl": ttl_ms}, ttl_ms=ttl_ms), drops_to),
         _dying(QueuePlan("mixed", ttl_ms=10**9), drops_to),
         _dying(QueuePlan("short", {"x-max-length": length_max}, length_max=length_max), drops_to),
