@@ -39,9 +39,10 @@ demo: setup ## start a node, put it under load for ten seconds and say what it d
 bench: setup ## measure against RabbitMQ on this machine
 	bench/run
 
-soak: setup ## the long runs: ten million mutated frames, ten thousand simulated worlds
+soak: setup ## the long runs: ten million mutated frames, ten thousand simulated worlds, five hundred kills
 	bench/fuzz
 	bench/seeds
+	bench/kills
 
 lock: ## resolve the newest dependencies and write requirements/*.txt (needs uv)
 	tools/lock

@@ -13,11 +13,14 @@ Not here: what is promised (`books`), what the clients do (`workers`).
 """
 
 import random
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.durability.books import ACKED, Books, Token
+from tests.durability.visiting import exists, visit
 from tests.durability.workers import (
     DEADLINE_S,
     Builder,
@@ -48,6 +51,9 @@ ARGUMENTS = {
     "receipts": {},
 }
 UNORDERED = ("dead", "results")
+SMALL_SEGMENT_BYTES = 250_000
+"""So small that a round fills a few."""
+
 NEVER_CONSUMED = ("results", "pairs.a", "pairs.b", "receipts")
 
 
@@ -130,7 +136,7 @@ class Siege:
         self._buildings = Buildings()
         for name in ARGUMENTS:
             self.books.queue(name, ordered=name not in UNORDERED)
-        with self._connected() as channel:
+        with visit(self.node) as channel:
             _declare(channel)
 
     def round(self) -> None:
@@ -169,19 +175,19 @@ class Siege:
 
     def look(self) -> None:
         """What can be told without consuming."""
-        with self._connected() as channel:
+        with visit(self.node) as channel:
             for queue in ARGUMENTS:
                 self.books.check_count(queue, channel.counts(queue)[0])
             self._check_buildings(channel)
         for kind, name in (("queue", "mayfly"), ("queue", "private"), ("exchange", "mayfly")):
-            if self._exists(kind, name):
+            if exists(self.node, kind, name):
                 self.books.complain(f"the {kind} {name} survived a restart")
 
     def finish(self) -> None:
         """Drain everything, balance the books, and see that nothing comes back."""
         drained: dict[str, list[Token]] = {}
         for queue in ARGUMENTS:
-            with self._connected() as channel:
+            with visit(self.node) as channel:
                 drained[queue] = self._drain(channel, queue)
         self.books.check_drained()
         self.books.check_dead_letters("work", "dead")
@@ -189,7 +195,7 @@ class Siege:
         self.books.check_moved("orders", "results", set(drained["orders"]))
         # whoever drained was told that its channel is closed, which is no promise; stopping in good order is one
         self.node.restart()
-        with self._connected() as channel:
+        with visit(self.node) as channel:
             for queue in ARGUMENTS:
                 left = channel.counts(queue)[0]
                 if left:
@@ -242,32 +248,16 @@ class Siege:
         for queue in sorted(self._buildings.standing):
             channel.call("queue.delete", queue=queue)
         for queue in sorted(self._buildings.gone)[-10:]:
-            if self._exists("queue", queue):
+            if exists(self.node, "queue", queue):
                 self.books.complain(f"the deleted {queue} is back")
         self._buildings.standing.clear()
         self._buildings.gone.clear()
 
-    def _exists(self, kind: str, name: str) -> bool:
-        with self._connected() as channel:
-            channel.send(f"{kind}.declare", passive=True, **{kind: name})
-            return channel.next().name == f"{kind}.declare-ok"
 
-    def _connected(self) -> "Visit":
-        return Visit(self.node)
-
-
-class Visit:
-    """A channel on a connection that is closed in good order."""
-
-    def __init__(self, node: NodeProcess) -> None:
-        self._connection = Connection(node.amqp, DEADLINE_S)
-        self._connection.shake_hands("/")
-
-    def __enter__(self) -> Channel:
-        return self._connection.channel()
-
-    def __exit__(self, *error: object) -> None:
-        self._connection.close()
+def altered_node(directory: Path, segment_bytes: int, haste_s: float = 0.0) -> NodeProcess:
+    """A node whose segments are of another size; with haste, one that confirms before it writes."""
+    script = Path(__file__).with_name("serve_altered.py")
+    return NodeProcess(directory, command=[sys.executable, str(script), str(segment_bytes), str(haste_s)])
 
 
 def _declare(channel: Channel) -> None:

@@ -4,28 +4,19 @@
 """
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.durability.siege import Siege
-from tests.support.node_process import NodeProcess
+from tests.durability.siege import SMALL_SEGMENT_BYTES, Siege, altered_node
 
 ROUNDS = int(os.environ.get("WARREN_KILLS", "12"))
-SMALL_SEGMENT_BYTES = 250_000
 HASTE_S = 0.05
-ALTERED = Path(__file__).with_name("serve_altered.py")
-
-
-def altered_node(directory: Path, segment_bytes: int = SMALL_SEGMENT_BYTES, haste_s: float = 0.0) -> NodeProcess:
-    command = [sys.executable, str(ALTERED), str(segment_bytes), str(haste_s)]
-    return NodeProcess(directory, command=command)
 
 
 @pytest.mark.timeout(120 + 10 * ROUNDS)
 def test_no_promise_is_broken_by_kill_nine(tmp_path: Path) -> None:
-    node = altered_node(tmp_path)
+    node = altered_node(tmp_path, SMALL_SEGMENT_BYTES)
     try:
         siege = Siege(node, seed=ROUNDS)
         while siege.kills < ROUNDS and not siege.books.complaints:
@@ -43,7 +34,7 @@ def test_no_promise_is_broken_by_kill_nine(tmp_path: Path) -> None:
 
 
 def test_a_node_that_confirms_before_it_flushes_is_caught(tmp_path: Path) -> None:
-    node = altered_node(tmp_path, haste_s=HASTE_S)
+    node = altered_node(tmp_path, SMALL_SEGMENT_BYTES, haste_s=HASTE_S)
     try:
         siege = Siege(node, seed=1)
         while siege.kills < 10 and not siege.books.complaints:
