@@ -59,6 +59,16 @@ class Holding:
         segment.live_count += 1
         segment.live_bytes += cost_bytes
 
+    def covers(self, segment: Segment, level: i64, durable: bool, position: i64) -> bool:
+        """Whether an entry at this position that is alive is counted here."""
+        return (
+            self.segment is segment
+            and self.level == level
+            and self.durable == durable
+            and self.first <= position <= self.last
+            and self.count > 0
+        )
+
     def remove(self, count: i64, body_bytes: i64, cost_bytes: i64) -> None:
         self.count -= count
         if self.count == 0:

@@ -16,7 +16,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.model.effects import ReadJournal
-from warren.model.journal import Segment
+from warren.model.journal import Holding, Segment
 from warren.store.fetching import damaged
 from warren.store.found_rows import sizes_of
 from warren.store.records import (
@@ -45,6 +45,8 @@ class Compaction(TicketHolder):
         self._from: Segment | None = None
         # how far it was read
         self._at: i64 = 0
+        # what queues have in it, by queue
+        self._holdings: dict[int, list[Holding]] = {}
         # what could not be read whole is left alone
         self._hopeless: set[int] = set()
 
@@ -63,6 +65,7 @@ class Compaction(TicketHolder):
     def begin(self, segment: Segment) -> None:
         self._from = segment
         self._at = SEGMENT_HEADER_BYTES
+        self._holdings = {}
         self._read(SLICE_BYTES)
 
     def index_read(self, rows: bytes, error: str) -> None:
@@ -133,7 +136,13 @@ class Compaction(TicketHolder):
         level = book.level_of(priority)
         if book.removed_at(level).has(position):
             return False
-        return book.holding_at(segment, level, durable and book.durable, position) is not None
+        durable = durable and book.durable
+        holdings = self._holdings.get(int(queue_id))
+        if holdings is None:
+            # none is added to a sealed segment
+            holdings = [holding for holding in book.holdings if holding.segment is segment]
+            self._holdings[int(queue_id)] = holdings
+        return any(holding.covers(segment, level, durable, position) for holding in holdings)
 
     def _finish(self, segment: Segment) -> None:
         journal = self._journal

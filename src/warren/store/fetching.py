@@ -15,7 +15,7 @@ from mypy_extensions import i64
 
 from warren.errors import StoreError
 from warren.model.effects import ReadIndex, ReadJournal
-from warren.model.journal import Run, Segment
+from warren.model.journal import Holding, Run, Segment
 from warren.model.message import Entry
 from warren.model.ports import PagedIn
 from warren.store.index import (
@@ -55,6 +55,8 @@ class Fetching(TicketHolder):
         self._segment: Segment | None = None
         self._wanted: list[int] = []
         self._extents: list[tuple[int, int]] = []
+        # the one that was last counted on
+        self._holding: Holding | None = None
 
     def begin(self, run: Run, asker: PagedIn) -> None:
         self._run = run
@@ -213,7 +215,11 @@ class Fetching(TicketHolder):
         message = decode_message(scanner.payload(), scanner.priority, durable_kind, self._journal.envelopes())
         entry = Entry(message, position, scanner.c(index))
         durable = durable_kind and book.durable
-        holding = book.holding_at(self._journal.home_of(segment), run.level, durable, position)
+        home = self._journal.home_of(segment)
+        holding = self._holding
+        if holding is None or not holding.covers(home, run.level, durable, position):
+            holding = book.holding_at(home, run.level, durable, position)
+            self._holding = holding
         if holding is None:
             raise StoreError(f"segment {segment.number} holds position {position} that nobody counts")
         entry.holding = holding

@@ -206,13 +206,7 @@ class QueueBook(QueueLog):
     def holding_at(self, segment: Segment, level: i64, durable: bool, position: i64) -> Holding | None:
         """What is counted for a position, if it is alive in this segment."""
         for holding in self.holdings:
-            if (
-                holding.segment is segment
-                and holding.level == level
-                and holding.durable == durable
-                and holding.first <= position <= holding.last
-                and holding.count > 0
-            ):
+            if holding.covers(segment, level, durable, position):
                 return holding
         return None
 
