@@ -16,7 +16,7 @@ from warren.routing.types import EXCHANGE_TYPES
 
 ALL_PAGES = pages()
 LOGGED = re.compile(
-    r"""(?:note|write|info|warning|error|critical)\(\s*
+    r"""(?:note|_put|write|info|warning|error|critical)\(\s*
         (?:"(?:debug|info|warning|error|critical)",\s*)? "([a-z_]+\.[a-z_]+)" """,
     re.VERBOSE,
 )
@@ -89,7 +89,9 @@ def test_the_table_of_flags_is_that_of_the_command() -> None:
 
 
 def test_the_table_of_log_events_is_that_of_the_code() -> None:
-    sources = [path for part in ("node", "broker", "session") for path in (ROOT / "src/warren" / part).rglob("*.py")]
+    sources = [
+        path for part in ("node", "broker", "queue", "session") for path in (ROOT / "src/warren" / part).rglob("*.py")
+    ]
     written = {event for path in sources for event in LOGGED.findall(path.read_text())} | {"log.dropped"}
     documented = first_codes(manual("operating.md").rows("event", "level", "meaning"))
     assert sorted(documented) == sorted(written)
