@@ -51,8 +51,10 @@ class FoundRows:
             index += 1
 
     def rows_in(self, segment: Segment, queue_ids: list[int]) -> dict[int, bytes]:
-        """The rows of some queues in any segment."""
+        """The rows of some queues in any segment; none if the segment is not there."""
         number = int(segment.number)
+        if number not in self._files.segments():
+            return {}
         if number not in self.read:
             data = self._index(number)
             if data is not None:

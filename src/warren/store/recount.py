@@ -50,7 +50,8 @@ class Recount:
             queue_ids = [int(book.queue_id) for book, _holding in partly[number]]
             rows = self._rows.rows_in(partly[number][0][1].segment, queue_ids)
             for book, holding in partly[number]:
-                count_again(book, holding, rows[int(book.queue_id)])
+                if int(book.queue_id) in rows:
+                    count_again(book, holding, rows[int(book.queue_id)])
 
 
 def joined_ranges(ranges: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:

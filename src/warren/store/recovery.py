@@ -7,8 +7,8 @@ missing is made again.
 Where the last segment stops making sense (`store.batches` judges that):
 
 - A torn tail is cut off with all that follows. Nothing of it was ever confirmed.
-- A batch that was flushed, with every header whole: one message is damaged. The queues it is in are stopped and
-  reported; all others go on.
+- A batch that was flushed, with every header whole: one message is damaged. The queues that still have it are stopped
+  and reported; all others go on.
 - A batch that was flushed, with a damaged header: what is lost, nobody knows. The node does not start; `warren journal
   salvage` reads what can be read.
 
@@ -28,7 +28,7 @@ from mypy_extensions import i64, mypyc_attr
 from warren.errors import ConfigError, StoreError
 from warren.model.journal import Segment
 from warren.store.batches import DAMAGED, TORN, Batches, next_record
-from warren.store.checkpoint import CheckpointState, decode_checkpoint
+from warren.store.checkpoint import decode_checkpoint
 from warren.store.found_rows import SALVAGE, FoundRows, sizes_of
 from warren.store.metadata import Snapshot
 from warren.store.records import (
@@ -101,6 +101,10 @@ class Recovery:
         self._segments: dict[int, Segment] = {}
         self._rows: FoundRows = FoundRows(journal, files)
         self._recount: Recount = Recount(journal, self._rows)
+        # segments that should be there
+        self._missing: list[Segment] = []
+        # messages that were not whole: book, segment, level, position, offset
+        self._doubtful: list[tuple[QueueBook, Segment, int, int, int]] = []
         # the first segment the checkpoint does not speak of
         self._replay_from: int = 1
         # why queues must not go on, by id
@@ -129,10 +133,13 @@ class Recovery:
         for number in numbers if self._lenient else unsealed:
             self._replay(number, number == numbers[-1])
         if self._lenient:
+            self._tell_lacking()
             self._tell_unknown()
             rebuild_holdings(self._journal, self._segments, self._rows.read)
         else:
             self._recount.run()
+            self._stop_lacking()
+            self._stop_damaged()
         self._count_living()
         self._rows.replace_missing([self._segments[number] for number in numbers])
         self._journal.begin(list(self._segments.values()), self._rows.read, self._replay_from)
@@ -168,7 +175,7 @@ class Recovery:
         for segment in state.segments:
             self._segments[int(segment.number)] = segment
             if segment.live_count > 0 and int(segment.number) not in numbers:
-                self._miss(segment, state)
+                self._missing.append(segment)
         for number in numbers:
             if number < state.replay_from and number not in self._segments:
                 # it was to be dropped when the node died
@@ -178,14 +185,18 @@ class Recovery:
             if book is not None:
                 book.load(mark)
 
-    def _miss(self, segment: Segment, state: CheckpointState) -> None:
-        reason = f"segment {segment.number} of the journal is missing"
-        self.faults.append(reason)
-        for mark in state.queues:
-            count = sum([int(holding.count) for holding in mark.holdings if holding.segment is segment])
-            if count > 0:
-                self.stopped[int(mark.queue_id)] = reason
-                self.lost[int(mark.queue_id)] = self.lost.get(int(mark.queue_id), 0) + count
+    def _stop_lacking(self) -> None:
+        """Queues that still have messages in a segment that is not there must not go on."""
+        for book in self._journal.books.values():
+            for holding in book.holdings:
+                if holding.segment in self._missing and holding.count > 0:
+                    reason = f"segment {holding.segment.number} of the journal is missing"
+                    self._stop_queue(book, reason)
+
+    def _stop_queue(self, book: "QueueBook", reason: str) -> None:
+        self.stopped.setdefault(int(book.queue_id), reason)
+        if reason not in self.faults:
+            self.faults.append(reason)
 
     def _book(self, queue_id: i64) -> "QueueBook | None":
         """The book of a queue that records speak of; None if it was deleted."""
@@ -196,6 +207,18 @@ class Recovery:
                 "it is older than the journal"
             )
         return book
+
+    def _tell_lacking(self) -> None:
+        """Before what is left is counted anew: how much was in segments that are not there."""
+        self._stop_lacking()
+        self.stopped = {}
+        for book in self._journal.books.values():
+            for holding in book.holdings:
+                if holding.segment in self._missing and holding.count > 0:
+                    self._lose(book, int(holding.count))
+
+    def _lose(self, book: "QueueBook", count: int) -> None:
+        self.lost[int(book.queue_id)] = self.lost.get(int(book.queue_id), 0) + count
 
     def _tell_unknown(self) -> None:
         if self.unknown:
@@ -304,19 +327,20 @@ class Recovery:
             if self._lenient:
                 book.next_position = max(book.next_position, position + 1)
                 if damaged:
-                    self.lost[int(queue_id)] = self.lost.get(int(queue_id), 0) + 1
+                    self._lose(book, 1)
                     book.removed_at(level).add(position)
                 continue
             if damaged:
-                self._stop_queue(int(queue_id), segment, scanner.at)
+                self._doubtful.append((book, segment, int(level), int(position), int(scanner.at)))
             if scanner.kind == MESSAGE:
                 book.restore(segment, level, position, body_bytes, cost, scanner.c(index))
 
-    def _stop_queue(self, queue_id: int, segment: Segment, offset: i64) -> None:
-        reason = f"segment {segment.number} of the journal is damaged at byte {offset}"
-        self.stopped.setdefault(queue_id, reason)
-        if reason not in self.faults:
-            self.faults.append(reason)
+    def _stop_damaged(self) -> None:
+        """Queues that still have a damaged message must not go on."""
+        for book, segment, level, position, offset in self._doubtful:
+            if book.removed_at(level).has(position) or book.holding_at(segment, level, True, position) is None:
+                continue
+            self._stop_queue(book, f"segment {segment.number} of the journal is damaged at byte {offset}")
 
     def _take_mark(self, scanner: Scanner, index: i64) -> None:
         book = self._book(scanner.a(index))

@@ -54,10 +54,10 @@ class Truth:
         while scanner.next():
             for index in range(int(scanner.count)):
                 queue_id, b, c = int(scanner.a(index)), int(scanner.b(index)), int(scanner.c(index))
-                queue = self.queues.setdefault(queue_id, {})
+                queue = self.queues.get(queue_id, {})
                 if scanner.kind == MESSAGE:
                     body = decode_message(scanner.payload(), scanner.priority, True).body()
-                    queue[b] = Living(b, int(scanner.priority), body, c, 0)
+                    self.queues.setdefault(queue_id, queue)[b] = Living(b, int(scanner.priority), body, c, 0)
                 elif scanner.kind == REMOVED:
                     for living in [one for one in queue.values() if b <= one.position <= c]:
                         if min(living.priority, self.max_priority.get(queue_id, 0)) == scanner.priority:
