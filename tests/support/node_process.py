@@ -32,10 +32,10 @@ class NodeProcess:
         self.data = data / "data"
         self._command = [*(command or [str(Path(sys.executable).with_name("warren"))]), "serve"]
         self._options = ["--data", str(self.data), *options]
+        self._configuration = data / "node.conf"
         if configuration:
-            path = data / "node.conf"
-            path.write_text(configuration)
-            self._options += ["--config", str(path)]
+            self._options += ["--config", str(self._configuration)]
+            self.configure(configuration)
         self.log_path.write_bytes(b"")
         self.addresses: dict[str, tuple[str, int]] = {}
         self.start()
@@ -57,6 +57,10 @@ class NodeProcess:
 
     def resident_bytes(self) -> int:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def configure(self, configuration: str) -> None:
+        """What is configured from the next start on; only for a node that began with a configuration."""
+        self._configuration.write_text(configuration)
 
     def start(self) -> None:
         """Start the node that was stopped or killed, and wait until it is ready."""

@@ -1,0 +1,58 @@
+"""A file system of a few megabytes, mounted where only those see it who join its namespace.
+
+`unshare` makes a user and a mount namespace, which any user may do on most systems; a process that only waits holds
+them, so that what is mounted outlives the node. From outside, the files are under the holder's `/proc/PID/root`.
+
+Not here: what a node does on it (`test_disk_trouble`).
+"""
+
+import contextlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BLOCK = bytes(4096)
+
+
+class SmallDisk:
+    """A tmpfs at `path`, of `megabytes`."""
+
+    def __init__(self, path: Path, megabytes: int) -> None:
+        path.mkdir(parents=True)
+        self._script = f'mount -t tmpfs -o size={megabytes}m,mode=700 tmpfs "$0" && echo mounted && exec sleep infinity'
+        if shutil.which("unshare") is None or shutil.which("nsenter") is None:
+            pytest.skip("this system has no unshare")
+        self._holder = subprocess.Popen(
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", self._script, str(path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._holder.stdout is not None
+        if self._holder.stdout.readline() != "mounted\n":
+            self.unmount()
+            pytest.skip("this system lets nobody mount a file system of their own")
+        self._filling = Path(f"/proc/{self._holder.pid}/root{path}/filling")
+
+    def joined(self, command: list[str]) -> list[str]:
+        """The command, run where the disk is seen."""
+        join = ["nsenter", "--target", str(self._holder.pid), "--user", "--mount", "--preserve-credentials"]
+        return [*join, *command]
+
+    def fill(self) -> None:
+        """Leave no room at all."""
+        with self._filling.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(BLOCK):
+                pass
+        assert shutil.disk_usage(self._filling.parent).free == 0
+
+    def make_room(self) -> None:
+        self._filling.unlink()
+
+    def unmount(self) -> None:
+        self._holder.kill()
+        self._holder.wait()
+        if self._holder.stdout is not None:
+            self._holder.stdout.close()
