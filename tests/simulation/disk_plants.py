@@ -42,14 +42,13 @@ class SwappedBatches(Meddler):
 
     def effects(self, effects: list[Effect]) -> list[Effect]:
         passed: list[Effect] = []
+        if any(isinstance(effect, Store) and effect.batch_no == 1 for effect in effects):
+            # another life: what was held back died with the node
+            self._held = None
         for effect in effects:
-            if isinstance(effect, Store):
-                if effect.batch_no == 1:
-                    # another life: what was held back died with the node
-                    self._held = None
-                elif self._held is None and effect.offset and not effect.changes:
-                    self._held = effect
-                    continue
+            if isinstance(effect, Store) and self._held is None and effect.offset and not effect.changes:
+                self._held = effect
+                continue
             passed.append(effect)
             if self._held is not None and isinstance(effect, Store | Seal | StopNode):
                 place = len(passed) - (0 if isinstance(effect, Store) else 1)

@@ -17,7 +17,8 @@ from warren.sim.history import QueuePlan
 from warren.sim.node import Meddler
 from warren.sim.run import run
 from warren.store.records import HORIZON, MESSAGE, PAGED, REMOVED, RETURNED
-from warren.wire.methods import BasicAck, BasicDeliver, BasicReturn
+from warren.wire.methods import BasicAck, BasicDeliver, BasicNack, BasicReturn
+from warren.wire.values import Table
 
 STEPS = 800
 DISK_STEPS = 2_000
@@ -71,7 +72,6 @@ PLANTS: list[tuple[str, Callable[[], Meddler], type[Checker] | None]] = [
 
 DISK_PLANTS: list[tuple[str, Callable[[], Meddler], type[Checker] | None]] = [
     ("batches are reported before they are flushed", EarlyReports, durability.PromisesAreOnDisk),
-    ("unflushed batches are taken for flushed", EarlyReports, None),
     ("batches are written in another order", SwappedBatches, checkers.ContentsAgree),
     ("a queue is written down wrongly", AnotherName, durability.DurableThingsStay),
     ("acks are not written down", lambda: OtherKind(REMOVED, RETURNED), checkers.OneHolder),
@@ -79,7 +79,6 @@ DISK_PLANTS: list[tuple[str, Callable[[], Meddler], type[Checker] | None]] = [
     ("segments stay", NothingDropped, durability.NothingComesBack),
     ("messages are not written down", lambda: OtherKind(MESSAGE, PAGED), validations.NothingConfirmedLost),
     ("deliveries are not written down", lambda: OtherKind(HORIZON, RETURNED), checkers.MarkedRedelivered),
-    ("returns are not written down", lambda: OtherKind(RETURNED, HORIZON), durability.ReturnsAreCounted),
 ]
 ALL_PLANTS = [(STEPS, *plant) for plant in PLANTS] + [(DISK_STEPS, *plant) for plant in DISK_PLANTS]
 NAMES = [bug if rule is None else f"{bug}, says {rule.__name__}" for _steps, bug, _plant, rule in ALL_PLANTS]
@@ -90,7 +89,6 @@ BY_THE_WITNESS = {
     "bytes go to nobody": "effects for the living",
     "the core breaks down": "the node lives",
     "a channel is closed for nothing": "no fault without cause",
-    "unflushed batches are taken for flushed": "the node starts",
 }
 
 
@@ -124,6 +122,41 @@ def test_wrong_books_of_the_memory_held_are_noticed(taken_away: int, rule: type[
     scenario.world.run_until(lambda: consumer.received_count == 1 and not scenario.world.history.living, 1_000)
     scenario.checkers.ended(scenario.world)
     assert [complaint.rule for complaint in scenario.checkers.complaints][:1] == [rule.rule]
+
+
+def test_a_confirm_ahead_of_the_flush_is_known_by_what_the_loss_of_power_takes() -> None:
+    plan = QueuePlan("work", durable=True)
+    scenario = Scenario(plan, meddler=EarlyReports(), rules=[validations.NothingConfirmedLost()])
+    publisher = scenario.publisher()
+    publisher.persistent = True
+    scenario.elapse(50)
+    scenario.node.disk.slow = True
+    scenario.publish(publisher, plan, 10)
+    scenario.until(publisher.done)
+    scenario.node.lose_power()
+    scenario.elapse(1_000)
+    scenario.checkers.ended(scenario.world)
+    assert [complaint.rule for complaint in scenario.checkers.complaints] == ["nothing confirmed is lost"]
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_returns_that_were_not_written_down_are_missed_by_the_next_life(written: bool) -> None:
+    arguments: Table = {"x-delivery-limit": 1}
+    plan = QueuePlan("work", arguments, durable=True, delivery_limit=1)
+    meddler = Meddler() if written else OtherKind(RETURNED, HORIZON)
+    scenario = Scenario(plan, meddler=meddler, rules=[durability.ReturnsAreCounted()])
+    publisher, consumer = scenario.publisher(), scenario.consumer(plan)
+    publisher.persistent, consumer.diligent = True, False
+    scenario.publish(publisher, plan, 1)
+    scenario.until(lambda: bool(consumer.held))
+    consumer.send(1, BasicNack(consumer.held.pop(), requeue=True))
+    scenario.elapse(500)
+    scenario.node.lose_power()
+    scenario.until(lambda: consumer.connections == 2 and bool(consumer.held))
+    consumer.send(1, BasicNack(consumer.held.pop(), requeue=True))
+    scenario.world.run_until(lambda: False, 500)
+    complaints = [complaint.rule for complaint in scenario.checkers.complaints]
+    assert complaints == ([] if written else ["returns are counted"])
 
 
 def test_no_rule_is_without_a_bug_that_it_catches() -> None:

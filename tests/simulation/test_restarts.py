@@ -52,13 +52,14 @@ def test_what_was_confirmed_outlives_a_death_at_any_step_of_the_disk(step_no: in
     scenario = Scenario(plan, settings=settings())
     publisher = persistent_publisher(scenario, mode)
     die_at_step(scenario, step_no, scenario.node.lose_power if power else scenario.node.kill)
-    for _ in range(6):
+    for _ in range(8):
+        scenario.until(lambda: publisher.is_open)
         scenario.publish(publisher, plan, 5)
         scenario.elapse(4)
-    scenario.until(lambda: scenario.node.lives == 2 and scenario.confirmed_count() >= 30)
+    scenario.until(lambda: scenario.node.lives == 2 and publisher.is_open and publisher.done())
     consumer = scenario.consumer(plan)
     scenario.finish()
-    assert consumer.received_count >= 30
+    assert consumer.received_count >= 40
 
 
 def test_a_node_that_dies_again_and_again_while_it_starts_keeps_everything() -> None:
@@ -71,6 +72,7 @@ def test_a_node_that_dies_again_and_again_while_it_starts_keeps_everything() -> 
         die_at_step(scenario, death, scenario.node.lose_power if death % 2 else scenario.node.kill)
         scenario.node.kill()
         scenario.elapse(60)
+    scenario.node.disk.watch = None
     consumer = scenario.consumer(plan)
     scenario.finish()
     assert consumer.received_count == 50
@@ -205,6 +207,7 @@ def test_a_death_while_segments_are_compacted_and_dropped_loses_nothing(step_no:
         scenario.elapse(100)
     die_at_step(scenario, step_no, scenario.node.lose_power if step_no % 8 == 1 else scenario.node.kill)
     scenario.elapse(3_000)
+    scenario.node.disk.watch = None
     scenario.node.kill()
     assert scenario.ready_count(stuck) == 5
     reader = scenario.consumer(stuck)

@@ -227,7 +227,7 @@ class PretendDisk:
                 yield from self._seal(order)
             elif isinstance(order, KeepCheckpoint):
                 yield from self._flush_segments()
-                yield from self._replace(CHECKPOINT, order.data)
+                yield from self._replace(CHECKPOINT, "checkpoint", order.data)
             elif isinstance(order, DropSegments):
                 yield from self._drop(order)
         if any(store.flush for store in stores):
@@ -319,17 +319,17 @@ class PretendDisk:
     def _seal(self, order: Seal) -> Steps:
         yield "flush sealed segment", self._flush_ms()
         self._flush(order.segment)
-        yield from self._replace(index_name(order.segment), order.index)
+        yield from self._replace(index_name(order.segment), "index", order.index)
 
-    def _replace(self, name: str, data: bytes) -> Steps:
+    def _replace(self, name: str, what: str, data: bytes) -> Steps:
         """The file has this content, or the one it had."""
         yield from self._await_room()
         unfinished = self.directory.create(name + UNFINISHED)
-        yield f"write {name}", self._write_ms()
+        yield f"write {what}", self._write_ms()
         unfinished.write(0, data)
-        yield f"flush {name}", self._flush_ms()
+        yield f"flush {what}", self._flush_ms()
         unfinished.flush()
-        yield f"name {name}", self._write_ms()
+        yield f"name {what}", self._write_ms()
         self.directory.rename(name + UNFINISHED, name)
         yield "sync directory", self._flush_ms()
         self.directory.sync()

@@ -26,6 +26,8 @@ DANGEROUS_STEPS = (
     "sync directory",
     "drop segment",
     "drop index",
+    "write index",
+    "name index",
 )
 
 
@@ -145,7 +147,7 @@ class Faults:
                 steps_left -= 1
                 if steps_left == 0:
                     node.disk.watch = None
-                    self._world.history.seen[f"died at {taken.rstrip('0123456789.idx ')}"] += 1
+                    self._world.history.seen[f"died at {taken}"] += 1
                     self._world.schedule(0, lambda: self._slay(node))
 
         node.disk.watch = watch
