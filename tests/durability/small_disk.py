@@ -11,8 +11,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 BLOCK = bytes(4096)
 
 
@@ -21,19 +19,15 @@ class SmallDisk:
 
     def __init__(self, path: Path, megabytes: int) -> None:
         path.mkdir(parents=True)
-        self._script = f'mount -t tmpfs -o size={megabytes}m,mode=700 tmpfs "$0" && echo mounted && exec sleep infinity'
-        if shutil.which("unshare") is None or shutil.which("nsenter") is None:
-            pytest.skip("this system has no unshare")
+        script = f'mount -t tmpfs -o size={megabytes}m,mode=700 tmpfs "$0" && echo mounted && exec sleep infinity'
         self._holder = subprocess.Popen(
-            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", self._script, str(path)],
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, str(path)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
         assert self._holder.stdout is not None
-        if self._holder.stdout.readline() != "mounted\n":
-            self.unmount()
-            pytest.skip("this system lets nobody mount a file system of their own")
+        assert self._holder.stdout.readline() == "mounted\n", "this system lets nobody mount a file system of their own"
         self._filling = Path(f"/proc/{self._holder.pid}/root{path}/filling")
 
     def joined(self, command: list[str]) -> list[str]:

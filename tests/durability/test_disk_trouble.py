@@ -94,7 +94,7 @@ def test_publishers_wait_when_less_is_free_than_the_limit_and_consumers_go_on(tm
         with publisher(node) as channel, visit(node) as consumer:
             channel.publish("", "q", b"three", PERSISTENT)
             assert channel.connection.expect(0, "connection.blocked", DEADLINE_S).reason == "low on disk"
-            assert "event=alarm.raised" in node.log()
+            wait_for(lambda: "event=alarm.raised" in node.log(), "said that the disk is nearly full")
             consumer.consume("q")
             assert consumer.bodies(2) == [b"one", b"two"]
             consumer.ack(2, multiple=True)
