@@ -316,13 +316,27 @@ class Journal(QueueLogs, Timed):
             self._look_later()
         if not sealed or self.compaction.running():
             return
+        gone_bytes: i64 = 0
         dead_bytes: i64 = 0
+        live_bytes: i64 = 0
         for segment in sealed:
             if self._droppable(segment):
-                dead_bytes += segment.size_bytes
+                gone_bytes += segment.size_bytes
+            live_bytes += segment.live_bytes
+            dead_bytes += segment.total_bytes - segment.live_bytes
         # the checkpoint lets them go
-        self._roll_due = dead_bytes >= self._segment_bytes
+        self._roll_due = gone_bytes >= self._segment_bytes
+        # a queue that is being drained leaves one segment half empty, which is not worth copying
+        if dead_bytes > live_bytes + self._segment_bytes:
+            self._compact(sealed)
+
+    def _compact(self, sealed: list[Segment]) -> None:
+        """Begin with the one that gives most for the least copying."""
+        best: Segment | None = None
         for segment in sealed:
-            if segment.number < self._written.number and self.compaction.worthwhile(segment):
-                self.compaction.begin(segment)
-                return
+            if segment.number >= self._written.number or not self.compaction.worthwhile(segment):
+                continue
+            if best is None or segment.live_bytes * best.total_bytes < best.live_bytes * segment.total_bytes:
+                best = segment
+        if best is not None:
+            self.compaction.begin(best)
