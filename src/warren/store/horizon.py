@@ -79,7 +79,8 @@ class Horizon(FlushWaiter):
         if position <= self._safe:
             go = self._in_one_go(position)
             if self.position == self._safe and go >= BUSY_GO:
-                self._move(self.position + min(2 * go, RESERVE_MAX), position)
+                # at half of what was asked for: twice as much again, lest it never grow
+                self._move(self.position + min(4 * go, RESERVE_MAX), position)
             return True
         if position > self.position:
             self._move(position + min(max(2 * self._in_one_go(position) - 3, 0), RESERVE_MAX), position)
