@@ -39,6 +39,7 @@ NO_DELIVERY = output(plants.without_first(BasicDeliver))
 NO_CONFIRM = output(plants.without_last(BasicAck))
 NO_TTL = inputs(plants.without_argument(b"x-message-ttl"))
 NO_LENGTH = inputs(plants.without_argument(b"x-max-length"))
+NO_DELAY = inputs(plants.without_argument(b"x-delay"))
 NO_DELIVERY_LIMIT = inputs(plants.without_argument(b"x-delivery-limit"))
 NO_DEAD_LETTERS = inputs(plants.without_argument(b"x-dead-letter-"))
 
@@ -64,6 +65,7 @@ PLANTS: list[tuple[str, Callable[[], Meddler], type[Checker] | None]] = [
     ("acked messages come back", inputs(plants.acks_ignored), checkers.OneHolder),
     ("a TTL is ignored", NO_TTL, checkers.LimitsKept),
     ("a length is ignored", NO_LENGTH, checkers.LimitsKept),
+    ("a delay is ignored", NO_DELAY, checkers.LimitsKept),
     ("dead letters vanish", NO_DEAD_LETTERS, validations.NothingConfirmedLost),
     ("a slow reader is flooded", plants.NeverPaused, checkers.BoundedBuffers),
     ("a first delivery is marked", output(plants.mark_set), durability.FirstDeliveriesUnmarked),

@@ -164,7 +164,10 @@ class ChannelBook:
         copy = delivery.copy
         if copy is None:
             return
-        copy.deliveries += 1
+        if self.gives_back():
+            self._history.given_back.append(copy)
+        else:
+            copy.deliveries += 1
         if copy.state == GONE:
             return
         if delivery.no_ack:

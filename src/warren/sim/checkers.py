@@ -238,7 +238,7 @@ class OrderKept(Checker):
 
     def delivered(self, delivery: "Delivery") -> str:
         copy, attempt = delivery.copy, delivery.attempt
-        if copy is None or attempt is None or delivery.redelivered or copy.dead_letter:
+        if copy is None or attempt is None or delivery.redelivered or copy.dead_letter or attempt.delay_ms:
             return ""
         priority = min(attempt.priority, delivery.plan.priority_max)
         key = (delivery.plan.name, attempt.publisher, priority)
@@ -311,7 +311,7 @@ class ContentsAgree(Checker):
 
 
 class LimitsKept(Checker):
-    """A queue holds no more than its length, and delivers nothing after its time."""
+    """A queue holds no more than its length, and nothing is delivered after its time or before it."""
 
     rule = "limits kept"
 
@@ -330,6 +330,9 @@ class LimitsKept(Checker):
         deadline_ms = None if delivery.copy is None else delivery.copy.deadline_ms()
         if deadline_ms is not None and delivery.now_ms > deadline_ms:
             return f"{delivery}: it expired {delivery.now_ms - deadline_ms} ms before"
+        attempt = delivery.attempt
+        if attempt is not None and delivery.now_ms < attempt.due_ms():
+            return f"{delivery}: it was due {attempt.due_ms() - delivery.now_ms} ms later"
         return ""
 
 

@@ -85,6 +85,7 @@ class Attempt:
         "accepted_no",
         "body",
         "copies",
+        "delay_ms",
         "exchange",
         "expiration_ms",
         "mandatory",
@@ -107,6 +108,8 @@ class Attempt:
         self.body = body
         self.priority = 0
         self.expiration_ms: int | None = None
+        # how long its exchange holds it back
+        self.delay_ms = 0
         self.mandatory = False
         self.persistent = False
         self.state = SENT
@@ -117,6 +120,10 @@ class Attempt:
         # the batch of the journal that it was accepted with
         self.stored_no = 0
         self.copies: dict[str, Copy] = {}
+
+    def due_ms(self) -> int:
+        """When its exchange lets it go."""
+        return self.accepted_at_ms + self.delay_ms
 
     def lasts(self) -> bool:
         """Whether a queue holds it that must still hold it when the node restarts."""
@@ -171,6 +178,8 @@ class History:
         self.living: dict[Copy, None] = {}
         # how often each kind of thing happened, so that a run can show where it has been
         self.seen: Counter[str] = Counter()
+        # delivered and given back in the turn under way, in an order nobody sees
+        self.given_back: list[Copy] = []
         # queues somebody wanted messages of; queues that may have got some back
         self.wanted: dict[str, None] = {}
         self.lent: dict[str, None] = {}

@@ -50,6 +50,7 @@ class Target:
     routing_key: str
     expires: bool = False
     ranked: bool = False
+    delayed: bool = False
 
 
 class Publisher(Client):
@@ -137,8 +138,11 @@ class Publisher(Client):
             attempt.expiration_ms = self.chance.choice((None, 0, 5, 50, 400))
             if attempt.expiration_ms is not None:
                 properties.expiration = str(attempt.expiration_ms)
+        if target.delayed:
+            attempt.delay_ms = self.chance.choice((1, 20, 300))
+            properties.headers = {"x-delay": attempt.delay_ms}
         attempt.persistent = self.persistent
-        attempt.mandatory = self.chance.random() < self.mandatory_share
+        attempt.mandatory = not target.delayed and self.chance.random() < self.mandatory_share
         if self.mode != PLAIN:
             self._publish_no += 1
             self._unanswered[self._publish_no] = target

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from warren.errors import ConnectionFault
-from warren.model.effects import CloseConnection, Effect, Note, SendBytes, SetTimer
-from warren.model.events import BytesReceived, ConnectionLost, Event
+from warren.model.effects import CloseConnection, Effect, KeepCheckpoint, Note, Seal, SendBytes, SetTimer, Store
+from warren.model.events import BytesReceived, ConnectionLost, Event, Stored
 from warren.sim.method_stream import MethodStream
 
 
@@ -32,6 +32,8 @@ class Trace:
             what += f" #{number}"
         if isinstance(event, BytesReceived):
             what += f" {len(event.data)} bytes"
+        elif isinstance(event, Stored):
+            what += f": {event.written_no} written, {event.flushed_no} flushed"
         elif isinstance(event, ConnectionLost):
             self._streams.pop((node, event.connection_id), None)
         self.say(node, f"<- {what}")
@@ -46,6 +48,14 @@ class Trace:
             self.say(node, f"-- {effect.level} {effect.name} {facts}")
         elif isinstance(effect, CloseConnection):
             self.say(node, f"-> CloseConnection #{effect.connection_id}")
+        elif isinstance(effect, Store):
+            flushed = ", flushed" if effect.flush else ""
+            size = f"{len(effect.data)} bytes at {effect.offset} of segment {effect.segment}{flushed}"
+            self.say(node, f"-> Store {effect.batch_no}: {len(effect.changes)} changes, {size}")
+        elif isinstance(effect, Seal):
+            self.say(node, f"-> Seal {effect.segment}")
+        elif isinstance(effect, KeepCheckpoint):
+            self.say(node, f"-> KeepCheckpoint {len(effect.data)} bytes")
         elif not isinstance(effect, SetTimer):
             self.say(node, f"-> {effect!r}")
 

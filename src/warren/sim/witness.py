@@ -9,8 +9,8 @@
 Because the witness stands at the node's own door it has nothing to guess: a publish counts from the turn its last byte
 went in, a delivery from the turn its bytes came out, whatever the network does to either. Within one turn the order of
 the two is not visible from outside. So what entered is booked first; then ends of channels and connections, with
-deliveries to those; then everything else that left. A delivery to a channel that ended, or asked for `basic.recover`,
-in the same turn was given back in that turn.
+deliveries to those; then everything else that left. A delivery to a channel that ended, or that asked for
+`basic.recover` and was not answered before the delivery, was given back in that turn.
 
 What a node wrote and keeps back until the disk has what it speaks of has left as far as the books are concerned: the
 node acts as if it had. What it promises counts from when it leaves.
@@ -21,7 +21,7 @@ contradiction before it is booked.
 Not here: what must hold (`sim.checkers`), copies and attempts (`sim.history`), channels as booked (`sim.channel_book`).
 """
 
-from collections import deque
+from collections import Counter, deque
 
 from warren.errors import ConnectionFault
 from warren.model.effects import CloseConnection, Effect, Note, SendBytes
@@ -199,11 +199,19 @@ class Witness:
         ending: list[tuple[ConnectionBook, Heard]] = []
         others: list[tuple[ConnectionBook, Heard]] = []
         self._book_ends(effects, said)
+        recovered: Counter[ChannelBook] = Counter()
         for book, heard in said:
             channel = book.channels.get(heard.channel)
-            gives_back = book.over or channel is None or channel.gives_back()
+            gives_back = book.over or channel is None or channel.over or channel.recovering > recovered[channel]
             (ending if gives_back else others).append((book, heard))
-        for book, heard in ending + others:
+            if channel is not None and isinstance(heard.method, BasicRecoverOk):
+                recovered[channel] += 1
+        for book, heard in ending:
+            self._hear_node(book, heard)
+        for copy in self.history.given_back:
+            copy.deliveries += 1
+        self.history.given_back.clear()
+        for book, heard in others:
             self._hear_node(book, heard)
         for book in self.connections.values():
             book.knows_paused = book.writes_paused

@@ -6,6 +6,7 @@
     news   (fanout)  --> plain, fan, and each passer-by's own queue
     events (topic)   a.* --> fan     #.z --> plain     a.# --> retried
     ""               brief (TTL), mixed (expirations), short (drop-head), full (reject-publish)
+    later  (delayed) --> late
     dead   (direct)  --rejected--> graves      --dropped--> dropped
 
 Publishers add and remove a few bindings as they go. Which exchanges and queues are durable, and which queues lazy, is
@@ -24,11 +25,16 @@ from warren.sim.consumer import CHANNEL, Consumer, Subscription
 from warren.sim.history import QueuePlan
 from warren.sim.publisher import CONFIRM, PLAIN, TRANSACTION, Publisher, Target
 from warren.wire.methods import ExchangeDeclare, Method, QueueBind, QueueDeclare, QueueDelete
+from warren.wire.values import Table
 
 if TYPE_CHECKING:
     from warren.sim.world import World
 
 EXCHANGES = (("orders", "direct"), ("news", "fanout"), ("events", "topic"), ("dead", "direct"))
+DELAYING = "later"
+RELEASE_PATIENCE_MS = 1_000
+"""How long a delayed message that is due is waited for: the node may stand still."""
+
 BINDINGS = (
     ("orders", "one", "plain"),
     ("orders", "one", "ranked"),
@@ -40,6 +46,7 @@ BINDINGS = (
     ("events", "a.*", "fan"),
     ("events", "#.z", "plain"),
     ("events", "a.#", "retried"),
+    (DELAYING, "late", "late"),
     ("dead", "rejected", "graves"),
     ("dead", "dropped", "dropped"),
 )
@@ -56,6 +63,7 @@ TARGETS = (
     Target("", "brief"),
     Target("", "short"),
     Target("", "mixed", expires=True),
+    Target(DELAYING, "late", delayed=True),
 )
 REFUSING = Target("", "full")
 DROPPED = ("dead", "dropped")
@@ -88,6 +96,7 @@ def lasting_topology(chance: Random) -> Topology:
         _dying(QueuePlan("short", {"x-max-length": length_max}, length_max=length_max), drops_to),
         QueuePlan("full", {"x-max-length": 10, "x-overflow": "reject-publish"}, length_max=10, refuses=True),
         QueuePlan("dropped", surprising=True),
+        QueuePlan("late", surprising=True),
     ]
     durable_share = chance.choice((0.0, 0.5, 0.9, 1.0))
     for plan in topology.plans:
@@ -97,6 +106,10 @@ def lasting_topology(chance: Random) -> Topology:
     topology.methods = [
         ExchangeDeclare(name, kind, durable=chance.random() < durable_share) for name, kind in EXCHANGES
     ]
+    # what an exchange holds back lasts as long as what it goes to
+    late_lasts = topology.plans[-1].durable
+    delaying: Table = {"x-delayed-type": "direct"}
+    topology.methods.append(ExchangeDeclare(DELAYING, "x-delayed-message", durable=late_lasts, arguments=delaying))
     topology.methods += [
         QueueDeclare(plan.name, durable=plan.durable, arguments=plan.arguments) for plan in topology.plans
     ]
@@ -170,6 +183,9 @@ class Workload:
         if not all(client.done() for client in self._world.clients) or not self._world.network.quiet():
             return False
         if any(node.busy() for node in self._world.nodes):
+            return False
+        held_since_ms = self._world.now_ms - RELEASE_PATIENCE_MS
+        if any(copy.attempt.delay_ms and copy.attempt.due_ms() > held_since_ms for copy in self._world.history.living):
             return False
         return all(
             queue.ready_count() + queue.unacked_count() == 0
