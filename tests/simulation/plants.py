@@ -242,6 +242,11 @@ def acks_ignored(data: bytes) -> bytes:
     return data.replace(encode_method(1, BasicAck(1)), b"")
 
 
+def delay_hidden(data: bytes) -> bytes:
+    """The header has another name; the length in front tells it from `x-delayed-type`."""
+    return data.replace(b"\x07x-delay", b"\x07y-delay")
+
+
 def without_argument(name: bytes) -> Callable[[bytes], bytes]:
     return lambda data: data.replace(name, b"y" + name[1:])
 

@@ -39,7 +39,7 @@ NO_DELIVERY = output(plants.without_first(BasicDeliver))
 NO_CONFIRM = output(plants.without_last(BasicAck))
 NO_TTL = inputs(plants.without_argument(b"x-message-ttl"))
 NO_LENGTH = inputs(plants.without_argument(b"x-max-length"))
-NO_DELAY = inputs(plants.without_argument(b"x-delay"))
+NO_DELAY = inputs(plants.delay_hidden)
 NO_DELIVERY_LIMIT = inputs(plants.without_argument(b"x-delivery-limit"))
 NO_DEAD_LETTERS = inputs(plants.without_argument(b"x-dead-letter-"))
 
