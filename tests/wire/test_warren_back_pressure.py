@@ -19,7 +19,8 @@ MESSAGES_MAX = 4000
 @pytest.fixture
 def small_node(tmp_path: Path) -> Iterator[NodeProcess]:
     config = tmp_path / "small.conf"
-    config.write_text("vm_memory_high_watermark.absolute = 64MiB\n")
+    # a backlog that may go to disk would never fill the memory
+    config.write_text("vm_memory_high_watermark.absolute = 64MiB\nvm_memory_high_watermark_paging_ratio = 2\n")
     node = NodeProcess(tmp_path / "node", "--config", str(config))
     yield node
     node.stop()
