@@ -2,9 +2,10 @@
 
     with warren() as broker: …      a node of this checkout (`make setup` first)
     with rabbitmq() as broker: …    Debian's rabbitmq-server; its node name, cookie, port mapper and folders are its own
+    with node("warren") as made: …  the same, to be started, stopped, killed and started again on the same data
 
-Both are stopped when the block ends, whatever happened in it. `Broker.pid` is the process whose CPU and memory
-count: for RabbitMQ, beam.
+All are stopped when the block ends, whatever happened in it. `Broker.pid` is the process whose CPU and memory
+count: for RabbitMQ, beam. Their data is in the system's folder for temporary files, which TMPDIR names.
 
 Not here: the load (`load.py`).
 """
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -30,8 +32,8 @@ from wire import Connection, Refused
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 WARREN = PROJECT / ".venv" / "bin" / "warren"
 LISTENERS = ("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--peer", "127.0.0.1:0")
-READY_LIMIT_S = 60
-STOP_LIMIT_S = 30
+READY_LIMIT_S = 300
+STOP_LIMIT_S = 120
 OPEN_FILES = 20_000
 
 
@@ -46,27 +48,55 @@ class Broker:
     pid: int
 
 
-@contextlib.contextmanager
-def warren() -> Iterator[Broker]:
-    if not WARREN.exists():
-        raise NotAvailable(f"{WARREN} is missing: run `make setup` first")
-    _prepare_process()
-    with tempfile.TemporaryDirectory(prefix="warren-bench-") as folder, open(f"{folder}/log", "wb") as log:
-        process = subprocess.Popen(
-            [WARREN, "serve", *LISTENERS, "--data", f"{folder}/data"],
-            stdout=subprocess.PIPE,
-            stderr=log,
-        )
-        try:
-            yield Broker("Warren", _ready_address(process, pathlib.Path(log.name)), process.pid)
-        finally:
-            _stop(process, process.pid)
+class Node(ABC):
+    """A broker and its data. Settings are lines of a rabbitmq.conf, which both understand."""
+
+    def __init__(self, folder: pathlib.Path, settings: tuple[str, ...]) -> None:
+        self.data = folder / "data"
+        self._folder = folder
+        self._output = folder / "output"
+        self._process: subprocess.Popen[bytes] | None = None
+        (folder / "rabbitmq.conf").write_text("".join(f"{line}\n" for line in settings))
+
+    @abstractmethod
+    def start(self) -> Broker:
+        """Returns when clients can connect."""
+
+    def stop(self) -> None:
+        """In good order."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        self.stop()
+
+    def _end(self, sent: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process:
+            _end(process, self._pid(process), sent)
+
+    def _pid(self, process: subprocess.Popen[bytes]) -> int:
+        return process.pid
 
 
-def _prepare_process() -> None:
-    raise_open_file_limit(OPEN_FILES)
-    # SIGTERM must unwind the blocks that stop the brokers.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+class WarrenNode(Node):
+    def start(self) -> Broker:
+        if not WARREN.exists():
+            raise NotAvailable(f"{WARREN} is missing: run `make setup` first")
+        command = [
+            str(WARREN),
+            "serve",
+            *LISTENERS,
+            "--data",
+            str(self.data),
+            "--config",
+            f"{self._folder}/rabbitmq.conf",
+        ]
+        with open(self._output, "ab") as output:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output)
+        return Broker("Warren", _ready_address(self._process, self._output), self._process.pid)
 
 
 def _ready_address(process: subprocess.Popen[bytes], log: pathlib.Path) -> tuple[str, int]:
@@ -83,30 +113,43 @@ def _ready_address(process: subprocess.Popen[bytes], log: pathlib.Path) -> tuple
     raise NotAvailable(f"the Warren node did not become ready: {log.read_text(errors='replace')[-600:]}")
 
 
-@contextlib.contextmanager
-def rabbitmq() -> Iterator[Broker]:
-    server = _rabbitmq_server()
-    _prepare_process()
-    with tempfile.TemporaryDirectory(prefix="rabbitmq-bench-") as folder:
-        port, distribution_port, mapper_port = _free_ports(3)
-        pathlib.Path(folder, "rabbitmq.conf").touch()
-        pathlib.Path(folder, "enabled_plugins").write_text("[].\n")
-        pathlib.Path(folder, "env.conf").touch()
-        environment = _rabbitmq_environment(folder, port, distribution_port, mapper_port)
-        with open(f"{folder}/output", "wb") as output:
-            mapper = subprocess.Popen(
-                ["epmd", "-address", "127.0.0.1", "-port", str(mapper_port)], stdout=output, stderr=output
+class RabbitNode(Node):
+    def __init__(self, folder: pathlib.Path, settings: tuple[str, ...]) -> None:
+        super().__init__(folder, settings)
+        self._server = _rabbitmq_server()
+        self._pid_file = folder / "pid"
+        (folder / "enabled_plugins").write_text("[].\n")
+        (folder / "env.conf").touch()
+        self.data.mkdir()
+        self._port, distribution_port, mapper_port = _free_ports(3)
+        self._environment = _rabbitmq_environment(folder, self._port, distribution_port, mapper_port)
+        command = ["epmd", "-address", "127.0.0.1", "-port", str(mapper_port)]
+        with open(self._output, "ab") as output:
+            self._mapper = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def start(self) -> Broker:
+        self._pid_file.unlink(missing_ok=True)
+        with open(self._output, "ab") as output:
+            self._process = subprocess.Popen(
+                [self._server], env=self._environment, stdout=output, stderr=output, start_new_session=True
             )
-            process = subprocess.Popen([server], env=environment, stdout=output, stderr=output, start_new_session=True)
-        pid_file = pathlib.Path(folder, "pid")
-        try:
-            _await(lambda: _answers(("127.0.0.1", port)), process, pathlib.Path(folder, "output"))
-            yield Broker("RabbitMQ", ("127.0.0.1", port), int(pid_file.read_text()))
-        finally:
-            _stop(process, int(pid_file.read_text()) if pid_file.exists() else process.pid)
+        address = ("127.0.0.1", self._port)
+        _await(lambda: _answers(address), self._process, self._output)
+        return Broker("RabbitMQ", address, int(self._pid_file.read_text()))
+
+    def close(self) -> None:
+        super().close()
+        _end(self._mapper, self._mapper.pid, signal.SIGTERM)
+
+    def _pid(self, process: subprocess.Popen[bytes]) -> int:
+        return int(self._pid_file.read_text()) if self._pid_file.exists() else process.pid
+
+    def _end(self, sent: signal.Signals) -> None:
+        process = self._process
+        super()._end(sent)
+        if process:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            _stop(mapper, mapper.pid)
 
 
 def _rabbitmq_server() -> pathlib.Path:
@@ -117,10 +160,10 @@ def _rabbitmq_server() -> pathlib.Path:
     return found[-1]
 
 
-def _rabbitmq_environment(folder: str, port: int, distribution_port: int, mapper_port: int) -> dict[str, str]:
+def _rabbitmq_environment(folder: pathlib.Path, port: int, distribution_port: int, mapper_port: int) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
-        "HOME": folder,
+        "HOME": str(folder),
         "LANG": "C.UTF-8",
         "RABBITMQ_NODENAME": "bench@localhost",
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
@@ -128,8 +171,8 @@ def _rabbitmq_environment(folder: str, port: int, distribution_port: int, mapper
         "RABBITMQ_DIST_PORT": str(distribution_port),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
         "ERL_EPMD_PORT": str(mapper_port),
-        "RABBITMQ_MNESIA_BASE": folder,
-        "RABBITMQ_LOG_BASE": folder,
+        "RABBITMQ_MNESIA_BASE": f"{folder}/data",
+        "RABBITMQ_LOG_BASE": str(folder),
         "RABBITMQ_PID_FILE": f"{folder}/pid",
         "RABBITMQ_ENABLED_PLUGINS_FILE": f"{folder}/enabled_plugins",
         "RABBITMQ_CONF_ENV_FILE": f"{folder}/env.conf",
@@ -157,13 +200,13 @@ def _await(condition: Callable[[], bool], process: subprocess.Popen[bytes], outp
     while not condition():
         if process.poll() is not None or time.monotonic() > deadline:
             raise NotAvailable(f"RabbitMQ did not start: {output.read_text(errors='replace')[-600:]}")
-        time.sleep(0.2)
+        time.sleep(0.05)
 
 
-def _stop(process: subprocess.Popen[bytes], pid: int) -> None:
+def _end(process: subprocess.Popen[bytes], pid: int, sent: signal.Signals) -> None:
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, sent)
     try:
         process.wait(STOP_LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -171,6 +214,35 @@ def _stop(process: subprocess.Popen[bytes], pid: int) -> None:
         process.wait()
     if process.stdout:
         process.stdout.close()
+
+
+NODES: dict[str, type[Node]] = {"warren": WarrenNode, "rabbitmq": RabbitNode}
+
+
+@contextlib.contextmanager
+def node(name: str, *settings: str) -> Iterator[Node]:
+    """A node that was not started yet."""
+    raise_open_file_limit(OPEN_FILES)
+    # SIGTERM must unwind the blocks that stop the brokers.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with tempfile.TemporaryDirectory(prefix=f"{name}-bench-") as folder:
+        made = NODES[name](pathlib.Path(folder), settings)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@contextlib.contextmanager
+def warren() -> Iterator[Broker]:
+    with node("warren") as made:
+        yield made.start()
+
+
+@contextlib.contextmanager
+def rabbitmq() -> Iterator[Broker]:
+    with node("rabbitmq") as made:
+        yield made.start()
 
 
 BROKERS: dict[str, Callable[[], contextlib.AbstractContextManager[Broker]]] = {"warren": warren, "rabbitmq": rabbitmq}

@@ -49,6 +49,7 @@ class Result:
     per_cpu_s: float | None
     p50_ms: float | None
     p99_ms: float | None
+    confirm_p50_ms: float | None
     confirm_p99_ms: float | None
     faults: list[str]
 
@@ -221,6 +222,7 @@ def _result(plan: Plan, published: Published, consumed: Consumed, used_s: float)
         per_cpu_s=consumed.received / used_s if used_s else None,
         p50_ms=percentile_ms(consumed.samples, 50),
         p99_ms=percentile_ms(consumed.samples, 99),
+        confirm_p50_ms=percentile_ms(published.confirm_samples, 50),
         confirm_p99_ms=percentile_ms(published.confirm_samples, 99),
         faults=faults,
     )

@@ -1,6 +1,7 @@
-"""What the machine says of a process, and what a list of samples says of a latency.
+"""What the machine says of a process and of its disk, and what a list of samples says of a latency.
 
-CPU and memory are of a process and everything it started. CPU comes in ticks of 10 ms, so measure over seconds.
+CPU and memory are of a process and everything it started; only the peak of memory, which the system keeps, is of the
+process alone. CPU comes in ticks of 10 ms, so measure over seconds.
 
 Not here: who is measured (`brokers.py`).
 """
@@ -9,11 +10,17 @@ import os
 import resource
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
+FLUSHED_BYTES = 4096
+BLOCK_BYTES = 512
+"""What st_blocks counts, whatever the file system."""
+PROGRESS_S = 5.0
 
 
 def family(pid: int) -> list[int]:
@@ -66,6 +73,39 @@ def settled_resident_kib(pid: int, limit_s: float = 8) -> int:
     return before
 
 
+def peak_resident_kib(pid: int) -> int:
+    """The most memory the process has had since it started."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+
+
+def disk_bytes(folder: Path) -> int:
+    """What the files below a folder take on disk, whatever their length says."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.lstat().st_blocks * BLOCK_BYTES
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def flush_samples(seconds: float) -> list[tuple[int, int]]:
+    """What the disk with the temporary files takes to append 4 KiB to a file and flush it, again and again."""
+    samples: list[tuple[int, int]] = []
+    page = os.urandom(FLUSHED_BYTES)
+    with tempfile.TemporaryFile(buffering=0) as file:
+        ends_ns = time.monotonic_ns() + int(seconds * 1e9)
+        began_ns = time.monotonic_ns()
+        while began_ns < ends_ns:
+            file.write(page)
+            os.fdatasync(file.fileno())
+            ended_ns = time.monotonic_ns()
+            samples.append((ended_ns - began_ns, 1))
+            began_ns = ended_ns
+    return samples
+
+
 def percentile_ms(samples: list[tuple[int, int]], percent: float) -> float | None:
     """Of (nanoseconds, how many messages) pairs."""
     wanted = sum(weight for _, weight in samples) * percent / 100
@@ -105,3 +145,24 @@ def machine() -> str:
 
 def progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+class Progress:
+    """How far a long step has come: a line every few seconds. A total of 0: nobody knows how far it will go."""
+
+    def __init__(self, step: str, total: int, pid: int) -> None:
+        self._step = step
+        self._total = total
+        self._pid = pid
+        self._seen = 0
+        self._seen_at_s = time.monotonic()
+
+    def reached(self, count: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._seen_at_s < PROGRESS_S:
+            return
+        rate = (count - self._seen) / (now_s - self._seen_at_s)
+        memory_mib = resident_kib(self._pid) / 1024
+        of_total = f" of {self._total:,}" if self._total else ""
+        progress(f"{self._step}: {count:,}{of_total}, {rate:,.0f}/s, {memory_mib:,.0f} MiB resident")
+        self._seen, self._seen_at_s = count, now_s

@@ -111,6 +111,7 @@ CASES: dict[str, Plan] = {
         Plan("unbatched", confirm_window=200, batch=1),
         Plan("paced-5000", rate=5000),
         Plan("persistent-confirm", persistent=True, confirm_window=1000),
+        Plan("paced-2000-confirm", persistent=True, confirm_window=2000, rate=2000),
         Plan("confirm-one", persistent=True, confirm_window=1),
     )
 }

@@ -7,6 +7,7 @@ the loop is paid for.
 Not here: what the batches hold and where they go (`plan.py`).
 """
 
+import select
 import struct
 import time
 from collections import deque
@@ -74,11 +75,17 @@ class Producer:
             batch.number(self._number, self.sent)
         else:
             batch.stamp()
-        self.connection.socket.sendall(batch.buffer)
         self.sent += batch.count
         if self.confirms:
             self.confirms.expect(self.sent, batch.count)
+        self.connection.socket.sendall(batch.buffer)
         return batch.count
+
+    def pause_until(self, due_s: float) -> None:
+        if self.confirms:
+            self.confirms.read_until(due_s)
+        else:
+            time.sleep(max(0.0, due_s - time.monotonic()))
 
     def finish(self) -> None:
         """Returns when the broker has everything."""
@@ -105,6 +112,12 @@ class Confirms:
     def wait_until(self, low: int) -> None:
         while self._low < low:
             self._read()
+
+    def read_until(self, due_s: float) -> None:
+        """Takes confirms as they come, so that none is sampled later than it came."""
+        while (left_s := due_s - time.monotonic()) > 0:
+            if select.select([self._connection.socket], [], [], left_s)[0]:
+                self._read()
 
     def _read(self) -> None:
         unread = self._connection.unread
@@ -145,8 +158,7 @@ def publish_all(plan: Plan, producers: list[Producer], delivered: Count) -> Publ
     turn = 0
     while not (result.sent >= plan.count if plan.count else time.monotonic_ns() >= ends_ns):
         if plan.rate:
-            due_s = result.began_ns / 1e9 + result.sent / plan.rate
-            time.sleep(max(0.0, due_s - time.monotonic()))
+            producers[turn].pause_until(result.began_ns / 1e9 + result.sent / plan.rate)
         while result.sent * plan.copies - delivered.value > plan.backlog_max:
             time.sleep(0.0005)
         result.sent += producers[turn].send_batch()

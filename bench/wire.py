@@ -130,6 +130,21 @@ class Connection:
             self.answer(class_id, method_id)
             answered += 1
 
+    def ready_count(self, queue: str) -> int:
+        """Messages of a queue that is there."""
+        declared = self.call(method(1, 50, 10, b"\0\0" + short_string(queue) + b"\1\0\0\0\0"), 50, 11)
+        return int.from_bytes(declared[1 + declared[0] :][:4], "big")
+
+    def look(self, queue: str) -> bytes:
+        """The body of a queue's first message, which goes back to where it was."""
+        got = self.call(method(1, 60, 70, b"\0\0" + short_string(queue) + b"\0"), 60, 71)
+        self.read_frame()
+        kind, body = self.read_frame()
+        if kind != 3:
+            raise Refused(f"a message got from {queue} has no body")
+        self.socket.sendall(method(1, 60, 90, got[:8] + b"\1"))
+        return body
+
     def select_confirms(self) -> None:
         self.call(method(1, 85, 10, b"\0"), 85, 11)
 
