@@ -54,6 +54,7 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
 
     A core that is given keeps nothing on disk.
     """
+    process.settle_allocator()
     disk = Disk(settings.data_dir, settings.broker.node_name) if core is None else None
     log = Log(settings.log_level)
     try:

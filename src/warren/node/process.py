@@ -1,13 +1,18 @@
-"""What the node asks of its own process: descriptors, the garbage collector, and which core it runs.
+"""What the node asks of its own process: descriptors, the allocator, the garbage collector, and which core it runs.
 
 Not here: memory (`node.memory`), signals (`node.node`).
 """
 
 import contextlib
+import ctypes
 import gc
 import importlib.util
 import resource
 
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_LARGE_BYTES = 1024 * 1024
+_KEPT_FREE_BYTES = 16 * 1024 * 1024
 _YOUNG_OBJECTS = 50_000
 _YOUNG_COLLECTIONS = 10
 _MIDDLE_COLLECTIONS = 50
@@ -21,6 +26,18 @@ def raise_descriptor_limit() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         return hard
     return soft
+
+
+def settle_allocator() -> None:
+    """Large blocks (a turn's output, a batch for the disk) are given back when they are freed.
+
+    Left to itself, glibc learns from the first of them to keep all that follow in the heap, where they stay resident.
+    """
+    # other C libraries have no such call
+    with contextlib.suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE_BYTES)
 
 
 def settle_garbage_collector() -> None:
