@@ -21,8 +21,8 @@ WATERMARK_BYTES = 120_000_000
 ABOVE_BYTES_MAX = 60_000_000
 # a core that is not compiled takes its time
 COUNT = 300_000 if core_kind() == "compiled" else 150_000
-FILES_BYTES_MAX = 160_000_000
-"""Once all is consumed: a segment that is being written, one that is kept to become the next, and a little."""
+FILES_BYTES_MAX = 240_000_000
+"""Once all is consumed: a segment that is being written, a dead one not worth the trouble, and the spare one."""
 
 
 class Watch:
