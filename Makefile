@@ -10,7 +10,7 @@ help: ## list the targets
 
 run: ## set up and start one node in the foreground: AMQP on 5672, data in ./var
 	@tools/setup run
-	@echo "run: one node, in memory, for any AMQP client on 127.0.0.1:5672 (user guest, password guest); Ctrl-C stops it"
+	@echo "run: one node, data in ./var, for any AMQP client on 127.0.0.1:5672 (user guest, password guest); Ctrl-C stops it"
 	@exec .venv/bin/warren serve --data ./var
 
 setup: ## set up .venv and the compiled core for development, without running anything

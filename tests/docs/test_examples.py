@@ -3,20 +3,23 @@
 The blocks of a page share a namespace and a node of their own; 5672 in their source becomes the node's port. A block
 right above a `text` block prints exactly that. A page that shows how to make certificates and how to configure TLS is
 taken at its word: its openssl commands are run, its configuration starts the node, and 5671 becomes the node's TLS
-port.
+port. So is a page that kills its node with `kill -9`: the node is started again with the same data, and the blocks that
+follow are a program of their own.
 """
 
 import json
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from tests.docs import run_blocks
-from tests.docs.pages import Page, pages
+from tests.docs.pages import Block, Page, pages
 from tests.node.serving import Serving
 
 RUN_DEADLINE_S = 90
@@ -34,15 +37,42 @@ def page(request: pytest.FixtureRequest) -> Page:
     return chosen
 
 
+@dataclass
+class Stage:
+    """Examples that share a namespace, and the command that ended the node they come after, if any."""
+
+    kill: str = ""
+    blocks: list[Block] = field(default_factory=list)
+
+
 @pytest.fixture
-def node(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
-    """The node a page is about, started in the folder its examples run in."""
+def start(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Serving]]:
+    """Starts the node a page is about, in the folder its examples run in, with its data in `var`."""
     monkeypatch.chdir(tmp_path)
     for command in openssl_commands(page):
         subprocess.run(command, shell=True, check=True, capture_output=True, timeout=RUN_DEADLINE_S)
-    serving = Serving(tmp_path, "--amqp", "127.0.0.1:0", configuration=tls_configuration(page))
-    yield serving
-    serving.end()
+    started: list[Serving] = []
+
+    def start_node() -> Serving:
+        options = ("--amqp", "127.0.0.1:0", "--data", "var")
+        started.append(Serving(tmp_path, *options, configuration=tls_configuration(page)))
+        return started[-1]
+
+    yield start_node
+    for serving in started:
+        serving.end()
+
+
+def stages(page: Page) -> list[Stage]:
+    """The page's examples, parted where it kills its node."""
+    parts = [Stage()]
+    for block in page.blocks:
+        if block.language == "python":
+            parts[-1].blocks.append(block)
+        elif block.language == "console":
+            kills = [line for line in block.text.splitlines() if line.startswith("$ kill -9 ")]
+            parts += [Stage(line.removeprefix("$ ")) for line in kills]
+    return parts
 
 
 def openssl_commands(page: Page) -> list[str]:
@@ -64,8 +94,18 @@ def pointed_at(node: Serving, source: str) -> str:
     return source
 
 
-def test_every_example_does_what_its_page_says(page: Page, node: Serving, tmp_path: Path) -> None:
-    blocks = page.blocks_in("python")
+def test_every_example_does_what_its_page_says(page: Page, start: Callable[[], Serving], tmp_path: Path) -> None:
+    node = start()
+    for stage in stages(page):
+        if stage.kill:
+            subprocess.run(stage.kill, shell=True, check=True, cwd=tmp_path, timeout=RUN_DEADLINE_S)
+            assert node.exit_code() == -signal.SIGKILL
+            node = start()
+        check_examples(page, stage.blocks, node, tmp_path)
+    assert node.stop() == 0
+
+
+def check_examples(page: Page, blocks: list[Block], node: Serving, directory: Path) -> None:
     sources = [[page.name, block.line, pointed_at(node, block.text)] for block in blocks]
     ended = subprocess.run(
         [sys.executable, "-W", "error", run_blocks.__file__],
@@ -73,7 +113,7 @@ def test_every_example_does_what_its_page_says(page: Page, node: Serving, tmp_pa
         capture_output=True,
         text=True,
         timeout=RUN_DEADLINE_S,
-        cwd=tmp_path,
+        cwd=directory,
     )
     assert ended.stderr == "", ended.stderr
     assert ended.returncode == 0
@@ -82,7 +122,11 @@ def test_every_example_does_what_its_page_says(page: Page, node: Serving, tmp_pa
     said = [(block.line, text) for block, text in zip(blocks, expected, strict=True) if text is not None]
     found = [(block.line, out) for block, out, text in zip(blocks, printed, expected, strict=True) if text is not None]
     assert found == said
-    assert node.stop() == 0
+
+
+def test_a_node_is_killed_where_a_page_says_so() -> None:
+    killed = {page.name for page in PAGES_WITH_EXAMPLES if len(stages(page)) > 1}
+    assert {"README.md", "docs/consuming.md", "docs/queues.md"} <= killed
 
 
 def test_there_are_examples_to_run() -> None:
