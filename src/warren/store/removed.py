@@ -10,7 +10,7 @@ Invariants: every position below `floor` is gone and the one at `floor` is not. 
 the floor; when it is 0 there are no bitmaps, and a removal in order is one comparison and one addition. Bits below
 the floor mean nothing. The shared bitmap is never written to: a bit is only set where it is not.
 
-Not here: what is alive and where (`model.journal.Holding`), who removes and why (`store.queue_log`).
+Not here: what is alive and where (`model.journal.Holding`), who removes and why (`store.queue_book`).
 """
 
 from typing import Final, final
