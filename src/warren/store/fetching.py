@@ -57,6 +57,9 @@ class Fetching(TicketHolder):
         self._extents: list[tuple[int, int]] = []
         # the one that was last counted on
         self._holding: Holding | None = None
+        # what is wanted is not written yet; and whether the journal will call when more is, for a cancelled one, too
+        self._unwritten: bool = False
+        self._called: bool = False
 
     def begin(self, run: Run, asker: PagedIn) -> None:
         self._run = run
@@ -68,11 +71,14 @@ class Fetching(TicketHolder):
         self._journal.tickets.withdraw(self)
         self._run = None
         self._asker = None
+        self._unwritten = False
         self._forget_rows()
 
     def retry(self) -> None:
         """More of the journal was written."""
-        if self._run is not None:
+        self._called = False
+        if self._unwritten:
+            self._unwritten = False
             self._go_on()
 
     # -- where the entries are
@@ -91,7 +97,10 @@ class Fetching(TicketHolder):
             return
         self._remember_rows(segment, self._journal.rows_in(segment, self._book.queue_id))
         if not self._choose(run, segment):
-            self._journal.await_writing(self)
+            self._unwritten = True
+            if not self._called:
+                self._called = True
+                self._journal.await_writing(self)
 
     def index_read(self, rows: bytes, error: str) -> None:
         run, segment = self._run, self._segment

@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.support.core_driver import published
 from tests.unit.store.journal_world import DurableCore, drain, get, persistent
 from tests.unit.store.plain_disk import PlainDisk
 from warren.model.effects import Effect, ReadIndex, ReadJournal
 from warren.model.events import JournalRead, MemoryMeasured, Stored
-from warren.wire.methods import BasicAck, BasicCancel, QueueDeclare, QueueDelete, QueuePurge
+from warren.wire.methods import BasicAck, BasicCancel, BasicGet, QueueDeclare, QueueDelete, QueuePurge
 
 
 class LateDisk(DurableCore):
@@ -211,3 +212,24 @@ def test_memory_that_runs_short_sends_what_comes_to_disk_and_all_of_it_comes_bac
     tag, body = get(client, "q")
     client.say(BasicAck(tag))
     assert [body, *drain(core.client(), "q")] == bodies(30)
+
+
+def test_what_was_cancelled_before_it_was_written_is_not_read_along_with_what_follows() -> None:
+    """A purge between two fetches that wait for the disk: each piece is asked for once."""
+    core = LateDisk(PlainDisk())
+    lazy(core)
+    publisher = core.client()
+    client = core.client()
+    core.late = True
+    publisher.publish("q", b"purged")
+    client.say(BasicGet(queue="q"))
+    publisher.say(QueuePurge(queue="q"))
+    messages = [body + b"x" * 1_000 for body in bodies(1_000)]
+    publisher.read(b"".join(published("q", body) for body in messages))
+    client.consume("q")
+    core.report()
+    assert [type(effect) for effect in core.waiting] == [ReadJournal]
+    while core.waiting:
+        core.answer()
+    assert [heard.body for heard in client.heard() if heard.header] == messages
+    assert "queue.stopped" not in core.note_names()
