@@ -6,7 +6,7 @@ import pytest
 
 from warren.sim.run import run
 
-SEEDS = 200
+SEEDS = 300
 STEPS = 2_000
 BLOCK = 20
 

@@ -167,7 +167,7 @@ class ChannelBook:
         if self.gives_back():
             self._history.given_back.append(copy)
         else:
-            copy.deliveries += 1
+            self._history.count_delivery(copy)
         if copy.state == GONE:
             return
         if delivery.no_ack:

@@ -221,6 +221,12 @@ class History:
         copy.state = OUT
         self.out[copy.plan.name] = self.out.get(copy.plan.name, 0) + 1
 
+    def count_delivery(self, copy: Copy) -> None:
+        copy.deliveries += 1
+        if copy.attempt.delay_ms:
+            # a node that forgets that it let go of a delayed message lets it go again, as if for the first time
+            self.undo.did(lambda: self._uncount_delivery(copy))
+
     def give_back(self, copy: Copy) -> None:
         self._put_back(copy)
         copy.returns += 1
@@ -231,6 +237,13 @@ class History:
             return
         self._leave(copy, ending)
         self.undo.did(lambda: self._revive(copy))
+
+    def bury(self, copy: Copy) -> None:
+        """A dead letter turned up: this is the copy that died."""
+        self.end(copy, "dropped by a rule, and dead-lettered")
+        if copy.may_have_died:
+            copy.may_have_died = False
+            self.undo.did(lambda: self._doubt(copy))
 
     def node_restarted(self) -> None:
         """What the node forgot was taken back: of the rest, what is durable is ready again, and all else is gone."""
@@ -253,6 +266,12 @@ class History:
         promised = copy.attempt.state == CONFIRMED and not copy.dead_letter
         if copy.state != GONE and not promised:
             self._leave(copy, UNWRITTEN)
+
+    def _doubt(self, copy: Copy) -> None:
+        copy.may_have_died = True
+
+    def _uncount_delivery(self, copy: Copy) -> None:
+        copy.deliveries -= 1
 
     def _uncount_return(self, copy: Copy) -> None:
         copy.returns -= 1

@@ -209,7 +209,7 @@ class Witness:
         for book, heard in ending:
             self._hear_node(book, heard)
         for copy in self.history.given_back:
-            copy.deliveries += 1
+            self.history.count_delivery(copy)
         self.history.given_back.clear()
         for book, heard in others:
             self._hear_node(book, heard)
@@ -342,8 +342,7 @@ class Witness:
             if copy.state == GONE and copy.ending != "refused" and not copy.may_have_died:
                 continue
             if plan in self._graves(copy):
-                self.history.end(copy, "dropped by a rule, and dead-lettered")
-                copy.may_have_died = False
+                self.history.bury(copy)
                 return self.history.copy_into(attempt, plan, dead_letter=True)
         return found
 
