@@ -158,6 +158,7 @@ class Compaction(TicketHolder):
         segment.live_count = 0
         segment.live_bytes = 0
         segment.moved_to = home
+        journal.space_wanted = True
 
     def _give_up(self, segment: Segment, reason: str) -> None:
         """Leave it as it is: whoever reads the damaged record will find out, and others can still be read."""

@@ -94,6 +94,8 @@ class Journal(QueueLogs, Timed):
         self._envelopes: dict[bytes, Envelope] = {}
         self._looking: bool = False
         self._roll_due: bool = False
+        # a segment was compacted: there may be another
+        self.space_wanted: bool = False
         # no batch says yet that the last one with anything in it is on disk; that is to be said before the turn ends
         self._unclaimed: bool = False
         self._claim_due: bool = False
@@ -160,25 +162,30 @@ class Journal(QueueLogs, Timed):
             for book in touched:
                 book.write_marks()
         changes = self._metadata.take()
-        silent = self.batch.empty() and not changes
-        if not silent or self.turn.flush_waiters or self._claim_due:
+        records = not self.batch.empty()
+        if records or changes or self.turn.flush_waiters or self._claim_due:
             self._order_batch(changes)
-            self._unclaimed = not silent
+            self._unclaimed = records or (self._unclaimed and not self._claim_due)
             self._claim_due = False
             self._look_later()
         full = self.active.size_bytes >= self._segment_bytes
         if (full or self._roll_due) and not self.compaction.running():
             self._roll_due = False
             self._roll()
+        if self.space_wanted and not self.compaction.running():
+            self.space_wanted = False
+            self._make_room()
 
     def _order_batch(self, changes: list[Change]) -> None:
         turn, segment = self.turn, self.active
         waiters = turn.flush_waiters
         turn.flush_waiters = []
         offset = segment.size_bytes
-        data = self.batch.finish(self.batch_no, self._synced.number, self._synced_to, self._incarnation)
-        segment.size_bytes = offset + len(data)
-        segment.total_bytes += self.batch.overhead_bytes()
+        data = b""
+        if offset == 0 or self._claim_due or not self.batch.empty():
+            data = self.batch.finish(self.batch_no, self._synced.number, self._synced_to, self._incarnation)
+            segment.size_bytes = offset + len(data)
+            segment.total_bytes += self.batch.overhead_bytes()
         flush = len(waiters) > 0 or len(changes) > 0
         turn.effects.append(
             Store(int(self.batch_no), changes, int(segment.number), int(offset), data, flush),
@@ -311,11 +318,14 @@ class Journal(QueueLogs, Timed):
         self._looking = False
         self._claim_due = self._unclaimed and not self._unflushed and self._seen_batch_no == self.batch_no
         self._seen_batch_no = self.batch_no
-        sealed = [segment for segment in self.segments.values() if segment.sealed]
-        if sealed or self._unclaimed:
+        if len(self.segments) > 1 or self._unclaimed:
             self._look_later()
-        if not sealed or self.compaction.running():
-            return
+        if not self.compaction.running():
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Let go of dead segments, and compact one if more is dead than alive."""
+        sealed = [segment for segment in self.segments.values() if segment.sealed]
         gone_bytes: i64 = 0
         dead_bytes: i64 = 0
         live_bytes: i64 = 0
