@@ -55,6 +55,8 @@ class Fetching(TicketHolder):
         self._segment: Segment | None = None
         self._wanted: list[int] = []
         self._extents: list[tuple[int, int]] = []
+        # which of them each wanted one is in
+        self._pieces: list[int] = []
         # the one that was last counted on
         self._holding: Holding | None = None
         # what is wanted is not written yet; and whether the journal will call when more is, for a cancelled one, too
@@ -161,20 +163,23 @@ class Fetching(TicketHolder):
         self._segment = segment
         self._wanted = chosen
         extents: list[tuple[int, int]] = []
+        pieces: list[int] = []
         start: i64 = -1
         end: i64 = -1
         for index in chosen:
+            # copies do not lie in the order of their positions
             offset = row_offset(self._rows, index)
             length = row_length(self._rows, index)
-            if start >= 0 and end <= offset <= end + GAP_BYTES:
-                end = offset + length
-                continue
-            if start >= 0:
+            if start >= 0 and not end <= offset <= end + GAP_BYTES:
                 extents.append((int(start), int(end - start)))
-            start = offset
+                start = -1
+            if start < 0:
+                start = offset
             end = offset + length
+            pieces.append(len(extents))
         extents.append((int(start), int(end - start)))
         self._extents = extents
+        self._pieces = pieces
         ticket = self._journal.tickets.take(self, segment)
         self._journal.turn.effects.append(ReadJournal(ticket, int(segment.number), extents))
 
@@ -189,6 +194,8 @@ class Fetching(TicketHolder):
             return
         try:
             entries = self._decode(run, segment, blocks)
+            if len(entries) < run.count and entries[len(entries) - 1].position >= run.last:
+                raise StoreError(f"segment {segment.number} lacks messages between {run.first} and {run.last}")
         except StoreError as fault:
             self._stop(str(fault))
             return
@@ -201,11 +208,8 @@ class Fetching(TicketHolder):
     def _decode(self, run: Run, segment: Segment, blocks: list[bytes]) -> list[Entry]:
         entries: list[Entry] = []
         rows = self._rows
-        piece = 0
-        for index in self._wanted:
+        for index, piece in zip(self._wanted, self._pieces, strict=True):
             offset = row_offset(rows, index)
-            while offset >= self._extents[piece][0] + self._extents[piece][1]:
-                piece += 1
             base: i64 = self._extents[piece][0]
             entries.append(self._decode_one(run, segment, blocks[piece], base, offset, row_position(rows, index)))
         return entries

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.core_driver import published
 from tests.unit.store.journal_world import DurableCore, drain, get, persistent
-from tests.unit.store.plain_disk import PlainDisk
+from tests.unit.store.plain_disk import PlainDisk, index_name
 from warren.model.effects import Effect, ReadIndex, ReadJournal
 from warren.model.events import JournalRead, MemoryMeasured, Stored
 from warren.wire.methods import BasicAck, BasicCancel, BasicGet, QueueDeclare, QueueDelete, QueuePurge
@@ -233,3 +233,24 @@ def test_what_was_cancelled_before_it_was_written_is_not_read_along_with_what_fo
         core.answer()
     assert [heard.body for heard in client.heard() if heard.header] == messages
     assert "queue.stopped" not in core.note_names()
+
+
+def test_whatever_an_index_says_no_message_is_delivered_that_is_not_the_queues() -> None:
+    """Nobody checks an index as a whole while the node runs: every record it leads to is checked instead."""
+    core = DurableCore(PlainDisk())
+    lazy(core)
+    publish(core, bodies(6))
+    sealed = core.disk
+    DurableCore(sealed)
+    index = sealed.files[index_name(1)]
+    for bit in range(len(index) * 8):
+        disk = sealed.copy()
+        changed = bytearray(index)
+        changed[bit // 8] ^= 1 << bit % 8
+        disk.files[index_name(1)] = bytes(changed)
+        node = DurableCore(disk)
+        client = node.client()
+        client.consume("q")
+        got = [heard.body for heard in client.heard() if heard.header]
+        assert got == [body for body in bodies(6) if body in got]
+        assert len(got) == 6 or "queue.stopped" in node.note_names()
