@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from warren import __version__
+from warren.cli import journal
 from warren.errors import ConfigError, WarrenError
 
 _TO_READ_WARREN_VARIABLES = {"auto_envvar_prefix": "WARREN"}
@@ -88,6 +89,9 @@ def sim(
     from warren.sim.run import replay
 
     return replay(seed, steps)
+
+
+app.add_typer(journal.app, name="journal")
 
 
 @app.command(epilog="Example: warren version")

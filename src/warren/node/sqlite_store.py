@@ -90,6 +90,21 @@ class SqliteStore(MetadataStore):
             raise self._failure(error) from error
         return incarnation
 
+    def incarnation(self) -> int:
+        """How often a process began to use this file."""
+        try:
+            return self._fact("incarnation")
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+
+    def raise_revision(self, to: int) -> None:
+        """Let no change get a number up to this one, because something else has it already."""
+        try:
+            self._connection.execute(WRITE_FACT, (to, "revision"))
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+        self._revision = to
+
     def snapshot(self) -> tuple[int, Snapshot]:
         try:
             rows = self._connection.execute("SELECT key, created, value FROM entries").fetchall()

@@ -187,6 +187,11 @@ def segment_header_fault(data: bytes, number: int) -> str:
     return "" if found == number else f"of segment {found}"
 
 
+def segment_incarnation(data: bytes) -> int:
+    """Which run of its node began a segment."""
+    return int(read_i64_be(data, 24))
+
+
 def _unsigned_at(data: bytes, at: i64) -> i64:
     return i64(read_i32_be(data, at)) & LOW_32
 

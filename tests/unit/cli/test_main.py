@@ -7,7 +7,7 @@ import pytest
 from warren import __version__
 from warren.cli.main import run
 
-COMMANDS = ["serve", "sim", "version"]
+COMMANDS = ["serve", "sim", "journal", "version"]
 
 
 def test_warren_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,7 +17,9 @@ def test_warren_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> Non
     assert all(f"  {command} " in printed for command in COMMANDS)
 
 
-@pytest.mark.parametrize("arguments", [[], *([command] for command in COMMANDS)], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [[], *([command] for command in COMMANDS), ["journal", "inspect"], ["journal", "salvage"]], ids=str
+)
 def test_every_help_has_an_example(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*arguments, "--help"]) == 0
     assert f"Example: {' '.join(['warren', *arguments])}" in capsys.readouterr().out
@@ -48,6 +50,11 @@ def test_the_version_says_which_core_it_is(capsys: pytest.CaptureFixture[str]) -
         ),
         (["serve", "--amqp", "127.0.0.1:0", "--data", "/dev/null"], "--data /dev/null is not a directory"),
         (["sim"], "Missing option '--seed'"),
+        (["journal"], "Missing command."),
+        (["journal", "inspect"], "Missing argument 'DIR'"),
+        (["journal", "inspect", "/dev", "--segment", "1"], "--segment N goes with --records"),
+        (["journal", "inspect", "/dev"], "/dev is not a data directory of Warren"),
+        (["journal", "salvage", "/dev"], "/dev is not a data directory of Warren"),
         (["sim", "--seed", "x"], "Invalid value for '--seed'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -20,7 +20,8 @@ T = TypeVar("T")
 class BootFiles(JournalFiles):
     """The real files behind the port that recovery reads."""
 
-    def __init__(self, journal: str) -> None:
+    def __init__(self, journal: str, tidy: bool = True) -> None:
+        """`tidy`: remove what never counted."""
         self._journal = journal
         self._segments: list[int] = []
         self.strangers: list[str] = []
@@ -29,10 +30,12 @@ class BootFiles(JournalFiles):
             if number is not None:
                 self._segments.append(number)
             elif name.endswith(names.UNFINISHED_SUFFIX):
-                self._remove(name)
+                if tidy:
+                    self._remove(name)
             elif names.index_number(name) is None and name not in (names.CHECKPOINT, names.SPARE):
                 self.strangers.append(name)
-        self._remove_lone_indexes()
+        if tidy:
+            self._remove_lone_indexes()
 
     def checkpoint(self) -> bytes | None:
         return self._content(names.CHECKPOINT)

@@ -1,0 +1,109 @@
+"""`warren journal`: what is in a data directory, and what can be saved of a damaged one. No node may run there.
+
+Standard output has the findings, as tables or as JSON; standard error has the progress and, at the end, the sentence
+that an exit code of 1 or 2 stands for.
+
+Not here: what is found and how it is shown (`cli.journal_findings`), reading and repairing (`node.disk.offline`).
+"""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from warren.errors import ConfigError, StoreError
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+Directory = Annotated[str, typer.Argument(metavar="DIR", help="The data directory of a node that does not run.")]
+
+
+@app.callback(epilog="Example: warren journal inspect var")
+def journal() -> None:
+    """Look into a node's data directory while it does not run, and repair it."""
+
+
+@app.command(
+    epilog="Example: warren journal inspect var --json\n\n"
+    "Exit codes: 0 sound; 1 damaged, or a node runs there; 2 not a data directory."
+)
+def inspect(
+    directory: Directory,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    records: Annotated[bool, typer.Option("--records", help="List the records, one a line.")] = False,
+    segment: Annotated[int | None, typer.Option(metavar="N", min=1, help="Of --records, only this segment.")] = None,
+) -> int:
+    """Print what a data directory holds; nothing in it is changed."""
+    from warren.cli.journal_findings import Progress, inspected, show
+    from warren.node.disk.offline import OfflineDirectory
+
+    if segment is not None and not records:
+        raise ConfigError("--segment N goes with --records")
+    progress = Progress()
+    offline = OfflineDirectory(directory, progress.tell, shared=True)
+    try:
+        if records:
+            for number in offline.files.segments() if segment is None else [segment]:
+                lines = offline.record_lines(number)
+                progress.done()
+                print("\n".join([f"segment {number}", *lines]))
+            return 0
+        findings = inspected(offline)
+    finally:
+        progress.done()
+        offline.close()
+    if as_json:
+        print(json.dumps(findings, indent=2))
+    else:
+        show(findings)
+    if findings["faults"]:
+        command = f"'warren journal salvage {directory}'"
+        raise StoreError(f"{directory} is damaged: {findings['faults'][0]}; {command} reads what can be read")
+    return 0
+
+
+@app.command(
+    epilog="Example: warren journal salvage var --dry-run\n\n"
+    "Exit codes: 0 done, or nothing to do; 1 refused or failed; 2 wrong usage, or not a data directory."
+)
+def salvage(
+    directory: Directory,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> int:
+    """Keep everything that can be read of a damaged journal, so that the node starts without the rest.
+
+    What is replaced is kept in DIR/salvage-TIME; segments are not written to.
+    """
+    from warren.cli.journal_findings import Progress, inspected, show_salvage
+    from warren.node.disk.offline import OfflineDirectory
+
+    progress = Progress()
+    offline = OfflineDirectory(directory, progress.tell, shared=False)
+    try:
+        findings = inspected(offline)
+        progress.done()
+        if not findings["faults"]:
+            print("The journal is sound: there is nothing to salvage, and nothing was changed.")
+            return 0
+        for fault in findings["faults"]:
+            print(f"Found: {fault}.")
+        show_salvage(findings["salvage"])
+        if dry_run:
+            print("Nothing was changed.")
+            return 0
+        if not yes:
+            _ask()
+        kept = offline.salvage(offline.recover(lenient=True))
+        progress.done()
+    finally:
+        progress.done()
+        offline.close()
+    print(f"Done. What was replaced is in {kept}; delete that when you need it no more. The node can start.")
+    return 0
+
+
+def _ask() -> None:
+    if not sys.stdin.isatty():
+        raise ConfigError("nobody can be asked here: say --yes if what is left out may be left out")
+    typer.confirm("Go on without what is left out?", abort=True)

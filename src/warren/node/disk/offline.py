@@ -1,0 +1,263 @@
+"""A data directory that no node uses: looked at, and salvaged.
+
+Looking changes nothing, not a byte: the metadata is read from a copy, because SQLite writes to what it opens. A lock
+that others may share keeps nodes away meanwhile; one that nobody shares, while something is salvaged.
+
+Salvage runs the recovery of a start, leniently, and carries out what it orders with the writer of a node. Segments are
+not written to. What is replaced or would be dropped is kept in a directory beside the journal first, with a copy of
+every segment that has something in it which is left out: a segment that stays may be overwritten one day, once the node
+needs nothing in it any more.
+
+Not here: what is lost and what is not (`store.recovery`), how it is shown (`cli.journal`).
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+
+from warren.errors import ConfigError, StoreError
+from warren.model.effects import DropSegments, KeepCheckpoint, Seal
+from warren.model.settings import BrokerSettings
+from warren.model.turn import Turn
+from warren.node.disk import names
+from warren.node.disk.directory import FORMAT
+from warren.node.disk.durable import reason_of, sync_directory
+from warren.node.disk.files import BootFiles
+from warren.node.disk.writer import JournalWriter
+from warren.node.sqlite_store import SqliteStore
+from warren.queue.settings import settings_of
+from warren.store.checkpoint import decode_checkpoint
+from warren.store.journal import Journal
+from warren.store.metadata import ExchangeDefinition, Metadata, QueueDefinition, Snapshot, decode_definition
+from warren.store.recovery import JournalFiles, Recovery
+from warren.store.survey import SegmentSurvey, record_lines
+
+DELAYING = "x-delayed-message"
+_MARK = re.compile(r"warren (\d{1,9})\nname=(\S+)\n")
+_WAL_SUFFIX = "-wal"
+
+Tell = Callable[[str], None]
+
+
+class _ToldFiles(JournalFiles):
+    """The journal's files; whoever wants to know is told which segment is being read."""
+
+    def __init__(self, files: BootFiles, tell: Tell) -> None:
+        self._files = files
+        self._tell = tell
+
+    def checkpoint(self) -> bytes | None:
+        return self._files.checkpoint()
+
+    def segments(self) -> list[int]:
+        return self._files.segments()
+
+    def segment(self, number: int) -> bytes:
+        numbers = self._files.segments()
+        self._tell(f"reading segment {number} ({numbers.index(number) + 1} of {len(numbers)})")
+        return self._files.segment(number)
+
+    def index(self, number: int) -> bytes | None:
+        return self._files.index(number)
+
+    def has_index(self, number: int) -> bool:
+        return self._files.has_index(number)
+
+
+class Recovered:
+    """What a start would find, or what salvage would leave."""
+
+    def __init__(self, recovery: Recovery, journal: Journal, turn: Turn) -> None:
+        self.recovery = recovery
+        self.journal = journal
+        self.orders = turn.effects
+
+
+class OfflineDirectory:
+    """A data directory, locked; `close` lets it go."""
+
+    def __init__(self, path: str, tell: Tell, shared: bool) -> None:
+        self.path = os.path.abspath(path)
+        self.journal_path = os.path.join(self.path, names.JOURNAL)
+        self.format, self.node_name = _mark_of(self.path, path)
+        self._lock = _locked(self.path, path, shared)
+        self._metadata_path = os.path.join(self.path, names.METADATA)
+        try:
+            if not os.path.isdir(self.journal_path):
+                raise ConfigError(f"{path} holds no journal")
+            self.files = _ToldFiles(BootFiles(self.journal_path, tidy=False), tell)
+            self.revision, self.values, self.incarnation = _read_metadata(self._metadata_path)
+            self.owners = owners_of(self.values)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    # -- looking
+
+    def recover(self, lenient: bool) -> Recovered:
+        """What recovery makes of the files; nothing of it is carried out."""
+        turn = Turn()
+        journal = Journal(turn, Metadata(self.revision), BrokerSettings().segment_bytes, self.incarnation + 1)
+        for queue_id, owner in self.owners.items():
+            journal.open(queue_id, True, owner.max_priority)
+        recovery = Recovery(journal, self.files, self.revision, lenient)
+        recovery.run()
+        return Recovered(recovery, journal, turn)
+
+    def surveys(self) -> list[SegmentSurvey]:
+        ends, numbers = self._ends(), self.files.segments()
+        return [
+            SegmentSurvey(self.files.segment(number), number, ends.get(number, 0), number == numbers[-1])
+            for number in numbers
+        ]
+
+    def record_lines(self, number: int) -> list[str]:
+        if number not in self.files.segments():
+            raise ConfigError(f"the journal has no segment {number}")
+        return record_lines(self.files.segment(number), number, self._ends().get(number, 0))
+
+    def _ends(self) -> dict[int, int]:
+        """Where the last batch of each sealed segment ends, if the checkpoint can be read."""
+        data = self.files.checkpoint()
+        try:
+            state = decode_checkpoint(data) if data is not None else None
+        except StoreError:
+            state = None
+        return {} if state is None else {int(one.number): int(one.size_bytes) for one in state.segments}
+
+    # -- salvage
+
+    def salvage(self, recovered: Recovered) -> str:
+        """Carry out a lenient recovery; where the files that it replaced are."""
+        try:
+            kept = self._keep_files(recovered)
+            metadata = SqliteStore(self._metadata_path)
+            try:
+                metadata.begin_incarnation()
+                unknown = recovered.recovery.unknown
+                if unknown:
+                    # a queue that is declared one day must not get the number of one that was there
+                    metadata.raise_revision(max(self.revision, *unknown))
+                self._write(recovered, metadata)
+            finally:
+                metadata.close()
+        except OSError as error:
+            raise StoreError(f"the journal cannot be salvaged: {reason_of(error)}") from error
+        return kept
+
+    def _keep_files(self, recovered: Recovered) -> str:
+        kept = os.path.join(self.path, f"salvage-{time.strftime('%Y%m%dT%H%M%S')}")
+        os.mkdir(kept, 0o750)
+        for name in (names.METADATA, names.METADATA + _WAL_SUFFIX):
+            if os.path.exists(os.path.join(self.path, name)):
+                shutil.copy2(os.path.join(self.path, name), kept)
+        replaced = [names.index_name(order.segment) for order in recovered.orders if isinstance(order, Seal)]
+        replaced += [names.CHECKPOINT for order in recovered.orders if isinstance(order, KeepCheckpoint)]
+        for name in replaced:
+            if os.path.exists(os.path.join(self.journal_path, name)):
+                shutil.copy2(os.path.join(self.journal_path, name), kept)
+        recovery = recovered.recovery
+        for number in sorted({number for number, _from, _to in recovery.left_out} | set(recovery.unknown_in)):
+            shutil.copy2(names.segment_path(self.journal_path, number), kept)
+        sync_directory(kept)
+        sync_directory(self.path)
+        return kept
+
+    def _write(self, recovered: Recovered, metadata: SqliteStore) -> None:
+        failures: list[Exception] = []
+        writer = JournalWriter(self.journal_path, metadata, lambda _event: None, failures.append, lambda _number: None)
+        for order in recovered.orders:
+            # what nobody needs any more goes when the node starts
+            if not isinstance(order, DropSegments):
+                writer.order(order)
+        writer.close()
+        if failures:
+            raise StoreError(f"the journal cannot be salvaged: {reason_of(failures[0])}")
+
+
+class Owner:
+    """A queue or an exchange that messages belong to."""
+
+    def __init__(self, kind: str, vhost: str, name: str, max_priority: int) -> None:
+        self.kind = kind
+        self.vhost = vhost
+        self.name = name
+        self.max_priority = max_priority
+
+
+def owners_of(values: Snapshot) -> dict[int, Owner]:
+    """By their numbers, those whose messages are in the journal."""
+    owners: dict[int, Owner] = {}
+    for key, (created, value) in sorted(values.items()):
+        definition = decode_definition(key, value)
+        if isinstance(definition, QueueDefinition):
+            top = int(settings_of(definition.arguments).max_priority)
+            owners[created] = Owner("queue", definition.vhost, definition.name, top)
+        elif isinstance(definition, ExchangeDefinition) and definition.type == DELAYING:
+            owners[created] = Owner("exchange", definition.vhost, definition.name, 0)
+    return owners
+
+
+def _mark_of(path: str, shown: str) -> tuple[int, str]:
+    """The format of a data directory, and the name of its node."""
+    mark_path = os.path.join(path, names.NODE)
+    try:
+        with open(mark_path, "rb") as file:
+            text = file.read(4096).decode()
+    except FileNotFoundError as error:
+        raise ConfigError(f"{shown} is not a data directory of Warren: it has no file {names.NODE}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{mark_path} cannot be read: {reason_of(error)}") from error
+    mark = _MARK.fullmatch(text)
+    if mark is None:
+        raise ConfigError(f"the file {mark_path} is damaged; it should read 'warren {FORMAT}' and 'name=NAME@HOST'")
+    if int(mark[1]) > FORMAT:
+        raise ConfigError(
+            f"{shown} was written by a newer version (format {int(mark[1])}); this one reads format {FORMAT}"
+        )
+    return int(mark[1]), mark[2]
+
+
+def _locked(path: str, shown: str, shared: bool) -> int:
+    """The lock of the directory, which a node must not have."""
+    lock_path = os.path.join(path, names.LOCK)
+    try:
+        descriptor = os.open(lock_path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        # nobody ever used it, or it is a copy
+        return -1
+    except OSError as error:
+        raise ConfigError(f"{lock_path} cannot be opened: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise StoreError(f"{shown} is in use by a running node (pid {holder}); stop it first") from error
+    return descriptor
+
+
+def _read_metadata(path: str) -> tuple[int, Snapshot, int]:
+    """Revision, values and incarnation, read from a copy."""
+    if not os.path.exists(path):
+        raise StoreError(f"{path} is missing: without it nobody knows whose the messages are")
+    with tempfile.TemporaryDirectory(prefix="warren-") as directory:
+        copy = os.path.join(directory, names.METADATA)
+        for suffix in ("", _WAL_SUFFIX):
+            if os.path.exists(path + suffix):
+                shutil.copyfile(path + suffix, copy + suffix)
+        store = SqliteStore(copy)
+        try:
+            revision, values = store.snapshot()
+            return revision, values, store.incarnation()
+        finally:
+            store.close()
