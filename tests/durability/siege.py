@@ -54,6 +54,9 @@ UNORDERED = ("dead", "results")
 SMALL_SEGMENT_BYTES = 250_000
 """So small that a round fills a few."""
 
+LITTLE_MEMORY = "vm_memory_high_watermark.absolute = 8MB\n"
+"""So little that most of a backlog is on disk alone."""
+
 NEVER_CONSUMED = ("results", "pairs.a", "pairs.b", "receipts")
 
 
@@ -254,10 +257,11 @@ class Siege:
         self._buildings.gone.clear()
 
 
-def altered_node(directory: Path, segment_bytes: int, haste_s: float = 0.0) -> NodeProcess:
+def altered_node(directory: Path, segment_bytes: int, haste_s: float = 0.0, configuration: str = "") -> NodeProcess:
     """A node whose segments are of another size; with haste, one that confirms before it writes."""
     script = Path(__file__).with_name("serve_altered.py")
-    return NodeProcess(directory, command=[sys.executable, str(script), str(segment_bytes), str(haste_s)])
+    command = [sys.executable, str(script), str(segment_bytes), str(haste_s)]
+    return NodeProcess(directory, configuration=configuration, command=command)
 
 
 def _declare(channel: Channel) -> None:
