@@ -118,7 +118,7 @@ def _salvage_facts(offline: OfflineDirectory, salvaged: Recovered) -> dict[str, 
 def show(findings: dict[str, Any]) -> None:
     metadata = findings["metadata"]
     counts = ", ".join(f"{count} {kind}" for kind, count in metadata.items() if kind != "revision") or "nothing"
-    print(f"Node {findings['node']}, format {findings['format']}, started {findings['incarnations']} times")
+    print(f"Node {findings['node']}, format {findings['format']}, incarnation {findings['incarnations']}")
     print(f"Metadata at revision {metadata['revision']}: {counts}")
     print(f"Stopped in good order: {'yes' if findings['stopped_cleanly'] else 'no'}")
     segments = Table("segment", "file bytes", "used", "records", "live", "live bytes", "synced", "tail")
