@@ -7,7 +7,7 @@ Not here: the records (`store.recovery`), the rows (`store.found_rows`).
 """
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from warren.store.journal import Journal
     from warren.store.queue_book import QueueBook
 
+RANGES_MAX: Final = 100_000
+"""More are joined before others are kept: consumers that share a queue ack every other position, one by one."""
+
 
 @final
 class Recount:
@@ -30,6 +33,8 @@ class Recount:
         self._rows: FoundRows = rows
         # by queue: level, first and last of what was removed
         self._ranges: dict[int, list[tuple[int, int, int]]] = {}
+        self._count: int = 0
+        self._count_max: int = RANGES_MAX
 
     def removed(self, book: "QueueBook", level: i64, first: i64, last: i64) -> None:
         ranges = self._ranges.setdefault(int(book.queue_id), [])
@@ -37,6 +42,14 @@ class Recount:
             ranges[-1] = (int(level), ranges[-1][1], int(last))
         else:
             ranges.append((int(level), int(first), int(last)))
+            self._count += 1
+            if self._count >= self._count_max:
+                self._join()
+
+    def _join(self) -> None:
+        self._ranges = {queue_id: joined_ranges(ranges) for queue_id, ranges in self._ranges.items()}
+        self._count = sum([len(ranges) for ranges in self._ranges.values()])
+        self._count_max = max(RANGES_MAX, 2 * self._count)
 
     def run(self) -> None:
         partly: dict[int, list[tuple[QueueBook, Holding]]] = {}

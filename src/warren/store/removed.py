@@ -70,6 +70,9 @@ class RemovedSet:
 
     def add_range(self, first: i64, last: i64) -> None:
         """Both ends included."""
+        if first == last:
+            self.add(first)
+            return
         if first <= self.floor:
             self.raise_floor(last + 1)
             return
