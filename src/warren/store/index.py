@@ -44,11 +44,17 @@ class _QueueRows:
         self.in_order: bool = True
 
     def sorted(self) -> bytes:
+        """In the order of their positions, which they keep: copies come seldom, and readers ask often."""
         rows = self.out.getvalue()
         if self.in_order:
             return rows
         step = int(ROW_BYTES)
-        return b"".join(sorted([rows[at : at + step] for at in range(0, len(rows), step)]))
+        rows = b"".join(sorted([rows[at : at + step] for at in range(0, len(rows), step)]))
+        self.out = BytesWriter()
+        self.out.write(rows)
+        self.last_position = read_i64_be(rows, len(rows) - ROW_BYTES)
+        self.in_order = True
+        return rows
 
 
 @final

@@ -56,6 +56,18 @@ def test_rows_added_out_of_order_are_sorted_with_their_facts() -> None:
     assert index.rows_in(kept.encode(NUMBER), 1) == rows
 
 
+def test_rows_are_sorted_once_however_often_they_are_asked_for() -> None:
+    """One copy among the many rows of a busy queue must not make every look at them a sort."""
+    kept = rows_with((1, 5), (1, 6), (1, 2))
+    assert positions(kept.rows_of(1)) == [2, 5, 6]
+    assert kept._queues[1].in_order
+    kept.add(1, 7, 64, 100, 10, 0, 1)
+    assert kept._queues[1].in_order
+    assert positions(kept.rows_of(1)) == [2, 5, 6, 7]
+    kept.add(1, 3, 64, 100, 10, 0, 1)
+    assert positions(index.rows_in(kept.encode(NUMBER), 1)) == [2, 3, 5, 6, 7]
+
+
 def test_the_first_row_from_a_position_is_found() -> None:
     rows = rows_with((1, 3), (1, 4), (1, 9)).rows_of(1)
     assert [int(index.first_row_from(rows, position)) for position in (0, 3, 4, 5, 9, 10)] == [0, 0, 1, 2, 2, 3]
