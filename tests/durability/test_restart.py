@@ -261,6 +261,8 @@ def test_a_durable_queue_that_deletes_itself_waits_for_its_consumer(node: NodePr
         assert channel.bodies(10) == TEN
         channel.call("basic.cancel", consumer_tag="c")
     assert not exists(node, "queue", "q")
+    # nobody was promised that the queue is gone for good, until something later is
+    declare(node, "later")
     start_again(node, again)
     assert not exists(node, "queue", "q")
 
@@ -278,6 +280,7 @@ def test_an_unused_queue_expires_counting_from_the_restart(node: NodeProcess) ->
             assert time.monotonic() < started + 30
             time.sleep(0.02)
     assert time.monotonic() - started > 1.0
+    declare(node, "later")
     node.crash()
     assert not exists(node, "queue", "q")
 
