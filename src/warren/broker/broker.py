@@ -105,6 +105,7 @@ class Broker(NodePort, FlushWaiter):
             vhost = Vhost(name, self.turn)
         else:
             vhost = Vhost(name, self.turn, storage.metadata, storage.journal)
+        vhost.undertaker = self._dead_letters
         self.vhosts[name] = vhost
         return vhost
 

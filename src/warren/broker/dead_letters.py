@@ -9,7 +9,7 @@ Not here: when a message dies (`queue.queue`).
 
 from typing import Final, final
 
-from warren.broker.vhost import Vhost
+from warren.broker.vhost import Undertaker, Vhost
 from warren.model.message import NO_EXPIRATION, Envelope, Message
 from warren.model.ports import DeadLetter, QueuePort
 from warren.model.turn import Turn
@@ -28,7 +28,7 @@ LETTER_COST_BYTES: Final = 1024
 
 
 @final
-class DeadLetters:
+class DeadLetters(Undertaker):
     """Those on their way, carried out in slices.
 
     A slice that makes further dead letters is followed by those before anything older goes on, so that queues that
@@ -61,6 +61,22 @@ class DeadLetters:
             self._batches.pop()
         self._gather(len(self._batches))
         return budget_bytes
+
+    def carry_out_of(self, queue: QueuePort, vhost: Vhost) -> None:
+        """The queue is about to be deleted: all that died in it is sent on first, lest a crash lose both."""
+        self._gather(0)
+        its: list[DeadLetter] = []
+        others: list[list[DeadLetter]] = []
+        for batch in self._batches:
+            its = [letter for letter in batch if letter.queue is queue] + its
+            rest = [letter for letter in batch if letter.queue is not queue]
+            if rest:
+                others.append(rest)
+        self._batches = others
+        for letter in reversed(its):
+            self._turn.held_bytes -= _held_bytes(letter)
+            publish_dead_letter(vhost, letter)
+            queue.buried(letter.entry)
 
     def _gather(self, place: int) -> None:
         letters = self._turn.dead_letters

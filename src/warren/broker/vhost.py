@@ -4,6 +4,7 @@ Not here: routing (`routing.topology`), what clients may ask (`session.declaring
 (`broker.recorder`, `broker.definitions`).
 """
 
+from abc import ABC, abstractmethod
 from typing import final
 
 from mypy_extensions import i64
@@ -22,6 +23,14 @@ from warren.store.metadata import ExchangeDefinition, Metadata, QueueDefinition
 from warren.wire.values import Table
 
 
+class Undertaker(ABC):
+    """Carries dead letters out."""
+
+    @abstractmethod
+    def carry_out_of(self, queue: QueuePort, vhost: "Vhost") -> None:
+        """Send on everything that died in this queue and waits."""
+
+
 @final
 class Vhost(VhostPort):
     """Makes and unmakes queues and exchanges."""
@@ -38,6 +47,7 @@ class Vhost(VhostPort):
         self._cycles: dict[str, None] = {}
         self.delays: Delays = Delays(self.topology, turn, logs)
         self.topology.listener = self._recorder
+        self.undertaker: Undertaker | None = None
 
     def declare_queue(
         self, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table, owner_id: int
@@ -87,6 +97,8 @@ class Vhost(VhostPort):
 
     def delete_queue(self, queue: QueuePort) -> None:
         mine = self._queues.pop(queue.name)
+        if self.undertaker is not None:
+            self.undertaker.carry_out_of(mine, self)
         if mine.owner_id:
             self._exclusive[mine.owner_id].pop(mine.name, None)
         self.topology.remove_queue(mine)

@@ -210,11 +210,12 @@ class PretendDisk:
 
     def _work(self) -> Steps:
         """Everything that waits."""
-        orders = list(self._orders)
-        self._orders.clear()
+        orders = self._take_group()
         stores = [order for order in orders if isinstance(order, Store)]
         changes = [change for store in stores for change in store.changes]
         if changes:
+            if any(change.value is None for change in changes):
+                yield from self._flush_segments()
             yield from self._await_room()
             yield "change metadata", self._flush_ms()
             self._apply(changes)
@@ -233,6 +234,19 @@ class PretendDisk:
         if any(store.flush for store in stores):
             yield from self._flush_segments()
         self._report()
+
+    def _take_group(self) -> list[Effect]:
+        """Everything that waits, but not a deletion together with data that comes before it."""
+        group: list[Effect] = []
+        data = False
+        while self._orders:
+            order = self._orders[0]
+            if isinstance(order, Store):
+                if data and any(change.value is None for change in order.changes):
+                    break
+                data = data or bool(order.data)
+            group.append(self._orders.popleft())
+        return group
 
     def _flush_and_tell(self) -> Steps:
         yield from self._flush_segments()

@@ -4,7 +4,8 @@
 
     queues ──store, forget, lend──► books ──► batch ──end of turn──► Store ──► disk ──► Stored ──► confirms, gates
 
-A turn's records are one batch, written at the active segment's end in one piece. Whoever must not be answered before
+A turn's records are one batch, written at the active segment's end in one piece; two, if something durable is deleted
+in between. Whoever must not be answered before
 the batch is certain waits for it (`Turn.await_flush`); a batch nobody waits for is written and flushed when the disk
 has time. Each batch says how far the journal was flushed before it. When nothing follows for a while, an empty one says
 it of the last: whatever was confirmed more than a moment ago is then known to have been on disk, should it be damaged.
@@ -37,7 +38,7 @@ from warren.store.checkpoint import CheckpointState, QueueMark, encode_checkpoin
 from warren.store.compaction import Compaction
 from warren.store.fetching import Fetching
 from warren.store.index import SegmentRows
-from warren.store.metadata import Metadata
+from warren.store.metadata import DeletionWatcher, Metadata
 from warren.store.queue_book import QueueBook, home_of
 from warren.store.records import STOPPED, write_triple
 from warren.store.tickets import Tickets
@@ -61,7 +62,7 @@ class InFlight:
 
 
 @final
-class Journal(QueueLogs, Timed):
+class Journal(QueueLogs, DeletionWatcher, Timed):
     """One node's journal."""
 
     def __init__(self, turn: Turn, metadata: Metadata, segment_bytes: int, incarnation: int) -> None:
@@ -77,6 +78,7 @@ class Journal(QueueLogs, Timed):
         self.tickets: Tickets = Tickets()
         self.compaction: Compaction = Compaction(self)
         self._metadata: Metadata = metadata
+        metadata.watcher = self
         self._segment_bytes: i64 = segment_bytes
         self._incarnation: i64 = incarnation
         self._rows: SegmentRows = SegmentRows()
@@ -154,13 +156,28 @@ class Journal(QueueLogs, Timed):
         """The book has something to write besides messages before the turn ends."""
         self._touched.append(book)
 
-    def end_turn(self) -> None:
-        self.turn_no += 1
+    def before_deletion(self) -> None:
+        """What was written so far goes first, as a batch of its own: dead letters of a queue that is deleted next, say.
+
+        Whoever waits for this turn waits for the batch that ends it.
+        """
+        self._write_marks()
+        if not self.batch.empty():
+            waiters = self.turn.flush_waiters
+            self.turn.flush_waiters = []
+            self._order_batch(self._metadata.take())
+            self.turn.flush_waiters = waiters
+
+    def _write_marks(self) -> None:
         touched = self._touched
         if touched:
             self._touched = []
             for book in touched:
                 book.write_marks()
+
+    def end_turn(self) -> None:
+        self.turn_no += 1
+        self._write_marks()
         changes = self._metadata.take()
         records = not self.batch.empty()
         if records or changes or self.turn.flush_waiters or self._claim_due:

@@ -154,6 +154,14 @@ def decode_definition(key: str, value: bytes) -> Definition:
     raise StoreError(f"the metadata holds '{key}', and this version of Warren knows nothing of that kind")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DeletionWatcher(ABC):
+    """Whoever must know that something is about to be deleted."""
+
+    @abstractmethod
+    def before_deletion(self) -> None: ...
+
+
 @final
 class Metadata:
     """The core's side of the metadata: numbers changes and gathers them until the turn ends.
@@ -164,6 +172,7 @@ class Metadata:
     def __init__(self, revision: int) -> None:
         self.revision: int = revision
         self.pending: list[Change] = []
+        self.watcher: DeletionWatcher | None = None
         self._passing: int = 0
 
     def put(self, key: str, value: bytes) -> int:
@@ -172,6 +181,8 @@ class Metadata:
 
     def delete(self, key: str) -> int:
         """The key has no value any more; the change's revision."""
+        if self.watcher is not None:
+            self.watcher.before_deletion()
         return self._change(key, None)
 
     def take(self) -> list[Change]:

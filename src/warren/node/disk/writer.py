@@ -9,7 +9,8 @@ one deadline is for batches that ask for no flush: they get one after `FLUSH_WIT
 
 Invariants:
 
-- Metadata is durable before the data of the batches it came with is written.
+- Metadata is durable before the data of the batches it came with is written; a deletion only after all data before it
+  is flushed, because what left the deleted thing may be in there.
 - A segment has its name once its first batch is on disk: a file with a segment's name has that segment's header.
 - A checkpoint, or the loss of a segment, comes after everything ordered before it is flushed.
 - After a failure nothing is written any more. A failed flush is a failure, and so is every error but a lack of room.
@@ -127,7 +128,8 @@ class JournalWriter:
             more = True
             while more:
                 orders, more = self._take()
-                self._carry_out_all(orders, flush=not more)
+                for group in _groups(orders):
+                    self._carry_out_all(group, flush=not more)
         except Exception as error:
             if not self._abandoned:
                 self._failed(error)
@@ -154,6 +156,8 @@ class JournalWriter:
 
     def _carry_out_all(self, orders: list[Effect], flush: bool) -> None:
         changes = [change for order in orders if type(order) is Store for change in order.changes]
+        if any(change.value is None for change in changes):
+            self._flush_dirty()
         if changes:
             self._insist(self._metadata.apply, changes)
         for order in orders:
@@ -270,3 +274,17 @@ class JournalWriter:
         file = self._files.pop(number, None)
         if file is not None:
             file.close()
+
+
+def _groups(orders: list[Effect]) -> list[list[Effect]]:
+    """Orders that may be carried out together: a deletion does not go with data that comes before it."""
+    groups: list[list[Effect]] = [[]]
+    data = False
+    for order in orders:
+        if type(order) is Store:
+            if data and any(change.value is None for change in order.changes):
+                groups.append([])
+                data = False
+            data = data or bool(order.data)
+        groups[-1].append(order)
+    return groups
