@@ -136,6 +136,27 @@ def test_metadata_is_durable_before_the_data_of_its_batch_is_written(tmp_path: P
     rig.close()
 
 
+def test_a_deletion_waits_until_the_data_before_it_is_flushed(tmp_path: Path) -> None:
+    """Orders that wait together: data, then a deletion. At the flush of the data, the key is still there."""
+    first = HeldFlush()
+    seen: list[int] = []
+
+    def look(descriptor: int) -> None:
+        if FIRST in rig.names() and rig.content(FIRST)[4:8] == b"last" and not seen:
+            seen.append(rig.metadata.snapshot()[0])
+        first(descriptor)
+
+    rig = WriterRig(tmp_path, look)
+    rig.order(store(1, b"head", 0, changes=[Change(1, "queues/q", b"1")]))
+    first.let_go.set()
+    rig.stored(1)
+    rig.order(store(2, b"last", 4), store(3, b"", 8, changes=[Change(2, "queues/q", None)]))
+    rig.stored(3)
+    assert seen == [1]
+    assert rig.metadata.snapshot()[0] == 2
+    rig.close()
+
+
 def test_changes_of_a_whole_group_are_made_in_order(tmp_path: Path) -> None:
     flush = HeldFlush()
     rig = WriterRig(tmp_path, flush)
