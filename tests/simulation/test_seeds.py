@@ -69,6 +69,6 @@ def test_every_rule_holds_in_a_world_drawn_by_chance(first: int) -> None:
 
 def test_chance_leads_into_every_corner() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(SEEDS, SEEDS + 40):
+    for seed in range(SEEDS, SEEDS + 60):
         seen.update(run(seed, STEPS).seen)
     assert [corner for corner in CORNERS if not seen[corner]] == []

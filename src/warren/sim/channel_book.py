@@ -165,14 +165,14 @@ class ChannelBook:
         if copy is None:
             return
         if self.gives_back():
-            self._history.given_back.append(copy)
-        else:
-            self._history.count_delivery(copy)
+            self._history.in_passing.append((copy, delivery.no_ack))
+            return
+        self._history.count_delivery(copy)
         if copy.state == GONE:
             return
         if delivery.no_ack:
             self._history.end(copy, "auto-acked")
-        elif not self.gives_back() and copy.state != OUT:
+        elif copy.state != OUT:
             self._history.take_out(copy)
             self.unacked[delivery.tag] = (copy, delivery.consumer)
             if delivery.consumer is not None:

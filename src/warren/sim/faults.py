@@ -143,7 +143,7 @@ class Faults:
     def _lie_in_wait(self, node: "Node", step: str, steps_left: int) -> None:
         def watch(taken: str) -> None:
             nonlocal steps_left
-            if taken.startswith(step):
+            if step in ("", taken):
                 steps_left -= 1
                 if steps_left == 0:
                     node.disk.watch = None

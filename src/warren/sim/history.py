@@ -178,8 +178,8 @@ class History:
         self.living: dict[Copy, None] = {}
         # how often each kind of thing happened, so that a run can show where it has been
         self.seen: Counter[str] = Counter()
-        # delivered and given back in the turn under way, in an order nobody sees
-        self.given_back: list[Copy] = []
+        # delivered in the turn under way to somebody who ended in it, in an order nobody sees; whether for good
+        self.in_passing: list[tuple[Copy, bool]] = []
         # queues somebody wanted messages of; queues that may have got some back
         self.wanted: dict[str, None] = {}
         self.lent: dict[str, None] = {}
@@ -226,6 +226,14 @@ class History:
         if copy.attempt.delay_ms:
             # a node that forgets that it let go of a delayed message lets it go again, as if for the first time
             self.undo.did(lambda: self._uncount_delivery(copy))
+
+    def book_passing(self) -> None:
+        """What was delivered in passing came back, unless nobody had to ack it."""
+        for copy, for_good in self.in_passing:
+            self.count_delivery(copy)
+            if for_good:
+                self.end(copy, "auto-acked")
+        self.in_passing.clear()
 
     def give_back(self, copy: Copy) -> None:
         self._put_back(copy)

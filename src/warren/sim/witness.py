@@ -208,9 +208,7 @@ class Witness:
                 recovered[channel] += 1
         for book, heard in ending:
             self._hear_node(book, heard)
-        for copy in self.history.given_back:
-            self.history.count_delivery(copy)
-        self.history.given_back.clear()
+        self.history.book_passing()
         for book, heard in others:
             self._hear_node(book, heard)
         for book in self.connections.values():
