@@ -26,6 +26,7 @@ from warren.wire.properties import edit_headers
 
 OVERHEAD_BYTES: Final[i64] = 256
 TELL_EVERY_MS: Final[i64] = 60_000
+FETCH_MAX: Final[i64] = 2048
 
 
 @final
@@ -176,4 +177,4 @@ class LoggedDelays(PagedIn):
 
     def _go_on(self) -> None:
         if self._runs:
-            self.log.fetch(self._runs[0], self)
+            self.log.fetch(self._runs[0], self, FETCH_MAX)

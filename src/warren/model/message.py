@@ -14,7 +14,7 @@ Not here: where a message stands in a queue (`Entry` below), how it is written t
 from typing import Final, final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i32, i64, mypyc_attr
 
 from warren.model.journal import Holding
 from warren.wire.frames import HEADER, write_frame
@@ -123,6 +123,7 @@ class Entry:
         self.position: i64 = position
         self.expires_at_ms: i64 = expires_at_ms
         self.redelivered: bool = False
-        self.delivery_count: i64 = 0
+        # 32 bits: an entry with them is 64 octets, one line of the cache
+        self.delivery_count: i32 = 0
         # where it is counted if it is on disk
         self.holding: Holding | None = None

@@ -196,7 +196,7 @@ class QueueLog(ABC):
         """
 
     @abstractmethod
-    def fetch(self, run: Run, asker: PagedIn) -> None:
+    def fetch(self, run: Run, asker: PagedIn, entries_max: i64) -> None:
         """Read some of the first entries of a run; `PagedIn.paged_in` answers, in this turn or later."""
 
     @abstractmethod

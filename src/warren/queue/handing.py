@@ -50,7 +50,7 @@ class Handing:
         while contents.ready_count != 0 and consumers.sole is consumer and consumer.able():
             if contents.deadlines and self._losses.expired_overdue():
                 continue
-            if paging is None:
+            if paging is None or (paging.passing and contents.paged_count == 0):
                 consumer.deliver(contents.take(consumer.no_ack))
             elif paging.may_go():
                 consumer.deliver(paging.take(consumer.no_ack))

@@ -21,7 +21,7 @@ from warren.model.ports import DeadLetter, QueuePort
 from warren.model.turn import Timed, Turn
 from warren.queue.contents import Contents
 from warren.queue.deadline_timer import DeadlineTimer
-from warren.queue.paging import Paging
+from warren.queue.paging import FEW, Paging
 from warren.queue.settings import REJECT_PUBLISH_DLX, QueueSettings
 
 
@@ -103,4 +103,4 @@ class Losses(Timed):
         while more:
             for entry in contents.take_expired(until_ms):
                 self.bury(entry, "expired")
-            more = paging is not None and paging.fetch(contents.run_to_expire())
+            more = paging is not None and paging.fetch(contents.run_to_expire(), FEW)

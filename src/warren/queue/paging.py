@@ -23,6 +23,10 @@ from warren.model.ports import OutputPort, PagedIn, QueueLog
 from warren.model.turn import Turn
 from warren.queue.contents import Contents
 
+MANY: Final[i64] = 2048
+FEW: Final[i64] = 32
+"""As many as are read to see which are due: nobody else may want them for a long time."""
+
 FIRST_MARK: Final[i64] = 64
 """How few entries in memory are few, before it is known how many a fetch brings."""
 
@@ -34,6 +38,8 @@ class Paging:
     def __init__(self, log: QueueLog, contents: Contents, asker: PagedIn, turn: Turn) -> None:
         self.log: QueueLog = log
         log.asker = asker
+        # what is in memory may go as it is: none of it is on disk for good
+        self.passing: bool = not log.durable
         # nothing is handed out any more
         self.stopped: bool = False
         self._contents: Contents = contents
@@ -63,12 +69,12 @@ class Paging:
             return False
         return True
 
-    def fetch(self, run: Run | None) -> bool:
+    def fetch(self, run: Run | None, entries_max: i64 = MANY) -> bool:
         """Ask for the first entries of a run, unless something is being fetched; whether they came at once."""
         if run is None or not self._idle():
             return False
         self._fetching = run
-        self.log.fetch(run, self._asker)
+        self.log.fetch(run, self._asker, entries_max)
         return self._idle()
 
     def await_entry(self, waiter: OutputPort) -> None:

@@ -147,7 +147,7 @@ class Queue(QueuePort, PagedIn):
         for entry in entries:
             entry.redelivered = True
             entry.delivery_count += 1
-            if limit >= 0 and entry.delivery_count > limit:
+            if limit >= 0 and i64(entry.delivery_count) > limit:
                 self._contents.gone(entry)
                 self._losses.bury(entry, "delivery_limit")
             else:

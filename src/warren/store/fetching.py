@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from warren.store.queue_book import QueueBook
 
 FETCH_BYTES: Final[i64] = 256 * 1024
-FETCH_ROWS: Final[i64] = 2048
 GAP_BYTES: Final[i64] = 4 * 1024
 
 
@@ -48,6 +47,7 @@ class Fetching(TicketHolder):
         self._book: QueueBook = book
         self._run: Run | None = None
         self._asker: PagedIn | None = None
+        self._entries_max: i64 = 0
         # the index rows last used, and the segment they are of
         self._rows: bytes = b""
         self._rows_of: Segment | None = None
@@ -63,7 +63,8 @@ class Fetching(TicketHolder):
         self._unwritten: bool = False
         self._called: bool = False
 
-    def begin(self, run: Run, asker: PagedIn) -> None:
+    def begin(self, run: Run, asker: PagedIn, entries_max: i64) -> None:
+        self._entries_max = entries_max
         self._run = run
         self._asker = asker
         self._go_on()
@@ -140,7 +141,7 @@ class Fetching(TicketHolder):
         last: i64 = 0
         index = first_row_from(rows, run.first)
         count: i64 = len(rows) // ROW_BYTES
-        while index < count and size < FETCH_BYTES and len(chosen) < FETCH_ROWS:
+        while index < count and size < FETCH_BYTES and len(chosen) < self._entries_max:
             position = row_position(rows, index)
             if position > run.last:
                 break

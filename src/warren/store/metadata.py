@@ -25,7 +25,7 @@ from abc import ABC, abstractmethod
 from hashlib import sha256
 from typing import Final, final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import mypyc_attr, trait
 
 from warren.errors import ConnectionFault, StoreError
 from warren.model.journal import Change
@@ -154,8 +154,8 @@ def decode_definition(key: str, value: bytes) -> Definition:
     raise StoreError(f"the metadata holds '{key}', and this version of Warren knows nothing of that kind")
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class DeletionWatcher(ABC):
+@trait
+class DeletionWatcher:
     """Whoever must know that something is about to be deleted."""
 
     @abstractmethod

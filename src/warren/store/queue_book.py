@@ -128,7 +128,7 @@ class QueueBook(QueueLog):
         if entry.holding is None or not entry.holding.durable:
             return
         self.return_counts[int(entry.position)] = int(entry.delivery_count)
-        write_triple(self._returned, self.queue_id, entry.position, entry.delivery_count)
+        write_triple(self._returned, self.queue_id, entry.position, i64(entry.delivery_count))
         self._journal.touch(self)
 
     def unpage(self, entry: Entry) -> None:
@@ -194,10 +194,10 @@ class QueueBook(QueueLog):
 
     # -- reading
 
-    def fetch(self, run: Run, asker: PagedIn) -> None:
+    def fetch(self, run: Run, asker: PagedIn, entries_max: i64) -> None:
         if self._fetching is None:
             self._fetching = Fetching(self._journal, self)
-        self._fetching.begin(run, asker)
+        self._fetching.begin(run, asker, entries_max)
 
     def cancel_fetch(self) -> None:
         if self._fetching is not None:

@@ -46,6 +46,7 @@ class ScriptedLog(QueueLog):
         self.closed = False
         self.fetching: Run | None = None
         self._fetcher: PagedIn | None = None
+        self.entries_max = 0
         self._segment = Segment(1)
         self._segment_entries = 0
         self._holdings: dict[tuple[int, int, bool], Holding] = {}
@@ -90,11 +91,12 @@ class ScriptedLog(QueueLog):
         self.lends.append(int(entry.position))
         return self.lendable_to is None or entry.position <= self.lendable_to
 
-    def fetch(self, run: Run, asker: PagedIn) -> None:
+    def fetch(self, run: Run, asker: PagedIn, entries_max: int) -> None:
         assert self.fetching is None
         assert run.count > 0
         self.fetches += 1
         self.fetching = run
+        self.entries_max = entries_max
         self._fetcher = asker
         if self.prompt:
             self.answer()
@@ -116,7 +118,7 @@ class ScriptedLog(QueueLog):
         assert run is not None
         assert asker is not None
         self.fetching = None
-        entries = [self._entry(stored) for stored in self._of(run)[: self.batch_entries]]
+        entries = [self._entry(stored) for stored in self._of(run)[: min(self.batch_entries, self.entries_max)]]
         asker.paged_in(entries)
         return [int(entry.position) for entry in entries]
 
