@@ -40,6 +40,8 @@ class Faults:
         self._every_ms = every_ms
         self._deaths = deaths
         self._healed = False
+        if deaths:
+            self._ambush()
         self._wait()
 
     def heal(self) -> None:
@@ -67,9 +69,9 @@ class Faults:
             self._freeze: 10,
             self._slow_disk: 6,
             self._full_disk: 6,
-            self._death: 3 * deaths,
+            self._death: 2 * deaths,
             self._stop: deaths,
-            self._ambush: 3 * deaths,
+            self._ambush: 4 * deaths,
         }
         fault = self._chance.choices(list(faults), list(faults.values()))[0]
         fault()
