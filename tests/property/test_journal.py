@@ -138,9 +138,9 @@ class BrokerAndDiskAgainstLists(RuleBasedStateMachine):
     @rule(queue=st.sampled_from(QUEUES), count=st.integers(1, 5))
     def get(self, queue: str, count: int) -> None:
         for _ in range(count):
-            self._act(spoken(BasicGet(queue=queue)))
+            at_once = self._act(spoken(BasicGet(queue=queue)))
             self.core.rest()
-            for heard in self._listen():
+            for heard in at_once + self._listen():
                 if isinstance(heard.method, BasicGetOk):
                     self.unacked[int(heard.method.delivery_tag)] = (queue, heard.body)
 
@@ -247,20 +247,22 @@ class BrokerAndDiskAgainstLists(RuleBasedStateMachine):
         self.unacked: dict[int, tuple[str, bytes]] = {}
         # batches the publishes on this channel are in, in order
         self.published: list[int] = []
-        self.last_no = 0
+        self.batch_nos: list[int] = []
         self.core = SlowCore(self.disk, self.now_ms, self._note_batch)
         self.client: Client = self.core.client()
         self.client.say(ConfirmSelect())
         self.client.heard()
 
     def _note_batch(self, batch_no: int) -> None:
-        self.last_no = self.base_no + batch_no
-        self.history[self.last_no] = {queue: list(contents) for queue, contents in self.model.items()}
+        self.batch_nos.append(self.base_no + batch_no)
+        self.history[self.base_no + batch_no] = {queue: list(contents) for queue, contents in self.model.items()}
 
-    def _act(self, data: bytes, publishes: int = 0) -> None:
+    def _act(self, data: bytes, publishes: int = 0) -> list[Heard]:
+        self.batch_nos = []
         self.client.read(data)
-        self.published += [self.last_no] * publishes
-        self._listen()
+        # others may follow in the same turn, when the journal rolls
+        self.published += [self.batch_nos[0]] * publishes if publishes else []
+        return self._listen()
 
     def _listen(self) -> list[Heard]:
         """What the client heard; whatever is confirmed is on disk."""

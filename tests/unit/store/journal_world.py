@@ -10,19 +10,22 @@ Not here: the disk and the oracle (`plain_disk`), clients (`tests.support.core_d
 from tests.support.core_driver import START_MS, Client, Core, published
 from tests.unit.store.plain_disk import Living, PlainDisk
 from warren.broker.broker import Broker
+from warren.errors import ChannelFault
 from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
 from warren.model.events import Event, IndexRead, JournalRead, StopRequested, Stored
-from warren.model.journal import Run
 from warren.model.message import Entry
-from warren.model.ports import PagedIn
+from warren.model.ports import QueuePort
 from warren.model.settings import BrokerSettings
 from warren.model.turn import Turn
+from warren.queue.keeper import QueueKeeper
+from warren.queue.queue import Queue
 from warren.queue.settings import settings_of
 from warren.store.journal import Journal
 from warren.store.metadata import ExchangeDefinition, Metadata, QueueDefinition, decode_definition
 from warren.store.recovery import Recovery
 from warren.wire.methods import BasicAck, BasicGet, BasicGetOk, BasicReject
 from warren.wire.properties import Properties
+from warren.wire.values import Table
 
 WRITES = (Store, Seal, KeepCheckpoint, DropSegments)
 READS = (ReadIndex, ReadJournal)
@@ -100,24 +103,14 @@ def reject(client: Client, tag: int, requeue: bool) -> None:
     client.say(BasicReject(tag, requeue))
 
 
-class Collector(PagedIn):
-    """Takes whatever is fetched."""
+class IdleKeeper(QueueKeeper):
+    """Keeper of queues that are only read."""
 
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.stopped_because = ""
-        self.answered = False
+    def queue_expired(self, queue: QueuePort) -> None:
+        raise AssertionError(queue.name)
 
-    def paged_in(self, entries: list[Entry]) -> None:
-        self.entries = entries
-        self.answered = True
-
-    def lent(self) -> None:
-        """Nothing is lent here."""
-
-    def stop(self, reason: str) -> None:
-        self.stopped_because = reason
-        self.answered = True
+    def queue_unused(self, queue: QueuePort) -> None:
+        raise AssertionError(queue.name)
 
 
 class Recovered:
@@ -129,10 +122,12 @@ class Recovered:
         self.turn = Turn()
         self.journal = Journal(self.turn, Metadata(found.revision), 1 << 40, found.incarnation)
         self.names: dict[str, int] = {}
+        self._arguments: dict[str, Table] = {}
         for key, (created, value) in found.values.items():
             definition = decode_definition(key, value)
             if isinstance(definition, QueueDefinition):
                 self.names[definition.name] = created
+                self._arguments[definition.name] = definition.arguments
                 self.journal.open(created, True, int(settings_of(definition.arguments).max_priority))
             elif isinstance(definition, ExchangeDefinition) and definition.type == "x-delayed-message":
                 self.names[definition.name] = created
@@ -150,33 +145,37 @@ class Recovered:
         return self
 
     def entries(self, name: str) -> list[Entry]:
-        """Everything a queue has, level by level, each in order; an `AssertionError` if some of it cannot be read."""
+        """Everything a queue hands out, in order; an `AssertionError` if some of it cannot be read."""
         book = self.journal.books[self.names[name]]
+        arguments = self._arguments.get(name, {})
+        settings = settings_of(arguments)
+        queue = Queue("/", name, True, False, False, arguments, 0, settings, self.turn, IdleKeeper(), book)
+        queue.recover(book.runs(), book.next_position)
         found: list[Entry] = []
-        for run in sorted(book.runs(), key=level_and_first):
-            left = run.count
-            while left > 0:
-                entries = self._fetch(name, run)
-                found += entries
-                left -= len(entries)
-                run.first = entries[-1].position + 1
-                run.count = left
-            assert left == 0
+        try:
+            while queue.ready_count() > 0:
+                if queue.at_hand():
+                    entry = queue.get(no_ack=False)
+                    assert entry is not None
+                    found.append(entry)
+                else:
+                    self._serve()
+        except ChannelFault as stopped:
+            raise AssertionError(stopped.text) from stopped
         return found
 
-    def _fetch(self, name: str, run: Run) -> list[Entry]:
-        collector = Collector()
-        self.journal.books[self.names[name]].fetch(run, collector)
-        while not collector.answered:
-            for order in self._take_orders():
-                answer = self.disk.read(order)
-                if isinstance(answer, IndexRead):
-                    self.journal.index_read(answer)
-                elif isinstance(answer, JournalRead):
-                    self.journal.journal_read(answer)
-        assert not collector.stopped_because, collector.stopped_because
-        assert collector.entries
-        return collector.entries
+    def _serve(self) -> None:
+        """One turn of the journal, and the disk's answers to it."""
+        self.journal.end_turn()
+        for order in self._take_orders():
+            self.disk.carry_out(order)
+            answer = self.disk.read(order)
+            if isinstance(order, Store):
+                self.journal.stored(Stored(order.batch_no, order.batch_no))
+            elif isinstance(answer, IndexRead):
+                self.journal.index_read(answer)
+            elif isinstance(answer, JournalRead):
+                self.journal.journal_read(answer)
 
     def living(self, name: str) -> list[Living]:
         return [living_of(entry) for entry in self.entries(name)]
@@ -200,15 +199,11 @@ def living_of(entry: Entry) -> Living:
     )
 
 
-def level_and_first(run: Run) -> tuple[int, int]:
-    return int(run.level), int(run.first)
-
-
 def expected(disk: PlainDisk, queues: dict[int, dict[int, Living]], names: dict[str, int]) -> dict[str, list[Living]]:
     """What the oracle says of the queues that exist, in the order of `Recovered.living`."""
     contents = {}
     for name, queue_id in names.items():
         top = disk.truth.max_priority.get(queue_id, 0)
         living = queues.get(queue_id, {}).values()
-        contents[name] = sorted(living, key=lambda one, top=top: (min(one.priority, top), one.position))  # type: ignore[misc]
+        contents[name] = sorted(living, key=lambda one, top=top: (-min(one.priority, top), one.position))  # type: ignore[misc]
     return contents

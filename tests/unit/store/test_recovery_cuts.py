@@ -78,12 +78,8 @@ def test_a_stop_leaves_nothing_to_guess() -> None:
     assert recovered.contents() == expected(core.disk, core.disk.truth.queues, recovered.names)
 
 
-def orders_of_the_sample() -> list[object]:
-    return list(rich_sample(SEGMENT_BYTES).orders)
-
-
 def test_a_node_that_dies_after_any_order_finds_what_was_true_then() -> None:
-    orders = rich_sample(SEGMENT_BYTES).orders
+    orders = rich_sample(SEGMENT_BYTES, rounds=3).orders
     disk = PlainDisk()
     for order in orders:
         if isinstance(order, Store):
