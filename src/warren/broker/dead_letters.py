@@ -68,7 +68,7 @@ class DeadLetters(Undertaker):
         its: list[DeadLetter] = []
         others: list[list[DeadLetter]] = []
         for batch in self._batches:
-            its = [letter for letter in batch if letter.queue is queue] + its
+            its += [letter for letter in batch if letter.queue is queue]
             rest = [letter for letter in batch if letter.queue is not queue]
             if rest:
                 others.append(rest)

@@ -97,7 +97,7 @@ class Vhost(VhostPort):
 
     def delete_queue(self, queue: QueuePort) -> None:
         mine = self._queues.pop(queue.name)
-        if self.undertaker is not None:
+        if self.undertaker is not None and mine.durable:
             self.undertaker.carry_out_of(mine, self)
         if mine.owner_id:
             self._exclusive[mine.owner_id].pop(mine.name, None)

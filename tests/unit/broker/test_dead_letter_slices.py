@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.support.core_driver import Client, Core
+from tests.support.core_driver import Client, Core, published, spoken
 from warren.model.effects import SetTimer
 from warren.model.settings import BrokerSettings
-from warren.wire.methods import BasicGet, QueueDelete
+from warren.wire.methods import BasicGet, QueueDeclare, QueueDelete
 
 TO_GRAVE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "grave"}
 
@@ -86,6 +86,15 @@ def test_letters_whose_queue_was_deleted_meanwhile_still_arrive(core: Core, clie
     client.say(QueueDelete(queue="short"))
     core.settle()
     assert core.broker.vhosts["/"].topology.queues["grave"].ready_count() == 5000
+
+
+def test_letters_of_a_durable_queue_that_is_deleted_keep_their_order(core: Core, client: Client) -> None:
+    """Some wait from an earlier turn, others died just now."""
+    client.say(QueueDeclare(queue="solid", durable=True, arguments={"x-max-length": 0, **TO_GRAVE}))
+    client.publish("solid", *numbered(0, 5000))
+    later = b"".join(published("solid", body) for body in numbered(5000, 5010))
+    client.read(later + spoken(QueueDelete(queue="solid")))
+    assert buried(core, client) == numbered(0, 5010)
 
 
 def test_letters_whose_exchange_is_missing_are_let_go(core: Core, client: Client) -> None:
