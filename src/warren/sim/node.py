@@ -33,6 +33,7 @@ from warren.model.effects import (
 )
 from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event, MemoryMeasured, StopRequested
 from warren.model.settings import BrokerSettings
+from warren.session.connection import Connection
 from warren.sim.disk import PretendDisk, found_on
 from warren.sim.network import Link, Spoken
 from warren.sim.witness import Witness
@@ -190,6 +191,8 @@ class Node:
         if self._world.trace.on:
             for event, _spoken in inbox:
                 self._world.trace.event(self.name, event)
+        waiting = self.broker.turn.inputs
+        resumed = {connection.connection_id for connection in waiting if isinstance(connection, Connection)}
         try:
             effects = self.broker.handle(self._meddler.events([event for event, _ in inbox]), self._world.now_ms)
         except Exception as error:
@@ -199,7 +202,7 @@ class Node:
         undo = self._world.history.undo
         undo.certain(self.disk.flushed_no)
         undo.batch_no = stores[0] if stores else undo.batch_no
-        self._tell_witness(inbox)
+        self._tell_witness(inbox, resumed)
         effects = self._meddler.effects(effects)
         if self._world.trace.on:
             for effect in effects:
@@ -223,12 +226,14 @@ class Node:
                     return self._inbox[:index], self._inbox[index:]
         return self._inbox, []
 
-    def _tell_witness(self, inbox: list[tuple[Event, list[Spoken]]]) -> None:
+    def _tell_witness(self, inbox: list[tuple[Event, list[Spoken]]], resumed: set[int]) -> None:
         """Show what entered, but for what the node holds back unread until its answers are gone."""
         now_ms = self._world.now_ms
+        stopped = any(isinstance(event, StopRequested) for event, _spoken in inbox)
         for number, waiting in list(self._held_back.items()):
             del self._held_back[number]
-            if number in self.broker.connections:
+            # a node that is asked to stop looks only at what it was about to look at
+            if number in self.broker.connections and (not stopped or number in resumed):
                 self.witness.heard_client(number, self._acted_on(number, waiting), now_ms)
         for event, spoken in inbox:
             if isinstance(event, BytesReceived):
