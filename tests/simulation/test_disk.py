@@ -7,7 +7,8 @@ from random import Random
 from warren.model.effects import DropSegments, KeepCheckpoint, ReadJournal, Seal, Store
 from warren.model.events import DiskFull, Event, JournalRead, Stored
 from warren.model.journal import Change
-from warren.sim.disk import PretendDisk, index_name, segment_name
+from warren.sim.disk import PretendDisk
+from warren.sim.found_files import index_name, segment_name
 
 
 class Bench:

@@ -26,10 +26,10 @@ from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex
 from warren.model.events import DiskFull, Event, IndexRead, JournalRead, Stored
 from warren.model.journal import Change
 from warren.sim.files import PretendDirectory, PretendFile
+from warren.sim.found_files import CHECKPOINT, FoundFiles, index_name, segment_name
 from warren.store.index import find_rows
-from warren.store.recovery import Found, JournalFiles
+from warren.store.recovery import Found
 
-CHECKPOINT = "checkpoint"
 SPARE = "spare"
 UNFINISHED = ".new"
 FLUSH_WITHIN_MS = 200
@@ -40,47 +40,6 @@ NO_ROOM = "No space left on device"
 Schedule = Callable[[int, Callable[[], None]], None]
 Steps = Iterator[tuple[str, int]]
 """Steps of a piece of work: what each is called and how long it takes. What follows the `yield` is done at its end."""
-
-
-def found_on(disk: "PretendDisk", now_ms: int) -> Found:
-    """What a process finds when it begins."""
-    return Found(disk.revision, dict(disk.values), FoundFiles(disk.directory), disk.incarnation, now_ms)
-
-
-def segment_name(number: int) -> str:
-    return f"{number:012}.seg"
-
-
-def index_name(number: int) -> str:
-    return f"{number:012}.idx"
-
-
-class FoundFiles(JournalFiles):
-    """The journal's files as they are at a start."""
-
-    def __init__(self, directory: PretendDirectory) -> None:
-        self._directory = directory
-
-    def checkpoint(self) -> bytes | None:
-        return self._content(CHECKPOINT)
-
-    def segments(self) -> list[int]:
-        return [int(name[:-4]) for name in self._directory.names() if name.endswith(".seg")]
-
-    def segment(self, number: int) -> bytes:
-        content = self._content(segment_name(number))
-        assert content is not None
-        return content
-
-    def index(self, number: int) -> bytes | None:
-        return self._content(index_name(number))
-
-    def has_index(self, number: int) -> bool:
-        return self._directory.find(index_name(number)) is not None
-
-    def _content(self, name: str) -> bytes | None:
-        file = self._directory.find(name)
-        return None if file is None else file.read()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,6 +101,10 @@ class PretendDisk:
     def idle(self) -> bool:
         """Whether every order was carried out and everything is flushed."""
         return self._writer is None and not self._reads and not self._unflushed
+
+    def found(self, now_ms: int) -> Found:
+        """What a process finds when it begins."""
+        return Found(self.revision, dict(self.values), FoundFiles(self.directory), self.incarnation, now_ms)
 
     # -- life and death
 

@@ -34,7 +34,7 @@ from warren.model.effects import (
 from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event, MemoryMeasured, StopRequested
 from warren.model.settings import BrokerSettings
 from warren.session.connection import Connection
-from warren.sim.disk import PretendDisk, found_on
+from warren.sim.disk import PretendDisk
 from warren.sim.network import Link, Spoken
 from warren.sim.witness import Witness
 
@@ -152,7 +152,7 @@ class Node:
         self.disk.start()
         try:
             seed = f"{world.seed}/{self.name}/{self.lives}".encode()
-            self.broker = Broker(self._settings, seed, found_on(self.disk, world.now_ms))
+            self.broker = Broker(self._settings, seed, self.disk.found(world.now_ms))
         except Exception as error:
             world.checkers.complain("the node starts", f"{self.name} raised {type(error).__name__}: {error}")
             return
