@@ -222,7 +222,7 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
         while self._unwritten and self._unwritten[0].batch_no <= event.written_no:
             written = self._unwritten.popleft()
             self.turn.held_bytes -= written.data_bytes
-            if written.segment is not self._written:
+            if self._sealed_rows:
                 self._forget_rows_before(written.segment.number)
             self._written = written.segment
             self._written_to = written.end

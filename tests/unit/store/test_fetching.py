@@ -254,3 +254,13 @@ def test_whatever_an_index_says_no_message_is_delivered_that_is_not_the_queues()
         got = [heard.body for heard in client.heard() if heard.header]
         assert got == [body for body in bodies(6) if body in got]
         assert len(got) == 6 or "queue.stopped" in node.note_names()
+
+
+def test_rows_that_a_start_found_leave_memory_when_their_indexes_are_written() -> None:
+    core = DurableCore(PlainDisk())
+    lazy(core)
+    publish(core, bodies(10))
+    restarted = DurableCore(core.disk.copy())
+    journal = restarted.journal()
+    assert not any(journal.rows_at_hand(segment) for segment in journal.segments.values() if segment.sealed)
+    assert drain(restarted.client(), "q") == bodies(10)
