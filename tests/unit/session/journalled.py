@@ -182,7 +182,7 @@ class Log(QueueLog):
     def lend(self, entry: Entry) -> bool:
         return True
 
-    def fetch(self, run: Run, asker: PagedIn) -> None:
+    def fetch(self, run: Run, asker: PagedIn, entries_max: int) -> None:
         self._wanted = (run, asker)
 
     def cancel_fetch(self) -> None:
