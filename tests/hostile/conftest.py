@@ -21,8 +21,9 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 @pytest.fixture
 def small_node(tmp_path: Path) -> Iterator[NodeProcess]:
-    """A node that may use 150 MB."""
-    yield from serving(tmp_path, SETTINGS + "vm_memory_high_watermark.absolute = 150MB\n")
+    """A node that may use 150 MB, and not the disk in their place."""
+    limits = "vm_memory_high_watermark.absolute = 150MB\nvm_memory_high_watermark_paging_ratio = 2\n"
+    yield from serving(tmp_path, SETTINGS + limits)
 
 
 def serving(directory: Path, configuration: str) -> Iterator[NodeProcess]:

@@ -22,6 +22,7 @@ from warren.node.disk.directory import DataDirectory
 from warren.node.disk.durable import reason_of
 from warren.node.disk.files import BootFiles
 from warren.node.disk.reader import JournalReader
+from warren.node.disk.reserve import Reserve
 from warren.node.disk.writer import CLOSE_PATIENCE_S, JournalWriter
 from warren.node.sqlite_store import SqliteStore
 from warren.store.recovery import Found
@@ -34,7 +35,7 @@ READS: tuple[type[Effect], ...] = (ReadIndex, ReadJournal)
 class Disk:
     """One node's data directory, from its lock to its release."""
 
-    __slots__ = ("_directory", "_metadata", "_open", "_reader", "_writer", "path", "strangers")
+    __slots__ = ("_directory", "_metadata", "_open", "_reader", "_reserve", "_writer", "path", "strangers")
 
     def __init__(self, path: str, node_name: str) -> None:
         self._directory = DataDirectory(path, node_name)
@@ -43,6 +44,7 @@ class Disk:
         self.strangers: list[str] = []
         self._reader: JournalReader | None = None
         self._writer: JournalWriter | None = None
+        self._reserve: Reserve | None = None
         try:
             self._metadata = SqliteStore(self._directory.metadata_path)
             self._open = True
@@ -74,9 +76,10 @@ class Disk:
             loop.call_soon_threadsafe(failed, error)
 
         journal = self._directory.journal_path
-        reader = JournalReader(journal, report, tell_failure)
+        reserve = self._reserve = Reserve()
+        reader = JournalReader(journal, report, tell_failure, reserve)
         self._reader = reader
-        self._writer = JournalWriter(journal, self._metadata, report, tell_failure, reader.forget)
+        self._writer = JournalWriter(journal, self._metadata, report, tell_failure, reader.forget, reserve)
 
     def orders(self) -> dict[type[Effect], Callable[[Effect], None]]:
         """Who carries out which effect, once started."""
@@ -92,6 +95,8 @@ class Disk:
         if self._reader is not None:
             self._reader.close(READER_PATIENCE_S)
         given_up = self._writer.close(patience_s) if self._writer is not None else 0
+        if self._reserve is not None:
+            self._reserve.close()
         if not given_up:
             self._metadata.close()
             self._directory.close()

@@ -27,6 +27,7 @@ from warren.node.disk import names
 from warren.node.disk.directory import FORMAT
 from warren.node.disk.durable import reason_of, sync_directory
 from warren.node.disk.files import BootFiles
+from warren.node.disk.reserve import Reserve
 from warren.node.disk.writer import JournalWriter
 from warren.node.sqlite_store import SqliteStore
 from warren.queue.settings import settings_of
@@ -174,7 +175,10 @@ class OfflineDirectory:
 
     def _write(self, recovered: Recovered, metadata: SqliteStore) -> None:
         failures: list[Exception] = []
-        writer = JournalWriter(self.journal_path, metadata, lambda _event: None, failures.append, lambda _number: None)
+        reserve = Reserve()
+        writer = JournalWriter(
+            self.journal_path, metadata, lambda _event: None, failures.append, lambda _number: None, reserve
+        )
         for order in recovered.orders:
             # what nobody needs any more goes when the node starts
             if not isinstance(order, DropSegments):

@@ -22,6 +22,7 @@ from warren.errors import StoreError
 from warren.model.effects import Effect, ReadIndex, ReadJournal
 from warren.model.events import Event, IndexRead, JournalRead
 from warren.node.disk import names
+from warren.node.disk.reserve import Reserve, lacks_descriptors
 from warren.store.index import INDEX_HEADER_BYTES, directory_bytes, find_rows
 
 OPEN_FILES_MAX = 16
@@ -39,10 +40,13 @@ class _Gone(NamedTuple):
 class JournalReader:
     """Carries out `ReadIndex` and `ReadJournal`."""
 
-    __slots__ = ("_directories", "_failed", "_files", "_journal", "_orders", "_report", "thread")
+    __slots__ = ("_directories", "_failed", "_files", "_journal", "_orders", "_report", "_reserve", "thread")
 
-    def __init__(self, journal: str, report: Callable[[Event], None], failed: Callable[[Exception], None]) -> None:
+    def __init__(
+        self, journal: str, report: Callable[[Event], None], failed: Callable[[Exception], None], reserve: Reserve
+    ) -> None:
         self._journal = journal
+        self._reserve = reserve
         self._report = report
         self._failed = failed
         self._orders: queue.SimpleQueue[Effect | _Gone | None] = queue.SimpleQueue()
@@ -142,13 +146,22 @@ class JournalReader:
     def _file(self, name: str) -> int:
         descriptor = self._files.get(name)
         if descriptor is None:
-            descriptor = os.open(os.path.join(self._journal, name), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = self._open(os.path.join(self._journal, name))
             self._files[name] = descriptor
             if len(self._files) > OPEN_FILES_MAX:
                 os.close(self._files.popitem(last=False)[1])
         else:
             self._files.move_to_end(name)
         return descriptor
+
+    def _open(self, path: str) -> int:
+        while True:
+            try:
+                return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                if not lacks_descriptors(error):
+                    raise
+                self._reserve.give_one()
 
     def _close_segment(self, segment: int) -> None:
         self._directories.pop(segment, None)

@@ -16,7 +16,7 @@ Invariants:
 - After a failure nothing is written any more. A failed flush is a failure, and so is every error but a lack of room.
 
 Lack of room: the step that met it is tried again every second, and nothing behind it goes ahead. The spare segment is
-given up first.
+given up first. Lack of descriptors: one of those kept aside is given up, and the step is taken again.
 
 A segment nobody needs any more may stay as the spare and become the next one: its blocks are there already. Its old
 records do not pass for new ones, because a record's checksum starts with its segment's number.
@@ -37,6 +37,7 @@ from warren.model.effects import DropSegments, Effect, KeepCheckpoint, Seal, Sto
 from warren.model.events import DiskFull, Event, Stored
 from warren.node.disk import names
 from warren.node.disk.durable import Flush, lacks_space, reason_of, replace_file, sync_directory
+from warren.node.disk.reserve import Reserve, lacks_descriptors
 from warren.node.disk.segment_file import SegmentFile
 from warren.store.metadata import MetadataStore
 
@@ -66,6 +67,7 @@ class JournalWriter:
         "_metadata",
         "_orders",
         "_report",
+        "_reserve",
         "_spare",
         "_told",
         "_wake",
@@ -80,6 +82,7 @@ class JournalWriter:
         report: Callable[[Event], None],
         failed: Callable[[Exception], None],
         forget: Callable[[int], None],
+        reserve: Reserve,
         flush: Flush = os.fdatasync,
     ) -> None:
         self._journal = journal
@@ -87,6 +90,7 @@ class JournalWriter:
         self._report = report
         self._failed = failed
         self._forget = forget
+        self._reserve = reserve
         self._flush = flush
         self._orders: queue.SimpleQueue[Effect | None] = queue.SimpleQueue()
         self._files: dict[int, SegmentFile] = {}
@@ -178,6 +182,9 @@ class JournalWriter:
                 step(order)
                 break
             except OSError as error:
+                if lacks_descriptors(error):
+                    self._reserve.give_one()
+                    continue
                 if not lacks_space(error):
                     raise
                 if self._spare:
@@ -248,6 +255,7 @@ class JournalWriter:
     def _keep_checkpoint(self, order: KeepCheckpoint) -> None:
         self._flush_dirty()
         replace_file(os.path.join(self._journal, names.CHECKPOINT), order.data, self._flush)
+        self._reserve.refill()
 
     def _drop_segments(self, order: DropSegments) -> None:
         self._flush_dirty()

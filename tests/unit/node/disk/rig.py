@@ -11,6 +11,7 @@ from pathlib import Path
 from warren.model.effects import Effect, Store
 from warren.model.events import DiskFull, Event, Stored
 from warren.model.journal import Change
+from warren.node.disk.reserve import Reserve
 from warren.node.disk.writer import JournalWriter
 from warren.node.sqlite_store import SqliteStore
 
@@ -27,12 +28,14 @@ class WriterRig:
         self.reports: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
         self.forgotten: list[int] = []
+        self.reserve = Reserve()
         self.writer = JournalWriter(
             str(self.journal),
             self.metadata,
             self.reports.put,
             self.failures.put,
             self.forgotten.append,
+            self.reserve,
             flush,
         )
 
@@ -64,6 +67,7 @@ class WriterRig:
     def close(self) -> int:
         given_up = self.writer.close()
         self.metadata.close()
+        self.reserve.close()
         return given_up
 
 

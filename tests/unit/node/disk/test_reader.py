@@ -11,6 +11,7 @@ from tests.unit.node.disk.rig import DEADLINE_S
 from warren.model.effects import ReadIndex, ReadJournal
 from warren.model.events import Event, IndexRead, JournalRead
 from warren.node.disk.reader import GAP_BYTES_MAX, OPEN_FILES_MAX, STRETCH_BYTES_MAX, JournalReader
+from warren.node.disk.reserve import Reserve
 from warren.store.index import ROW_BYTES, SegmentRows, row_offset, row_position
 
 
@@ -21,7 +22,7 @@ class ReaderRig:
         self.journal = journal
         self.answers: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-        self.reader = JournalReader(str(journal), self.answers.put, self.failures.put)
+        self.reader = JournalReader(str(journal), self.answers.put, self.failures.put, Reserve())
         self._ticket = 0
 
     def journal_read(self, segment: int, *extents: tuple[int, int]) -> JournalRead:
