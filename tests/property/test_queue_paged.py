@@ -96,6 +96,7 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         self.world = World(settings=self.settings, log=self.log)
         self.queue = self.world.queue
         self.ready: list[Item] = []
+        self.arriving: Item | None = None
         self.unacked: dict[int, tuple[Item, Entry]] = {}
         # dead and not yet buried
         self.dead: list[Item] = []
@@ -130,7 +131,9 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         # the queue may hand it out or drop it before it answers
         self.ready.append(item)
         self.ready.sort(key=Item.rank)
+        self.arriving = item
         (answer,) = self.world.publish(body, priority=priority, expiration_ms=expiration_ms, persistent=persistent)
+        self.arriving = None
         self.follow_deaths()
         if answer == REJECTED:
             self.ready.remove(item)
@@ -245,7 +248,11 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         self.follow_deaths()
 
     def follow_taken(self, entry: Entry, no_ack: bool) -> None:
-        item = self.ready.pop(0)
+        item = self.ready[0]
+        if item is self.arriving and body_of(entry) != item.body:
+            # what was there before may go before it is let in, whatever its priority
+            item = self.ready[1]
+        self.ready.remove(item)
         assert (body_of(entry), entry.position) == (item.body, item.position)
         assert (entry.redelivered, entry.delivery_count) == (item.redelivered, item.returns)
         assert item.dies_at_ms < 0 or item.dies_at_ms >= self.world.turn.now_ms
