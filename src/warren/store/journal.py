@@ -142,10 +142,6 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
         write_triple(triple, self._incarnation, 0, 0)
         self.batch.mark(STOPPED, triple.getvalue())
 
-    def idle(self) -> bool:
-        """Whether everything ordered is on disk."""
-        return not self._unflushed and self.batch.empty()
-
     def metadata_pending(self) -> bool:
         """Whether changes of durable things are not on disk yet."""
         return self._changes_in_flight > 0 or len(self._metadata.pending) > 0
