@@ -9,6 +9,7 @@
     │   ├── ChannelFault       closes one channel
     │   └── ConnectionFault    closes the connection
     ├── Distrusted         nobody: a peer that erred before it proved who it is gets silence
+    ├── Refused            the operator: a command that cannot be carried out, and changed nothing
     └── InvariantBroken    us: a machine found itself in a state its theory forbids
 
 Protocol faults are raised anywhere below the session and caught in one place, the door in `session.input`, where the
@@ -103,6 +104,18 @@ class ConnectionFault(ProtocolFault):
 
 class Distrusted(WarrenError):
     """The peer erred before it proved who it is: it gets no answer, and is cut off after a while."""
+
+
+class Refused(WarrenError):
+    """An operator's command cannot be carried out; nothing was changed.
+
+    `kind` is one of the words with which RabbitMQ's HTTP API answers: bad_request, not_found, not_authorised.
+    """
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
 
 
 class InvariantBroken(WarrenError):

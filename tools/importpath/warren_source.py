@@ -29,6 +29,8 @@ COMPILED_NAMES = (
     "stream",
     "store",
     "cluster",
+    "access",
+    "policy",
     "session",
     "broker",
 )

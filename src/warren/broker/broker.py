@@ -17,6 +17,7 @@ from mypy_extensions import i64
 
 from warren.broker.access import Access
 from warren.broker.alarms import DiskAlarm, MemoryAlarm, reason_of
+from warren.broker.control import Control
 from warren.broker.dead_letters import DeadLetters
 from warren.broker.names import FreshNames
 from warren.broker.storage import Storage
@@ -26,6 +27,7 @@ from warren.errors import CONNECTION_FORCED, ConnectionFault
 from warren.model.effects import CloseConnection, Effect, SetTimer, StopNode
 from warren.model.events import (
     BytesReceived,
+    Commanded,
     ConnectionLost,
     ConnectionOpened,
     DiskFull,
@@ -73,9 +75,11 @@ class Broker(NodePort, FlushWaiter):
         self._closing_books: bool = False
         self._rested: bool = False
         self._storage: Storage | None = None
+        self.control: Control = Control(self.turn)
         if found is not None:
             self.turn.now_ms = found.now_ms
             self._storage = Storage(settings, self.turn, found)
+            self.control.journal = self._storage.journal
             for name in self._storage.vhost_names():
                 self.add_vhost(name)
         if settings.default_vhost not in self.vhosts:
@@ -163,6 +167,8 @@ class Broker(NodePort, FlushWaiter):
                 resumed.writes_resumed()
         elif isinstance(event, MemoryMeasured):
             self._memory.measured(event.used_bytes, event.limit_bytes, self.turn.held_bytes)
+        elif isinstance(event, Commanded):
+            self.control.take(event)
         elif isinstance(event, StopRequested):
             self._stop()
         else:

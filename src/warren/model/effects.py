@@ -184,3 +184,20 @@ class ReadJournal(Effect):
 
     def facts(self) -> tuple[object, ...]:
         return (self.ticket, self.segment, tuple(self.extents))
+
+
+@final
+class Answered(Effect):
+    """A command was carried out, and what it changed is as safe as it can be; or it was refused and changed nothing.
+
+    `refusal` is the word for the kind of refusal (`errors.Refused`), empty if there is none; `reason` says why.
+    """
+
+    def __init__(self, ticket: int, result: object = None, refusal: str = "", reason: str = "") -> None:
+        self.ticket = ticket
+        self.result = result
+        self.refusal = refusal
+        self.reason = reason
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.ticket, self.result, self.refusal, self.reason)

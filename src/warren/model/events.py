@@ -7,6 +7,8 @@ Not here: what the node then wants done (`model.effects`); the passing of time, 
 
 from typing import final
 
+from warren.model.commands import Command
+
 
 class Event:
     """Something that happened outside the core."""
@@ -128,3 +130,12 @@ class DiskFull(Event):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
+
+
+@final
+class Commanded(Event):
+    """An operator asks for something; `Answered` with the same ticket follows, in this turn or later."""
+
+    def __init__(self, ticket: int, command: Command) -> None:
+        self.ticket = ticket
+        self.command = command

@@ -1,0 +1,1 @@
+"""How operators reach a node: the HTTP API, the pages, Prometheus, trace files."""
