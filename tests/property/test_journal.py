@@ -22,7 +22,7 @@ from warren.model.effects import Effect, Store
 from warren.model.events import Event, Stored
 from warren.model.settings import BrokerSettings
 from warren.sim.method_stream import Heard
-from warren.store.metadata import queue_key
+from warren.store.topology_definitions import queue_key
 from warren.wire.methods import (
     BasicAck,
     BasicGet,

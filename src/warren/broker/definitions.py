@@ -15,15 +15,9 @@ from warren.errors import ProtocolFault, StoreError
 from warren.model.ports import QueuePort
 from warren.queue.queue import Queue
 from warren.routing.exchange import Exchange
-from warren.store.metadata import (
-    BindingDefinition,
-    Definition,
-    ExchangeDefinition,
-    Metadata,
-    QueueDefinition,
-    Snapshot,
-    decode_definition,
-)
+from warren.store.definition_kinds import decode_definition
+from warren.store.metadata import Definition, Metadata, Snapshot
+from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
 
 
 @final
@@ -42,7 +36,9 @@ class Definitions:
     """What a snapshot says, oldest first; a `StoreError` if a part of it cannot be read."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        # virtual hosts that something of a topology belongs to
         self.vhosts: list[str] = []
+        self.others: list[Definition] = []
         self._exchanges: list[tuple[int, ExchangeDefinition]] = []
         self._queues: list[tuple[int, QueueDefinition]] = []
         self._bindings: list[BindingDefinition] = []
@@ -63,14 +59,21 @@ class Definitions:
         return loaded
 
     def _sort_in(self, created: int, definition: Definition) -> None:
-        if definition.vhost not in self.vhosts:
-            self.vhosts.append(definition.vhost)
         if isinstance(definition, QueueDefinition):
             self._queues.append((created, definition))
+            self._name_vhost(definition.vhost)
         elif isinstance(definition, ExchangeDefinition):
             self._exchanges.append((created, definition))
-        else:
+            self._name_vhost(definition.vhost)
+        elif isinstance(definition, BindingDefinition):
             self._bindings.append(definition)
+            self._name_vhost(definition.vhost)
+        else:
+            self.others.append(definition)
+
+    def _name_vhost(self, name: str) -> None:
+        if name not in self.vhosts:
+            self.vhosts.append(name)
 
 
 def _load_exchange(vhost: Vhost, exchange_id: int, definition: ExchangeDefinition, loaded: Loaded) -> None:

@@ -4,7 +4,7 @@ Durable queues and exchanges do, but for the exchanges every virtual host has; a
 What comes is told by the virtual host that makes it, which needs the id it gets; what goes, and every binding, by the
 topology, because an exchange may go with a binding and a binding with a queue.
 
-Not here: keys and values (`store.metadata`), the way back (`broker.definitions`).
+Not here: keys and values (`store.topology_definitions`), the way back (`broker.definitions`).
 """
 
 from typing import final
@@ -12,10 +12,10 @@ from typing import final
 from warren.model.ports import QueuePort
 from warren.routing.exchange import Binding, Exchange
 from warren.routing.topology import TopologyListener
-from warren.store.metadata import (
+from warren.store.metadata import Metadata
+from warren.store.topology_definitions import (
     BindingDefinition,
     ExchangeDefinition,
-    Metadata,
     QueueDefinition,
     exchange_key,
     queue_key,

@@ -19,7 +19,8 @@ from warren.queue.queue import Queue
 from warren.queue.settings import settings_of
 from warren.routing.exchange import Exchange
 from warren.session.ports import VhostPort
-from warren.store.metadata import ExchangeDefinition, Metadata, QueueDefinition
+from warren.store.metadata import Metadata
+from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
 from warren.wire.values import Table
 
 

@@ -1,14 +1,12 @@
-"""The metadata of a node: its durable queues, exchanges and bindings as keys and values.
+"""The metadata of a node as keys and values: whatever of its definitions outlives it.
 
-A key is a readable path whose parts are percent-quoted; a value is an AMQP field table with its own version:
+A key is a readable path whose first part is the kind of thing it stands for, and whose parts are percent-quoted; a
+value is an AMQP field table with its own version:
 
-    queues/%2F/orders                           v, auto_delete, arguments
-    exchanges/%2F/news                          v, auto_delete, arguments, type, internal
-    bindings/%2F/news/q/orders/sport.%23/-      v, arguments
-             vhost source, q(ueue) or e(xchange), destination, routing key, digest of the arguments
+    queues/%2F/orders        v, auto_delete, arguments
 
-What is in the key is not repeated in the value. Arguments are a table of their own within a byte array, so that the
-deepest table a client may send still fits.
+What is in the key is not repeated in the value. Tables that come from clients are byte arrays within the value, so that
+the deepest one a client may send still fits.
 
 Every change has a *revision*, one more than the change before. What a key was created with names the thing it stands
 for: a queue that is deleted and declared again is another one, though its key is the same.
@@ -17,12 +15,12 @@ Invariants: two things have the same key exactly if they cannot both exist; a de
 was stored under. Integers come back as numbers, not in the widths they were sent with, which no comparison of
 declarations looks at.
 
-Not here: the database (`node.sqlite_store`), what is recorded when (`broker.recorder`), the way back from a snapshot
-to a topology (`broker.definitions`).
+Not here: the kinds (`store.topology_definitions`, `store.access_definitions`, `store.policy_definitions`; all of them:
+`store.definition_kinds`), the database (`node.sqlite_store`), what is recorded when (`broker`).
 """
 
 from abc import ABC, abstractmethod
-from hashlib import sha256
+from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import mypyc_attr, trait
@@ -33,13 +31,6 @@ from warren.wire.scalars import lossless_text
 from warren.wire.values import Table, decode_table, encode_table
 
 VALUE_VERSION: Final = 1
-QUEUES: Final = "queues"
-EXCHANGES: Final = "exchanges"
-BINDINGS: Final = "bindings"
-TO_QUEUE: Final = "q"
-TO_EXCHANGE: Final = "e"
-NO_ARGUMENTS: Final = "-"
-DIGEST_DIGITS: Final = 32
 
 UNQUOTED: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 HEX_DIGITS: Final = "0123456789ABCDEF"
@@ -48,110 +39,14 @@ Snapshot = dict[str, tuple[int, bytes]]
 """Of each key the revision that created it, and its value."""
 
 
-@final
-class QueueDefinition:
-    """A durable queue as it was declared."""
+class Definition(ABC):
+    """Something that is kept."""
 
-    def __init__(self, vhost: str, name: str, auto_delete: bool, arguments: Table) -> None:
-        self.vhost: str = vhost
-        self.name: str = name
-        self.auto_delete: bool = auto_delete
-        self.arguments: Table = arguments
+    @abstractmethod
+    def key(self) -> str: ...
 
-    def key(self) -> str:
-        return queue_key(self.vhost, self.name)
-
-    def value(self) -> bytes:
-        return encode_table(
-            {"v": VALUE_VERSION, "auto_delete": self.auto_delete, "arguments": encode_table(self.arguments)}
-        )
-
-
-@final
-class ExchangeDefinition:
-    """A durable exchange as it was declared."""
-
-    def __init__(self, vhost: str, name: str, type: str, auto_delete: bool, internal: bool, arguments: Table) -> None:
-        self.vhost: str = vhost
-        self.name: str = name
-        self.type: str = type
-        self.auto_delete: bool = auto_delete
-        self.internal: bool = internal
-        self.arguments: Table = arguments
-
-    def key(self) -> str:
-        return exchange_key(self.vhost, self.name)
-
-    def value(self) -> bytes:
-        return encode_table(
-            {
-                "v": VALUE_VERSION,
-                "type": self.type,
-                "auto_delete": self.auto_delete,
-                "internal": self.internal,
-                "arguments": encode_table(self.arguments),
-            }
-        )
-
-
-@final
-class BindingDefinition:
-    """A binding whose two ends are durable."""
-
-    def __init__(
-        self,
-        vhost: str,
-        source: str,
-        destination: str,
-        destination_is_queue: bool,
-        routing_key: str,
-        arguments: Table,
-    ) -> None:
-        self.vhost: str = vhost
-        self.source: str = source
-        self.destination: str = destination
-        self.destination_is_queue: bool = destination_is_queue
-        self.routing_key: str = routing_key
-        self.arguments: Table = arguments
-
-    def key(self) -> str:
-        kind = TO_QUEUE if self.destination_is_queue else TO_EXCHANGE
-        parts = [self.vhost, self.source, kind, self.destination, self.routing_key, _digest(self.arguments)]
-        return _path(BINDINGS, parts)
-
-    def value(self) -> bytes:
-        return encode_table({"v": VALUE_VERSION, "arguments": encode_table(self.arguments)})
-
-
-Definition = QueueDefinition | ExchangeDefinition | BindingDefinition
-
-
-def queue_key(vhost: str, name: str) -> str:
-    return _path(QUEUES, [vhost, name])
-
-
-def exchange_key(vhost: str, name: str) -> str:
-    return _path(EXCHANGES, [vhost, name])
-
-
-def decode_definition(key: str, value: bytes) -> Definition:
-    """What is stored under a key; a `StoreError` if it is damaged or of a version that is not known here."""
-    parts = [_unquoted(part, key) for part in key.split("/")]
-    fields = _Fields(key, value)
-    if parts[0] == QUEUES and len(parts) == 3:
-        return QueueDefinition(parts[1], parts[2], fields.flag("auto_delete"), fields.arguments())
-    if parts[0] == EXCHANGES and len(parts) == 3:
-        return ExchangeDefinition(
-            parts[1],
-            parts[2],
-            fields.text("type"),
-            fields.flag("auto_delete"),
-            fields.flag("internal"),
-            fields.arguments(),
-        )
-    if parts[0] == BINDINGS and len(parts) == 7 and parts[3] in (TO_QUEUE, TO_EXCHANGE):
-        return BindingDefinition(parts[1], parts[2], parts[4], parts[3] == TO_QUEUE, parts[5], fields.arguments())
-    raise StoreError(f"the metadata holds '{key}', and this version of Warren knows nothing of that kind")
+    @abstractmethod
+    def value(self) -> bytes: ...
 
 
 @trait
@@ -220,7 +115,7 @@ class MetadataStore(ABC):
 
 
 @final
-class _Fields:
+class Fields:
     """The fields of one value; whatever is not as expected is a `StoreError` that names the key."""
 
     def __init__(self, key: str, value: bytes) -> None:
@@ -244,11 +139,39 @@ class _Fields:
             raise self._damage()
         return value
 
-    def arguments(self) -> Table:
-        value = self._table.get("arguments")
+    def number(self, name: str) -> int:
+        value = self._table.get(name)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._damage()
+        return value
+
+    def octets(self, name: str) -> bytes:
+        value = self._table.get(name)
         if not isinstance(value, bytes):
             raise self._damage()
-        return self._decoded(value)
+        return value
+
+    def texts(self, name: str) -> list[str]:
+        values = self._table.get(name)
+        if not isinstance(values, list):
+            raise self._damage()
+        texts = [value for value in values if isinstance(value, str)]
+        if len(texts) != len(values):
+            raise self._damage()
+        return texts
+
+    def table(self, name: str) -> Table:
+        """A table that was encoded for itself."""
+        return self._decoded(self.octets(name))
+
+    def numbers(self, name: str) -> dict[str, int]:
+        """A table of numbers that was encoded for itself."""
+        numbers: dict[str, int] = {}
+        for label, value in self.table(name).items():
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise self._damage()
+            numbers[label] = value
+        return numbers
 
     def _decoded(self, data: bytes) -> Table:
         if len(data) < 4 or int.from_bytes(data[:4], "big") != len(data) - 4:
@@ -262,16 +185,23 @@ class _Fields:
         return StoreError(f"the metadata's value of '{self._key}' is damaged")
 
 
-def _digest(arguments: Table) -> str:
-    """What tells apart bindings that differ in their arguments alone; the order of these does not matter."""
-    if not arguments:
-        return NO_ARGUMENTS
-    in_order: Table = {name: arguments[name] for name in sorted(arguments)}
-    return sha256(encode_table(in_order)).hexdigest()[:DIGEST_DIGITS]
+Reader = Callable[[list[str], Fields], Definition | None]
+"""Makes a definition of a key's parts and a value's fields; nothing if a key of its kind has other parts."""
 
 
-def _path(kind: str, parts: list[str]) -> str:
+def encode_fields(fields: Table) -> bytes:
+    """The value that holds these fields."""
+    return encode_table({"v": VALUE_VERSION, **fields})
+
+
+def path(kind: str, parts: list[str]) -> str:
+    """The key of that kind with these parts."""
     return "/".join([kind, *[_quoted(part) for part in parts]])
+
+
+def parts_of(key: str) -> list[str]:
+    """Its kind and its parts; a `StoreError` if nobody could have written it."""
+    return [_unquoted(part, key) for part in key.split("/")]
 
 
 def _quoted(text: str) -> str:

@@ -14,7 +14,8 @@ from warren.model.turn import Turn
 from warren.node.sqlite_store import SqliteStore
 from warren.queue.equivalence import check_equivalent
 from warren.session.exchange_equivalence import check_exchange_equivalent
-from warren.store.metadata import BindingDefinition, ExchangeDefinition, Metadata, Snapshot
+from warren.store.metadata import Metadata, Snapshot
+from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition
 from warren.wire.methods import ExchangeDeclare
 from warren.wire.values import Table, Timestamp
 

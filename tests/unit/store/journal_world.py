@@ -20,9 +20,11 @@ from warren.model.turn import Turn
 from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
 from warren.queue.settings import settings_of
+from warren.store.definition_kinds import decode_definition
 from warren.store.journal import Journal
-from warren.store.metadata import ExchangeDefinition, Metadata, QueueDefinition, decode_definition
+from warren.store.metadata import Metadata
 from warren.store.recovery import Recovery
+from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
 from warren.wire.methods import BasicAck, BasicGet, BasicGetOk, BasicReject
 from warren.wire.properties import Properties
 from warren.wire.values import Table

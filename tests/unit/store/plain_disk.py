@@ -13,10 +13,12 @@ from warren.errors import StoreError
 from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
 from warren.model.events import Event, IndexRead, JournalRead
 from warren.queue.settings import settings_of
+from warren.store.definition_kinds import decode_definition
 from warren.store.index import find_rows
-from warren.store.metadata import QueueDefinition, Snapshot, decode_definition
+from warren.store.metadata import Snapshot
 from warren.store.records import MESSAGE, REMOVED, RETURNED, SEGMENT_HEADER_BYTES, Scanner, decode_message
 from warren.store.recovery import Found, JournalFiles
+from warren.store.topology_definitions import QueueDefinition
 
 CHECKPOINT = "checkpoint"
 

@@ -32,10 +32,12 @@ from warren.node.disk.writer import JournalWriter
 from warren.node.sqlite_store import SqliteStore
 from warren.queue.settings import settings_of
 from warren.store.checkpoint import decode_checkpoint
+from warren.store.definition_kinds import decode_definition
 from warren.store.journal import Journal
-from warren.store.metadata import ExchangeDefinition, Metadata, QueueDefinition, Snapshot, decode_definition
+from warren.store.metadata import Metadata, Snapshot
 from warren.store.recovery import JournalFiles, Recovery
 from warren.store.survey import SegmentSurvey, record_lines
+from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
 
 DELAYING = "x-delayed-message"
 _MARK = re.compile(r"warren (\d{1,9})\nname=(\S+)\n")
