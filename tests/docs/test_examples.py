@@ -54,7 +54,7 @@ def start(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     started: list[Serving] = []
 
     def start_node() -> Serving:
-        options = ("--amqp", "127.0.0.1:0", "--data", "var")
+        options = ("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "var")
         started.append(Serving(tmp_path, *options, configuration=tls_configuration(page)))
         return started[-1]
 

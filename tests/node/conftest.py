@@ -23,6 +23,8 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         directory = tmp_path / f"node{len(started)}"
         directory.mkdir()
         listen = [] if "listeners." in settings.get("configuration", "") else ["--amqp", "127.0.0.1:0"]
+        if "--http" not in options and "management." not in settings.get("configuration", ""):
+            listen += ["--http", "127.0.0.1:0"]
         started.append(Serving(directory, *listen, *options, **settings))
         return started[-1]
 

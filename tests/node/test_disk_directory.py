@@ -14,7 +14,10 @@ from tests.node.serving import COMMAND, DEADLINE_S
 def refused(*options: str, exit_code: int = 2) -> str:
     """The one sentence of a node that must not start."""
     ended = subprocess.run(
-        [*COMMAND, "serve", "--amqp", "127.0.0.1:0", *options], capture_output=True, text=True, timeout=DEADLINE_S
+        [*COMMAND, "serve", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", *options],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
     )
     assert (ended.returncode, ended.stdout) == (exit_code, "")
     assert ended.stderr.startswith("warren: ")

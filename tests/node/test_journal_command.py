@@ -15,6 +15,7 @@ from tests.support.node_process import NodeProcess
 from warren.cli.main import run
 
 Captured = pytest.CaptureFixture[str]
+FREE_PORTS = ("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0")
 
 
 def connected(node: NodeProcess) -> pika.BlockingConnection:
@@ -162,7 +163,7 @@ def test_a_message_that_is_damaged_costs_no_more_than_itself(node: NodeProcess, 
 def test_a_node_that_does_not_start_does_after_salvage(node: NodeProcess, capsys: Captured) -> None:
     damage_header_before(node.data, b"order 2")
     refused = subprocess.run(
-        [sys.executable, "-m", "warren.cli.main", "serve", "--data", str(node.data), "--amqp", "127.0.0.1:0"],
+        [sys.executable, "-m", "warren.cli.main", "serve", "--data", str(node.data), *FREE_PORTS],
         capture_output=True,
         text=True,
         timeout=60,

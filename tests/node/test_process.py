@@ -27,13 +27,13 @@ class Failing:
             raise RuntimeError("a rule was broken")
         return []
 
-sys.exit(serve(read_settings(Flags(amqp="127.0.0.1:0"), {}), Failing()))
+sys.exit(serve(read_settings(Flags(amqp="127.0.0.1:0", http="127.0.0.1:0"), {}), Failing()))
 """
 
 
 def test_the_ready_line_names_the_node_and_an_address_that_already_answers(serve: Serve) -> None:
     node = serve("--name", "hare@here")
-    assert re.fullmatch(r"ready name=hare@here amqp=127\.0\.0\.1:\d+ http=-\n", node.ready_line)
+    assert re.fullmatch(r"ready name=hare@here amqp=127\.0\.0\.1:\d+ http=127\.0\.0\.1:\d+\n", node.ready_line)
     Connection.opened(node.address()).close()
     assert node.stop() == 0
 
@@ -52,9 +52,9 @@ def test_a_warning_names_the_default_password_until_it_is_changed(serve: Serve) 
 
 
 def test_keys_without_effect_are_named_in_one_line(serve: Serve) -> None:
-    node = serve("--http", "127.0.0.1:0", configuration="cluster_name = sales\nmanagement.tcp.port = 1\n")
+    node = serve("--peer", "127.0.0.1:0", configuration="cluster_name = sales\ncollect_statistics = fine\n")
     [line] = node.events("settings.accepted")
-    assert line.endswith('keys=cluster_name,management.tcp.port,--http effect="accepted, no effect yet"')
+    assert line.endswith('keys=cluster_name,collect_statistics,--peer effect="accepted, no effect yet"')
 
 
 def test_settings_reach_the_broker(serve: Serve, connect: Connect) -> None:

@@ -9,10 +9,11 @@ Not here: what a command is (`model.commands`), who may give it, how it is carri
 import asyncio
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 from warren.errors import Refused
 from warren.model.commands import Command
-from warren.model.effects import Answered
+from warren.model.effects import Answered, Effect
 from warren.model.events import Commanded, Event
 
 
@@ -35,6 +36,10 @@ class Desk:
             return await answer
         finally:
             del self._waiting[ticket]
+
+    def orders(self) -> dict[type[Effect], Callable[[Any], None]]:
+        """The effects it carries out."""
+        return {Answered: self.answered}
 
     def answered(self, effect: Answered) -> None:
         """Carries the effect out."""

@@ -68,7 +68,7 @@ def serve(
     name: Annotated[str, _option("NAME[@HOST]", "The node's name.")] = "",
     data: Annotated[str, _option("DIR", "Where the node keeps its data; ./var unless given.")] = "",
     amqp: Annotated[str, _option("HOST:PORT", "Where to listen for AMQP; port 0 picks a free one.")] = "",
-    http: Annotated[str, _option("HOST:PORT", "Where to serve the HTTP API; no effect yet.")] = "",
+    http: Annotated[str, _option("HOST:PORT", "Where to serve the HTTP API and the pages; port 0 picks a free one.")] = "",
     peer: Annotated[str, _option("HOST:PORT", "Where to listen for other nodes; no effect yet.")] = "",
     config: Annotated[str, _option("FILE", "A rabbitmq.conf-style file of key = value lines.")] = "",
 ) -> int:

@@ -65,6 +65,11 @@ class MemoryWatch:
         return int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE_BYTES
 
 
+def resident_bytes() -> int:
+    """What the process holds, for whoever asks seldom."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+
+
 def total_memory_bytes(root: Path = Path("/")) -> int:
     """What this process may use at most: the machine's memory, or less if its control group says so."""
     limits = [_machine_bytes(root), *_control_group_limits(root)]

@@ -23,6 +23,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from warren.admin.desk import Desk
+from warren.admin.node_facts import ListenerFacts
+from warren.broker.broker import Broker
 from warren.errors import StoreError
 from warren.model.events import StopRequested
 from warren.node import process
@@ -33,6 +36,8 @@ from warren.node.disk.disk import Disk
 from warren.node.disk.durable import reason_of
 from warren.node.disk.space import DiskWatch
 from warren.node.disk.writer import CLOSE_PATIENCE_S
+from warren.node.facts import ProcessFacts
+from warren.node.http_door import HttpDoor
 from warren.node.listeners import ListenAddress, bind, bound_address, listen
 from warren.node.logs import Log
 from warren.node.memory import MemoryWatch
@@ -74,8 +79,6 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
 
 
 def _new_core(settings: NodeSettings, found: Found) -> Core:
-    from warren.broker.broker import Broker
-
     return Broker(settings.broker, seed=os.urandom(32), found=found)
 
 
@@ -103,6 +106,7 @@ class Node:
         self._ssl_sockets = [s for address in settings.ssl_listeners for s in bind(address, _CHOOSE_SSL)]
         self._servers: list[asyncio.Server] = []
         self._tls_door: TlsDoor | None = None
+        self._http = HttpDoor(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
         self._stopping = False
 
     async def run(self, core: Core, loop_name: str) -> int:
@@ -115,6 +119,13 @@ class Node:
             loop.add_signal_handler(number, self._signalled, number)
         if self._disk is not None:
             self._start_disk(self._disk, loop)
+        facts = ProcessFacts(
+            self._settings, self.clock, loop_name, self._descriptors, "" if self._disk is None else self._disk.path
+        )
+        self._describe(facts)
+        facts.start(loop)
+        if isinstance(core, Broker):
+            await self._open_http(core, loop, facts)
         await self._listen()
         memory.start()
         self._watch_descriptors(loop)
@@ -123,7 +134,9 @@ class Node:
         exit_code = await self._finished
         self._close_listeners()
         memory.stop()
+        facts.stop()
         await self._let_last_bytes_out(loop)
+        self._http.drop()
         if self._disk is not None and not await self._close_disk(self._disk):
             exit_code = 1
         self._log.info("node.stopped", exit_code=exit_code)
@@ -151,6 +164,22 @@ class Node:
         expected = isinstance(error, StoreError | OSError)
         self._log.critical("disk.failed", reason=reason_of(error), exc_info=None if expected else error)
 
+    async def _open_http(self, core: Broker, loop: asyncio.AbstractEventLoop, facts: ProcessFacts) -> None:
+        desk = Desk(loop, self._turns.add)
+        self._turns.attach(desk.orders())
+        await self._http.open(core, desk, facts)
+
+    def _describe(self, facts: ProcessFacts) -> None:
+        for protocol, bound in self._amqp_sockets():
+            where = bound_address(bound)
+            listener = ListenerFacts("amqp/ssl" if protocol == "amqps" else "amqp", where.host, where.port)
+            facts.listens(listener, self._settings.tls.certfile if protocol == "amqps" else "")
+        self._http.describe(facts)
+
+    def _amqp_sockets(self) -> list[tuple[str, socket.socket]]:
+        plain = [("amqp", bound) for bound in self._tcp_sockets]
+        return plain + [("amqps", bound) for bound in self._ssl_sockets]
+
     async def _listen(self) -> None:
         serial = count(1)
         plain = ClientLinks(self._turns, serial)
@@ -158,7 +187,7 @@ class Node:
         if self._context is not None:
             secured = ClientLinks(self._turns, serial, self._settings.certificate_naming)
             patience_s = self._settings.tls_handshake_timeout_ms / 1000
-            self._tls_door = TlsDoor(secured, self._context, patience_s, self._log)
+            self._tls_door = TlsDoor(secured.accept, self._context, patience_s, self._log)
             self._tls_door.open(self._ssl_sockets)
 
     def _announce(self, loop_name: str) -> None:
@@ -172,9 +201,8 @@ class Node:
             memory_limit_bytes=self._settings.memory_limit_bytes,
             data=self._disk.path if self._disk is not None else "none",
         )
-        for protocol, sockets in (("amqp", self._tcp_sockets), ("amqps", self._ssl_sockets)):
-            for bound in sockets:
-                log.info("listener.opened", protocol=protocol, address=bound_address(bound))
+        for protocol, bound in [*self._amqp_sockets(), *self._http.listeners()]:
+            log.info("listener.opened", protocol=protocol, address=bound_address(bound))
         if self._settings.without_effect:
             log.warning(
                 "settings.accepted", keys=",".join(self._settings.without_effect), effect="accepted, no effect yet"
@@ -187,7 +215,8 @@ class Node:
             log.warning("credentials.defaulted", user="guest", advice="set default_user and default_pass")
         log.settle()
         amqps = f" amqps={_first_address(self._ssl_sockets)}" if self._ssl_sockets else ""
-        print(f"ready name={broker.node_name} amqp={_first_address(self._tcp_sockets)} http=-{amqps}", flush=True)
+        addresses = f"amqp={_first_address(self._tcp_sockets)} http={self._http.address()}{amqps}"
+        print(f"ready name={broker.node_name} {addresses}", flush=True)
 
     def _watch_descriptors(self, loop: asyncio.AbstractEventLoop) -> None:
         """uvloop refuses clients without a word when descriptors run out; the operator should hear of it."""
@@ -221,6 +250,7 @@ class Node:
         self._servers.clear()
         if self._tls_door is not None:
             self._tls_door.close()
+        self._http.close()
 
     async def _let_last_bytes_out(self, loop: asyncio.AbstractEventLoop) -> None:
         """Closed connections may still have a goodbye in their buffers; whoever does not read it is cut off."""

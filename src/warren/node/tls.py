@@ -1,4 +1,6 @@
-"""The TLS side of a listener: from `ssl_options.*` to a context, with a sentence for every file that does not fit.
+"""The TLS side of a listener: from `ssl_options.*` or `management.ssl.*` to a context.
+
+There is a sentence for every file that does not fit.
 
 Not here: who a certificate says a client is (`node.certificates`); the sockets (`node.listeners`).
 """
@@ -27,12 +29,15 @@ class TlsSettings:
     verify_peer: bool = False
     fail_if_no_peer_cert: bool = False
     versions: list[str] = field(default_factory=list)
+    # the keys it was read from
+    family: str = "ssl_options"
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
     """The context every TLS listener uses; `ConfigError` names the option and file at fault."""
     if not settings.certfile:
-        raise ConfigError("listeners.ssl needs ssl_options.certfile and ssl_options.keyfile")
+        family = settings.family
+        raise ConfigError(f"a TLS listener needs {family}.certfile and {family}.keyfile")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if settings.versions:
         wanted = sorted(TLS_VERSIONS[version] for version in settings.versions)
@@ -46,27 +51,27 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 def _load_chain(context: ssl.SSLContext, settings: TlsSettings) -> None:
     keyfile = settings.keyfile or settings.certfile
     # opened first, because the error of load_cert_chain does not say which of the two files it means
-    _require_readable("ssl_options.certfile", settings.certfile)
-    _require_readable("ssl_options.keyfile", keyfile)
+    _require_readable(f"{settings.family}.certfile", settings.certfile)
+    _require_readable(f"{settings.family}.keyfile", keyfile)
     try:
         # without a callable OpenSSL would ask the terminal for the password
         context.load_cert_chain(settings.certfile, keyfile, password=lambda: settings.password)
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(
-            f"ssl_options.certfile {settings.certfile} and ssl_options.keyfile {keyfile} cannot be used together: "
-            f"{_first_sentence(error)}"
+            f"{settings.family}.certfile {settings.certfile} and {settings.family}.keyfile {keyfile} cannot be used "
+            f"together: {_first_sentence(error)}"
         ) from error
 
 
 def _load_authorities(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if not settings.cacertfile:
-        raise ConfigError("ssl_options.verify = verify_peer needs ssl_options.cacertfile")
-    _require_readable("ssl_options.cacertfile", settings.cacertfile)
+        raise ConfigError(f"{settings.family}.verify = verify_peer needs {settings.family}.cacertfile")
+    _require_readable(f"{settings.family}.cacertfile", settings.cacertfile)
     try:
         context.load_verify_locations(settings.cacertfile)
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(
-            f"ssl_options.cacertfile {settings.cacertfile} cannot be used: {_first_sentence(error)}"
+            f"{settings.family}.cacertfile {settings.cacertfile} cannot be used: {_first_sentence(error)}"
         ) from error
     context.verify_mode = ssl.CERT_REQUIRED if settings.fail_if_no_peer_cert else ssl.CERT_OPTIONAL
 

@@ -4,14 +4,15 @@ The loops' own TLS servers keep a failed handshake to themselves. Here sockets a
 is one line in the log, with the peer and the reason. Without descriptors the door waits a moment before it looks
 again.
 
-Not here: the context and its files (`node.tls`), the connection once it is secured (`node.client_link`).
+Not here: the context and its files (`node.tls`), the connection once it is secured
+(`node.client_link`, `admin.server`).
 """
 
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 
-from warren.node.client_link import ClientLinks
 from warren.node.listeners import ListenAddress
 from warren.node.logs import Log
 
@@ -20,10 +21,12 @@ WITHOUT_DESCRIPTORS_WAIT_S = 1.0
 
 
 class TlsDoor:
-    """Accepts on bound sockets and hands secured connections to the links."""
+    """Accepts on bound sockets and hands each secured connection to a protocol of its own."""
 
-    def __init__(self, links: ClientLinks, context: ssl.SSLContext, patience_s: float, log: Log) -> None:
-        self._links = links
+    def __init__(
+        self, accept: Callable[[], asyncio.Protocol], context: ssl.SSLContext, patience_s: float, log: Log
+    ) -> None:
+        self._make_protocol = accept
         self._context = context
         self._patience_s = patience_s
         self._log = log
@@ -56,7 +59,7 @@ class TlsDoor:
     async def _shake_hands(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket, peer: ListenAddress) -> None:
         try:
             await loop.connect_accepted_socket(
-                self._links.accept,
+                self._make_protocol,
                 accepted,
                 ssl=self._context,
                 ssl_handshake_timeout=self._patience_s,

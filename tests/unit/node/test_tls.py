@@ -54,7 +54,7 @@ def test_an_encrypted_key_needs_its_password(authority: Authority) -> None:
 
 
 def test_a_listener_without_a_certificate_is_refused() -> None:
-    assert refusal_of(TlsSettings()) == "listeners.ssl needs ssl_options.certfile and ssl_options.keyfile"
+    assert refusal_of(TlsSettings()) == "a TLS listener needs ssl_options.certfile and ssl_options.keyfile"
 
 
 def test_verification_without_an_authority_is_refused(authority: Authority) -> None:

@@ -36,7 +36,7 @@ async def open_door(core: ScriptedCore, authority: Authority, patience_s: float 
     shell.port = sockets[0].getsockname()[1]
     settings = TlsSettings(authority.server.certificate, authority.server.key, authority.path, verify_peer=True)
     links = ClientLinks(shell.turns, count(1), CertificateNaming())
-    door = TlsDoor(links, server_context(settings), patience_s, Log("info", shell.log))
+    door = TlsDoor(links.accept, server_context(settings), patience_s, Log("info", shell.log))
     door.open(sockets)
     try:
         yield shell

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.node.shell import LOOPS, ScriptedCore, Shell, listening, run_on
+from warren.admin.desk import Desk
 from warren.model.effects import (
     CloseConnection,
     DropSegments,
@@ -141,6 +142,7 @@ def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: P
         disk = Disk(str(tmp_path), "hare@here")
         disk.start(turns.loop, turns.add, lambda error: turns.halt())
         turns.attach(disk.orders())
+        turns.attach(Desk(turns.loop, turns.add).orders())
         assert set(turns.carried_out()) == set(Effect.__subclasses__())
         disk.close()
 

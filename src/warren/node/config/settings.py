@@ -21,6 +21,7 @@ from warren.model.settings import BrokerSettings
 from warren.node.certificates import CertificateNaming
 from warren.node.config import values
 from warren.node.config.file import Setting, read_file
+from warren.node.config.http_settings import HttpSettings, http_settings
 from warren.node.config.keys import ACTING, find_acting, is_without_effect, nearest
 from warren.node.disk.space import DEFAULT_LIMIT_BYTES
 from warren.node.listeners import ListenAddress
@@ -68,7 +69,9 @@ class NodeSettings:
     broker: BrokerSettings
     tcp_listeners: list[ListenAddress] = field(default_factory=list)
     ssl_listeners: list[ListenAddress] = field(default_factory=list)
+    http: HttpSettings = field(default_factory=HttpSettings)
     data_dir: str = DEFAULT_DATA_DIRECTORY
+    config_file: str = ""
     tls: TlsSettings = field(default_factory=TlsSettings)
     tls_handshake_timeout_ms: int = TLS_HANDSHAKE_TIMEOUT_MS
     certificate_naming: CertificateNaming = field(default_factory=CertificateNaming)
@@ -126,7 +129,9 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
         broker=_broker_settings(gathered, flags),
         tcp_listeners=_tcp_listeners(gathered, flags),
         ssl_listeners=_ssl_listeners(gathered),
+        http=_http_settings(gathered, flags),
         data_dir=flags.data or DEFAULT_DATA_DIRECTORY,
+        config_file=flags.config,
         tls=_tls_settings(gathered),
         certificate_naming=_certificate_naming(gathered),
         memory_limit_bytes=_memory_limit_bytes(gathered),
@@ -200,6 +205,11 @@ def _ssl_listeners(gathered: _Gathered) -> list[ListenAddress]:
     return [] if "ssl_listeners_none" in gathered.values else gathered.members("ssl_listeners")
 
 
+def _http_settings(gathered: _Gathered, flags: Flags) -> HttpSettings:
+    flag = _flag_address("--http", flags.http) if flags.http else None
+    return http_settings(gathered.values, gathered.families, flag)
+
+
 def _flag_address(flag: str, value: str) -> ListenAddress:
     try:
         return values.address(value)
@@ -208,7 +218,7 @@ def _flag_address(flag: str, value: str) -> ListenAddress:
 
 
 def _flags_without_effect(flags: Flags) -> list[str]:
-    given = [("--http", flags.http), ("--peer", flags.peer)]
+    given = [("--peer", flags.peer)]
     for flag, value in given:
         if value:
             _flag_address(flag, value)

@@ -154,16 +154,16 @@ def test_a_variable_that_is_no_key_is_reported_and_does_no_harm(read: Read) -> N
 
 def test_rabbitmqs_other_keys_are_accepted_and_named(read: Read) -> None:
     settings = read(
-        "cluster_name = sales\nmanagement.tcp.port = 15672\nquorum_queue.x = 1\nlog.file = false\n"
+        "cluster_name = sales\nmqtt.listeners.tcp.1 = 1883\nquorum_queue.x = 1\nlog.file = false\n"
         "cluster_name = again\n",
-        http="127.0.0.1:0",
+        peer="127.0.0.1:0",
     )
     assert settings.without_effect == [
         "cluster_name",
-        "management.tcp.port",
+        "mqtt.listeners.tcp.1",
         "quorum_queue.x",
         "log.file",
-        "--http",
+        "--peer",
     ]
 
 

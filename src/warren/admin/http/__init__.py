@@ -1,0 +1,1 @@
+"""One HTTP request: its connection, its path, who asks, what they may, and the answer."""

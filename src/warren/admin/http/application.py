@@ -1,0 +1,111 @@
+"""The ASGI application: from a request to its answer, and the one place where a fault becomes a status.
+
+The order is RabbitMQ's: an unknown path is 404 and an unknown method 405 whoever asks; then the login, then the
+level the resource demands, then what it finds. Anything a resource raises that is no fault is a defect: it is logged
+with its traceback, and answered with 500.
+
+Every answer tells the browser to run nothing it did not come from, to keep nothing, and to show it in no frame.
+
+Not here: the connection (`http.link`), the resources (`admin.resources`), static pages (`admin.pages`).
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from starlette.requests import Request
+
+from warren.admin.http.answers import Answer, json_answer
+from warren.admin.http.call import Call
+from warren.admin.http.faults import HttpFault, method_not_allowed, not_authorised, not_found, of_refusal
+from warren.admin.http.login import visitor_of
+from warren.admin.http.origin import SAFE_METHODS, leave_to_read, refuse_cross_site
+from warren.admin.http.router import Resource, Router, segments_of
+from warren.admin.http.settings import ApplicationSettings
+from warren.admin.station import Station
+from warren.errors import Refused
+
+_EVERY_ANSWER = {
+    "vary": "accept, accept-encoding, origin",
+    "server": "Warren",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'",
+}
+
+
+class LogPort(Protocol):
+    """Where a defect is told."""
+
+    def error(self, event: str, **fields: object) -> None: ...
+
+
+class Application:
+    """What uvicorn calls for every request."""
+
+    def __init__(self, router: Router, station: Station, settings: ApplicationSettings, log: LogPort) -> None:
+        self._router = router
+        self._station = station
+        self._settings = settings
+        self._log = log
+
+    async def __call__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        call = Call(Request(scope, receive), {}, self._station, self._settings.body_bytes_max)
+        try:
+            answer = await self._answer(call)
+        except HttpFault as fault:
+            answer = _of_fault(fault)
+        except Refused as refusal:
+            answer = _of_fault(of_refusal(refusal))
+        except Exception as defect:
+            self._log.error("http.failed", method=call.method, path=scope["path"], exc_info=defect)
+            answer = Answer(500, headers={"connection": "close"})
+        headers = self._headers(call, answer)
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
+
+    async def _answer(self, call: Call) -> Answer:
+        found = self._router.find(segments_of(call.request.scope["raw_path"]))
+        if found is None:
+            raise not_found()
+        resource, call.params = found
+        if call.method == "OPTIONS":
+            return Answer(200, headers={"allow": resource.allowed()})
+        handler = resource.handler(call.method)
+        if handler is None:
+            raise method_not_allowed(resource.allowed())
+        if call.method not in SAFE_METHODS:
+            refuse_cross_site(call, self._settings.cross_origin)
+        await self._admit(call, resource)
+        return await handler(call)
+
+    async def _admit(self, call: Call, resource: Resource) -> None:
+        if resource.level is None:
+            return
+        call.visitor = await visitor_of(call)
+        reason = resource.level(call)
+        if reason:
+            raise not_authorised(reason)
+
+    def _headers(self, call: Call, answer: Answer) -> list[tuple[bytes, bytes]]:
+        headers = {**_EVERY_ANSWER, **leave_to_read(call, self._settings.cross_origin)}
+        if answer.status != 204:
+            headers["content-length"] = str(len(answer.body))
+        if answer.body:
+            headers["content-type"] = answer.content_type
+            headers["cache-control"] = "no-cache"
+        headers |= answer.headers
+        return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
+
+
+def _of_fault(fault: HttpFault) -> Answer:
+    if fault.reason is None:
+        return Answer(fault.status, headers=fault.headers)
+    answer = json_answer({"error": fault.error, "reason": fault.reason}, fault.status)
+    return Answer(answer.status, answer.body, headers=fault.headers)

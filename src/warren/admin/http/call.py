@@ -1,0 +1,86 @@
+"""A request as a resource sees it: who asks, which names stand in the path, the query, the body.
+
+The body is read when somebody asks for it, and no further than its limit: a request that announces more is refused
+before a byte of it is read.
+
+Not here: slow bodies (`http.link`), what the body means (the resources).
+"""
+
+from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+
+from warren.admin.http.faults import bad_request, body_too_large, malformed, not_found
+from warren.admin.http.visitor import Visitor
+from warren.admin.station import Station
+from warren.broker.vhost import Vhost
+
+
+class Call:
+    """One request to one resource."""
+
+    def __init__(self, request: Request, params: dict[str, str], station: Station, body_bytes_max: int) -> None:
+        self.request = request
+        self.method: str = request.method
+        # what the names in the path's template stand for
+        self.params = params
+        self.station = station
+        # nobody, unless the resource asks who it is
+        self.visitor = Visitor("", [], [])
+        self._body_bytes_max = body_bytes_max
+
+    @property
+    def peer_host(self) -> str:
+        return self.request.client.host if self.request.client is not None else ""
+
+    def header(self, name: str) -> str:
+        return str(self.request.headers.get(name, ""))
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        """The parameters; of one that is given twice, the first."""
+        text = self.request.scope["query_string"].decode("ascii", "replace")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
+        return dict(reversed(pairs))
+
+    def flag(self, name: str) -> bool:
+        return self.query.get(name) == "true"
+
+    def vhost(self) -> Vhost:
+        """The virtual host that the path names, or 404."""
+        vhost = self.station.broker.vhosts.get(self.params["vhost"])
+        if vhost is None:
+            raise not_found()
+        return vhost
+
+    async def body(self) -> bytes:
+        announced = self.header("content-length")
+        if announced.isdigit() and int(announced) > self._body_bytes_max:
+            raise body_too_large(self._body_bytes_max)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async for part in self.request.stream():
+                size += len(part)
+                if size > self._body_bytes_max:
+                    raise body_too_large(self._body_bytes_max)
+                parts.append(part)
+        except ClientDisconnect:
+            raise malformed() from None
+        return b"".join(parts)
+
+    async def document(self) -> dict[str, Any]:
+        """The body as a JSON object; an empty body is an empty one."""
+        body = await self.body()
+        if not body:
+            return {}
+        try:
+            document = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            raise bad_request("not_json") from None
+        if not isinstance(document, dict):
+            raise bad_request("not_json")
+        return document

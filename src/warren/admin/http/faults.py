@@ -1,0 +1,73 @@
+"""What an HTTP request can be refused with, worded as RabbitMQ's management API words it.
+
+A fault is raised anywhere below the application, and caught there, in one place, where it becomes a status and a
+body `{"error": …, "reason": …}`. A reason of `None` is an answer without a body.
+
+Not here: errors of commands (`errors.Refused`, which the application translates).
+"""
+
+from warren.errors import Refused, WarrenError
+
+REALM = 'Basic realm="RabbitMQ Management"'
+"""Scripts and browsers remember passwords under this name."""
+
+_STATUS_OF_REFUSALS = {"bad_request": 400, "not_authorised": 401, "not_found": 404}
+
+
+class HttpFault(WarrenError):
+    """A request that is not carried out; `headers` go into its answer."""
+
+    def __init__(self, status: int, error: str, reason: str | None, headers: dict[str, str] | None = None) -> None:
+        super().__init__(reason or error)
+        self.status = status
+        self.error = error
+        self.reason = reason
+        self.headers = headers or {}
+
+
+def not_found() -> HttpFault:
+    return HttpFault(404, "Object Not Found", "Not Found")
+
+
+def bad_request(reason: str, error: str = "bad_request") -> HttpFault:
+    return HttpFault(400, error, reason)
+
+
+def not_authorised(reason: str) -> HttpFault:
+    """Who asks is known, and may not."""
+    return HttpFault(401, "not_authorised", reason)
+
+
+def login_wanted() -> HttpFault:
+    """Nobody said who asks."""
+    return HttpFault(401, "not_authorized", None, {"www-authenticate": REALM})
+
+
+def login_failed() -> HttpFault:
+    return HttpFault(401, "not_authorized", "Login failed", {"www-authenticate": REALM})
+
+
+def method_not_allowed(allowed: str) -> HttpFault:
+    return HttpFault(405, "Method Not Allowed", None, {"allow": allowed})
+
+
+def malformed() -> HttpFault:
+    """What came is not even a request: an answer without a body, as RabbitMQ's server gives."""
+    return HttpFault(400, "bad_request", None)
+
+
+def body_too_large(bytes_max: int) -> HttpFault:
+    """The rest of the body stays unread, so the connection ends with the answer."""
+    reason = f"the body is larger than {bytes_max} bytes (management.http.max_body_size)"
+    return HttpFault(413, "payload_too_large", reason, {"connection": "close"})
+
+
+def cross_site() -> HttpFault:
+    return HttpFault(403, "forbidden", "a page of another site may not change anything here")
+
+
+def of_refusal(refusal: Refused) -> HttpFault:
+    """A command that was not carried out, in the words of HTTP."""
+    if refusal.kind == "not_found":
+        return not_found()
+    return HttpFault(_STATUS_OF_REFUSALS.get(refusal.kind, 400), refusal.kind, refusal.reason)

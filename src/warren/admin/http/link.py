@@ -1,0 +1,142 @@
+"""One HTTP connection, and the bounds on what a client can cost: bytes, time, and how many there are.
+
+uvicorn's protocol does the talking. What it leaves unbounded is bounded here:
+
+- the head of a request, in bytes and in time;
+- the body, in time: it has `BODY_PATIENCE_S`, and beyond that must come at `BODY_BYTES_A_SECOND`;
+- an answer that is not read;
+- an idle connection;
+- the number of connections: one more is told 503 and closed.
+
+A single look at all connections once a second enforces the times, so a request costs no timer. Whoever is late with a
+request is told 408, if nothing was answered yet, and the connection ends.
+
+Not here: the size of a body (`http.call`), TLS (`node.tls_door`).
+"""
+
+import asyncio
+from typing import Any, cast
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from warren.admin.http.settings import LinkLimits
+
+HEAD_BYTES_MAX = 64 * 1024
+BODY_PATIENCE_S = 30.0
+BODY_BYTES_A_SECOND = 10_000
+UNREAD_PATIENCE_S = 30.0
+CLOSE_PATIENCE_S = 5.0
+
+_TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class HttpLink(HttpToolsProtocol):
+    """A connection that knows what it waits for, and since when."""
+
+    def __init__(self, config: Config, state: ServerState, limits: LinkLimits) -> None:
+        super().__init__(config, state, {})
+        self._limits = limits
+        self._head_bytes = 0
+        # when the head at hand began to come; None while none is awaited
+        self._head_since: float | None = None
+        self._body_since: float | None = None
+        self._body_bytes = 0
+        self._unread_since: float | None = None
+        self._closing_since: float | None = None
+
+    # -- the transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, transport))
+        self._head_since = self.loop.time()
+        if len(self.connections) > self._limits.connections_max:
+            self._end_with(_TOO_MANY)
+
+    def data_received(self, data: bytes) -> None:
+        if self._closing_since is not None:
+            return
+        awaiting_head = self._head_since is not None
+        if not awaiting_head and self._body_since is None:
+            self._head_since = self.loop.time()
+            awaiting_head = True
+        if awaiting_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._head_since is not None and self._head_bytes > HEAD_BYTES_MAX:
+            self._end_with(_HEAD_TOO_LARGE)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread_since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread_since = None
+
+    # -- the parser's calls
+
+    def on_headers_complete(self) -> None:
+        self._head_since = None
+        self._head_bytes = 0
+        self._body_since = self.loop.time()
+        self._body_bytes = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._body_since = None
+        super().on_message_complete()
+
+    # -- time
+
+    def look(self, now: float) -> None:
+        """End the connection if its client is late."""
+        if self.transport.is_closing() or self._closing_since is not None:
+            if self._closing_since is None:
+                self._closing_since = now
+            if now - self._closing_since > CLOSE_PATIENCE_S:
+                self.transport.abort()
+        elif self._unread_since is not None and now - self._unread_since > UNREAD_PATIENCE_S:
+            self.transport.abort()
+        elif self._late(now):
+            answered = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+            self._end_with(b"" if answered else _TOO_LATE)
+
+    def _late(self, now: float) -> bool:
+        if self._head_since is not None:
+            return now - self._head_since > self._limits.request_timeout_s
+        if self._body_since is not None and not self.flow.read_paused:
+            patience_s = BODY_PATIENCE_S + self._body_bytes / BODY_BYTES_A_SECOND
+            return now - self._body_since > patience_s
+        return False
+
+    def _end_with(self, answer: bytes) -> None:
+        self._closing_since = self.loop.time()
+        self.transport.write(answer)
+        self.transport.close()
+
+
+def uvicorn_config(app: Any, limits: LinkLimits) -> Config:
+    """uvicorn without its own logging, signals, lifespan, websockets and trust in proxies."""
+    config = Config(
+        app,
+        http=HttpToolsProtocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=int(limits.idle_timeout_s),
+    )
+    config.load()
+    return config

@@ -1,0 +1,97 @@
+"""From the path of a request to the resource that answers for it.
+
+The path is taken apart as it came, and its segments are decoded one by one, so that a name may hold whatever it
+likes: `%2F` is a slash inside a name, `.` and `..` are names like any other, and bytes that are not UTF-8 become lone
+surrogates, as everywhere in the node. One slash at the end counts for nothing.
+
+A template is a path with names in braces, `/api/queues/{vhost}/{name}`. Where a literal segment and a name both fit,
+the literal goes first.
+
+Not here: who may use a resource (`http.levels`), what it does (`admin.resources`).
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
+
+if TYPE_CHECKING:
+    from warren.admin.http.answers import Answer
+    from warren.admin.http.call import Call
+    from warren.admin.http.levels import Level
+
+Handler = Callable[["Call"], Awaitable["Answer"]]
+
+METHODS = ("GET", "PUT", "POST", "DELETE")
+"""In the order in which they are told to whoever asks."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """What one kind of path can be asked for, and by whom. `level` of None: by everybody."""
+
+    level: "Level | None"
+    handlers: dict[str, Handler]
+
+    def allowed(self) -> str:
+        """The methods, as the header `allow` has them."""
+        known = [method for method in METHODS if method in self.handlers]
+        return ", ".join([*(["HEAD"] if "GET" in known else []), *known, "OPTIONS"])
+
+    def handler(self, method: str) -> Handler | None:
+        return self.handlers.get("GET" if method == "HEAD" else method)
+
+
+@dataclass
+class _Node:
+    literals: "dict[str, _Node]" = field(default_factory=dict)
+    name: str = ""
+    named: "_Node | None" = None
+    resource: Resource | None = None
+
+
+class Router:
+    """All the paths there are."""
+
+    def __init__(self) -> None:
+        self._root = _Node()
+
+    def add(self, template: str, resource: Resource) -> None:
+        node = self._root
+        for part in template.strip("/").split("/"):
+            if part.startswith("{"):
+                name = part.strip("{}")
+                if node.named is None:
+                    node.name, node.named = name, _Node()
+                assert node.name == name, f"{template} calls {node.name} {name}"
+                node = node.named
+            else:
+                node = node.literals.setdefault(part, _Node())
+        assert node.resource is None, f"{template} is there already"
+        node.resource = resource
+
+    def find(self, segments: list[str]) -> tuple[Resource, dict[str, str]] | None:
+        """The resource of a path, and what the names in its template stand for."""
+        return _find(self._root, segments, 0)
+
+
+def _find(node: _Node, segments: list[str], at: int) -> tuple[Resource, dict[str, str]] | None:
+    if at == len(segments):
+        return None if node.resource is None else (node.resource, {})
+    literal = node.literals.get(segments[at])
+    if literal is not None:
+        found = _find(literal, segments, at + 1)
+        if found is not None:
+            return found
+    if node.named is None:
+        return None
+    found = _find(node.named, segments, at + 1)
+    if found is not None:
+        found[1][node.name] = segments[at]
+    return found
+
+
+def segments_of(raw_path: bytes) -> list[str]:
+    """The decoded segments of a path as it stood in the request."""
+    parts = raw_path.removeprefix(b"/").removesuffix(b"/").split(b"/")
+    return [unquote_to_bytes(part).decode("utf-8", "surrogateescape") for part in parts]

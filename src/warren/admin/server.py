@@ -1,0 +1,64 @@
+"""The HTTP server inside a node: it runs in the node's loop, on sockets the node has bound.
+
+`accept` makes the protocol of one connection; whoever listens, with TLS or without, and on as many sockets as there
+are, hands it to the loop. Stopping is in two steps: no connection is kept alive once its answer is out (`close`), and
+after a moment whatever is left is dropped (`drop`).
+
+Not here: sockets and TLS (`node`), what is answered (`http.application`).
+"""
+
+import asyncio
+from email.utils import formatdate
+from typing import Any
+
+from uvicorn.server import ServerState
+
+from warren.admin.http.link import HttpLink, uvicorn_config
+from warren.admin.http.settings import LinkLimits
+
+LOOK_EVERY_S = 1.0
+
+
+class HttpServer:
+    """The connections of one node's HTTP listeners."""
+
+    def __init__(self, app: Any, loop: asyncio.AbstractEventLoop, limits: LinkLimits) -> None:
+        self._loop = loop
+        self._limits = limits
+        self._config = uvicorn_config(app, limits)
+        self._state = ServerState()
+        self._links: set[HttpLink] = self._state.connections  # type: ignore[assignment]
+        self._handle: asyncio.TimerHandle | None = None
+        self._closing = False
+
+    def start(self) -> None:
+        self._look()
+
+    def accept(self) -> HttpLink:
+        return HttpLink(self._config, self._state, self._limits)
+
+    def connection_count(self) -> int:
+        return len(self._links)
+
+    def close(self) -> None:
+        """Finish the answers at hand, and no more."""
+        self._closing = True
+        for link in list(self._links):
+            link.shutdown()
+
+    def drop(self) -> None:
+        """End everything that is left."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        for task in list(self._state.tasks):
+            task.cancel()
+        for link in list(self._links):
+            link.transport.abort()
+
+    def _look(self) -> None:
+        self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+        now = self._loop.time()
+        for link in list(self._links):
+            link.look(now)
+        self._handle = self._loop.call_later(LOOK_EVERY_S, self._look)

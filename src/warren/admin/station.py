@@ -1,0 +1,23 @@
+"""All that a resource works on: the broker to read, the desk for changes, the node's facts, the history of figures.
+
+Not here: the request (`http.call`).
+"""
+
+from dataclasses import dataclass
+
+from warren.admin.accounts import Accounts
+from warren.admin.desk import Desk
+from warren.admin.history_port import HistoryPort
+from warren.admin.node_facts import NodeFacts
+from warren.broker.broker import Broker
+
+
+@dataclass(frozen=True)
+class Station:
+    """One node, as its operators see it."""
+
+    broker: Broker
+    desk: Desk
+    accounts: Accounts
+    facts: NodeFacts
+    history: HistoryPort

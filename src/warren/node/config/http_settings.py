@@ -1,0 +1,73 @@
+"""The settings of the HTTP listeners: `management.*`, and the flag `--http`.
+
+As in RabbitMQ, a TLS listener alone is what an operator gets who configures `management.ssl.port` and says nothing of
+a plain one. `management.listener.*` is RabbitMQ's older way of saying the same.
+
+Not here: the keys and their parsers (`config.keys`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from warren.admin.http.settings import ApplicationSettings, CrossOrigin, LinkLimits
+from warren.node.listeners import ListenAddress
+from warren.node.tls import TlsSettings
+
+DEFAULT_HTTP_PORT = 15672
+TLS_FAMILY = "management.ssl"
+
+
+@dataclass
+class HttpSettings:
+    """Where and how to serve HTTP."""
+
+    tcp_listeners: list[ListenAddress] = field(default_factory=lambda: [ListenAddress("", DEFAULT_HTTP_PORT)])
+    ssl_listeners: list[ListenAddress] = field(default_factory=list)
+    tls: TlsSettings = field(default_factory=lambda: TlsSettings(family=TLS_FAMILY))
+    limits: LinkLimits = field(default_factory=LinkLimits)
+    application: ApplicationSettings = field(default_factory=ApplicationSettings)
+
+
+def http_settings(
+    values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]], flag: ListenAddress | None
+) -> HttpSettings:
+    """What was gathered from the file and the environment, and the address of the flag, if it was given."""
+    plain = flag or ListenAddress(values.get("http.ip", ""), values.get("http.port", DEFAULT_HTTP_PORT))
+    secured = [ListenAddress(values.get("https.ip", ""), values["https.port"])] if "https.port" in values else []
+    wants_plain = flag is not None or "http.port" in values or not secured
+    if values.get("http.listener_ssl") and flag is None:
+        secured, wants_plain = [*secured, plain], False
+    return HttpSettings(
+        tcp_listeners=[plain] if wants_plain else [],
+        ssl_listeners=secured,
+        tls=_tls(values, families),
+        limits=_limits(values),
+        application=_application(values, families),
+    )
+
+
+def _tls(values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]) -> TlsSettings:
+    chosen = {name.removeprefix("https_tls."): value for name, value in values.items() if name.startswith("https_tls.")}
+    verify_peer = chosen.pop("verify", "verify_none") == "verify_peer"
+    versions = list(families.get("https_tls_versions", {}).values())
+    return TlsSettings(**chosen, verify_peer=verify_peer, versions=versions, family=TLS_FAMILY)
+
+
+def _limits(values: Mapping[str, Any]) -> LinkLimits:
+    default = LinkLimits()
+    return LinkLimits(
+        request_timeout_s=values.get("http.request_timeout_ms", default.request_timeout_s * 1000) / 1000,
+        idle_timeout_s=values.get("http.idle_timeout_ms", default.idle_timeout_s * 1000) / 1000,
+    )
+
+
+def _application(values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]) -> ApplicationSettings:
+    default = ApplicationSettings()
+    return ApplicationSettings(
+        body_bytes_max=values.get("http.body_bytes_max", default.body_bytes_max),
+        cross_origin=CrossOrigin(
+            allowed=list(families.get("cors_origins", {}).values()),
+            max_age_s=values.get("cors_max_age_s", default.cross_origin.max_age_s),
+        ),
+    )

@@ -1,0 +1,88 @@
+"""The HTTP listeners of a node: bound before it starts, open once the core is there, closed when it stops.
+
+Not here: what is answered (`admin`), the settings (`config.http_settings`).
+"""
+
+import asyncio
+import socket
+import ssl
+
+from warren.admin.accounts import Accounts
+from warren.admin.api import router_of
+from warren.admin.desk import Desk
+from warren.admin.history_port import NoHistory
+from warren.admin.http.application import Application
+from warren.admin.node_facts import ListenerFacts
+from warren.admin.server import HttpServer
+from warren.admin.station import Station
+from warren.broker.broker import Broker
+from warren.node.config.http_settings import HttpSettings
+from warren.node.facts import ProcessFacts
+from warren.node.listeners import ListenAddress, bind, bound_address, listen
+from warren.node.logs import Log
+from warren.node.tls import server_context
+from warren.node.tls_door import TlsDoor
+
+_CHOOSE_TCP = "choose another with --http HOST:PORT (port 0 picks a free one) or management.tcp.port"
+_CHOOSE_SSL = "choose another with management.ssl.port"
+
+
+class HttpDoor:
+    """Sockets for HTTP, and later the server behind them."""
+
+    def __init__(self, settings: HttpSettings, tls_patience_s: float, log: Log) -> None:
+        """Take the ports; `ConfigError` if they are not to be had."""
+        self._settings = settings
+        self._tls_patience_s = tls_patience_s
+        self._log = log
+        self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
+        self._tcp_sockets = [s for address in settings.tcp_listeners for s in bind(address, _CHOOSE_TCP)]
+        self._ssl_sockets = [s for address in settings.ssl_listeners for s in bind(address, _CHOOSE_SSL)]
+        self._servers: list[asyncio.Server] = []
+        self._tls_door: TlsDoor | None = None
+        self._server: HttpServer | None = None
+
+    def listeners(self) -> list[tuple[str, socket.socket]]:
+        """Every socket with the name of its protocol."""
+        plain = [("http", bound) for bound in self._tcp_sockets]
+        return plain + [("https", bound) for bound in self._ssl_sockets]
+
+    def address(self) -> ListenAddress | str:
+        """What the ready line names."""
+        bound = [*self._tcp_sockets, *self._ssl_sockets]
+        return bound_address(bound[0]) if bound else "-"
+
+    def describe(self, facts: ProcessFacts) -> None:
+        """Tell the node's facts where it listens."""
+        for protocol, bound in self.listeners():
+            where = bound_address(bound)
+            tls = protocol == "https"
+            listener = ListenerFacts(protocol, where.host, where.port, tls)
+            facts.listens(listener, self._settings.tls.certfile if tls else "")
+
+    async def open(self, broker: Broker, desk: Desk, facts: ProcessFacts) -> None:
+        """Serve this broker."""
+        loop = asyncio.get_running_loop()
+        station = Station(broker, desk, Accounts(broker, desk), facts, NoHistory())
+        application = Application(router_of(station), station, self._settings.application, self._log)
+        self._server = HttpServer(application, loop, self._settings.limits)
+        self._server.start()
+        self._servers += await listen(self._tcp_sockets, self._server.accept)
+        if self._context is not None:
+            self._tls_door = TlsDoor(self._server.accept, self._context, self._tls_patience_s, self._log)
+            self._tls_door.open(self._ssl_sockets)
+
+    def close(self) -> None:
+        """Nobody comes in any more; whoever is answered is answered to the end."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        if self._tls_door is not None:
+            self._tls_door.close()
+        if self._server is not None:
+            self._server.close()
+
+    def drop(self) -> None:
+        """End what is left."""
+        if self._server is not None:
+            self._server.drop()
