@@ -1,0 +1,1 @@
+"""What operators say of many queues and exchanges at once."""
