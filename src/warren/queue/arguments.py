@@ -16,10 +16,9 @@ from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.model.terms import type_name
-from warren.queue.settings import DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX
+from warren.queue.settings import DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX, TEN_YEARS_MS
 from warren.wire.values import Table
 
-TEN_YEARS_MS: Final = 315_360_000_000
 PRIORITY_MAX: Final = 255
 
 COMMON_ARGUMENTS: Final = (

@@ -1,9 +1,9 @@
-"""What a queue was told about itself: its `x-` arguments as plain numbers.
+"""What a queue was told about itself: its `x-` arguments, and what policies say of it, as plain numbers.
 
-A `QueueSettings` never changes; a queue is given another one (`Queue.apply`). Queues without such arguments share
-`PLAIN`.
+A `QueueSettings` never changes; a queue is given another one (`Queue.apply`). Queues without any share `PLAIN`.
 
-Not here: whether the arguments are acceptable (`queue.arguments`), what they do (`queue.queue`).
+Not here: whether arguments and policies are acceptable (`queue.arguments`, `policy.keys`), what they do
+(`queue.queue`).
 """
 
 from typing import Final, final
@@ -15,6 +15,9 @@ from warren.wire.values import Table
 
 UNLIMITED: Final[i64] = -1
 """No limit, no deadline."""
+
+TEN_YEARS_MS: Final = 315_360_000_000
+COUNT_MAX: Final = 2**62
 
 DROP_HEAD: Final = "drop-head"
 REJECT_PUBLISH: Final = "reject-publish"
@@ -75,30 +78,46 @@ PLAIN: Final = QueueSettings()
 """The settings of a queue that asks for nothing."""
 
 
-def settings_of(arguments: Table) -> QueueSettings:
-    """The settings that arguments ask for; they must have passed `validate_arguments`."""
-    if not arguments:
+def settings_of(arguments: Table, definition: Table | None = None) -> QueueSettings:
+    """What arguments, and a policy's definition if there is one, ask for; both must have been found acceptable.
+
+    Where both give a number the lower one counts; where both give a text, the argument's.
+    """
+    policy: Table = {} if definition is None else definition
+    if not arguments and not policy:
         return PLAIN
     return QueueSettings(
-        message_ttl_ms=_number(arguments, "x-message-ttl", -1),
-        expires_ms=_number(arguments, "x-expires", -1),
-        max_length=_number(arguments, "x-max-length", -1),
-        max_length_bytes=_number(arguments, "x-max-length-bytes", -1),
-        overflow=_text(arguments, "x-overflow") or DROP_HEAD,
-        dead_letter_exchange=_text(arguments, "x-dead-letter-exchange"),
-        dead_letter_routing_key=_text(arguments, "x-dead-letter-routing-key"),
+        message_ttl_ms=_lower(arguments, policy, "message-ttl", TEN_YEARS_MS),
+        expires_ms=_lower(arguments, policy, "expires", TEN_YEARS_MS),
+        max_length=_lower(arguments, policy, "max-length", COUNT_MAX),
+        max_length_bytes=_lower(arguments, policy, "max-length-bytes", COUNT_MAX),
+        overflow=_either(arguments, policy, "overflow") or DROP_HEAD,
+        dead_letter_exchange=_either(arguments, policy, "dead-letter-exchange"),
+        dead_letter_routing_key=_either(arguments, policy, "dead-letter-routing-key"),
         max_priority=_number(arguments, "x-max-priority", 0),
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
-        delivery_limit=_number(arguments, "x-delivery-limit", -1),
-        lazy=arguments.get("x-queue-mode") == "lazy",
+        delivery_limit=_lower(arguments, policy, "delivery-limit", COUNT_MAX),
+        lazy=_either(arguments, policy, "queue-mode") == "lazy",
     )
 
 
-def _number(arguments: Table, name: str, otherwise: int) -> int:
-    value = arguments.get(name)
+def _lower(arguments: Table, policy: Table, key: str, most: int) -> int:
+    """The lower of the numbers that are given, -1 if none is. Beyond `most`, a policy's number means `most`."""
+    given = _number(arguments, "x-" + key, -1)
+    said = min(_number(policy, key, -1), most)
+    return max(given, said) if given < 0 or said < 0 else min(given, said)
+
+
+def _either(arguments: Table, policy: Table, key: str) -> str | None:
+    given = _text(arguments, "x-" + key)
+    return _text(policy, key) if given is None else given
+
+
+def _number(table: Table, name: str, otherwise: int) -> int:
+    value = table.get(name)
     return value if isinstance(value, int) else otherwise
 
 
-def _text(arguments: Table, name: str) -> str | None:
-    value = arguments.get(name)
+def _text(table: Table, name: str) -> str | None:
+    value = table.get(name)
     return value if isinstance(value, str) else None
