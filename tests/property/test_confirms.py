@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from librt.strings import BytesWriter
 
 from warren.session.confirms import Confirms
-from warren.sim.method_stream import MethodStream
+from warren.wire.method_stream import MethodStream
 from warren.wire.methods import BasicAck, BasicNack
 
 # one turn: whether each of its publishes was accepted

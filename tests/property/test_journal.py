@@ -21,8 +21,8 @@ from warren.broker.broker import Broker
 from warren.model.effects import Effect, Store
 from warren.model.events import Event, Stored
 from warren.model.settings import BrokerSettings
-from warren.sim.method_stream import Heard
 from warren.store.topology_definitions import queue_key
+from warren.wire.method_stream import Heard
 from warren.wire.methods import (
     BasicAck,
     BasicGet,

@@ -12,8 +12,8 @@ from warren.broker.broker import Broker
 from warren.model.effects import CloseConnection, Effect, Note, PauseReading, ResumeReading, SendBytes, SetTimer
 from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
 from warren.model.settings import BrokerSettings
-from warren.sim.method_stream import Heard, MethodStream
 from warren.wire.frames import PROTOCOL_HEADER, content_frames
+from warren.wire.method_stream import Heard, MethodStream
 from warren.wire.methods import (
     BasicConsume,
     BasicPublish,

@@ -27,7 +27,7 @@ Not here: what a socket is (`node.client_link`); what a disk is (`node.disk`); h
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from warren.model.effects import (
     CloseConnection,
@@ -43,8 +43,26 @@ from warren.model.events import Event
 from warren.node.clock import Clock
 from warren.node.logs import Log
 
-if TYPE_CHECKING:
-    from warren.node.client_link import ClientLink
+
+class Writable(Protocol):
+    """Takes a turn's bytes for one connection."""
+
+    def write(self, data: bytes) -> None: ...
+
+
+class Link(Protocol):
+    """A connection's way to its client: a socket, or somebody inside the process."""
+
+    @property
+    def transport(self) -> Writable: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
 
 
 class Core(Protocol):
@@ -77,8 +95,8 @@ class Turns:
         self, core: Core, loop: asyncio.AbstractEventLoop, clock: Clock, log: Log, stop: Callable[[int], None]
     ) -> None:
         self.loop = loop
-        self.links: dict[int, ClientLink] = {}
-        self.lingering: set[ClientLink] = set()
+        self.links: dict[int, Link] = {}
+        self.lingering: set[Link] = set()
         self._core = core
         self._clock = clock
         self._log = log
@@ -120,7 +138,7 @@ class Turns:
         """The orders there is a way to carry out."""
         return list(self._carry_out)
 
-    def forget(self, connection_id: int, link: "ClientLink") -> None:
+    def forget(self, connection_id: int, link: Link) -> None:
         """The link's socket is gone."""
         self.links.pop(connection_id, None)
         self.lingering.discard(link)

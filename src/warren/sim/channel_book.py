@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from warren.sim.fabric import Fabric
 from warren.sim.history import GONE, OUT, WITHDRAWN, Attempt, Copy, History, QueuePlan
-from warren.sim.method_stream import Heard
+from warren.wire.method_stream import Heard
 from warren.wire.methods import (
     BasicAck,
     BasicConsume,

@@ -13,9 +13,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from warren.sim.history import Attempt
-from warren.sim.method_stream import Heard, MethodStream
 from warren.sim.network import Link, Spoken
 from warren.wire.frames import HEARTBEAT_FRAME, PROTOCOL_HEADER
+from warren.wire.method_stream import Heard, MethodStream
 from warren.wire.methods import (
     ChannelClose,
     ChannelCloseOk,

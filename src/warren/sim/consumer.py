@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from warren.sim.client import Client
 from warren.sim.history import QueuePlan
-from warren.sim.method_stream import Heard
+from warren.wire.method_stream import Heard
 from warren.wire.methods import (
     BasicAck,
     BasicCancel,

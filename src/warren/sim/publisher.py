@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from warren.sim.client import Client
 from warren.sim.history import Attempt
-from warren.sim.method_stream import Heard
 from warren.wire.frames import content_frames
+from warren.wire.method_stream import Heard
 from warren.wire.methods import (
     BasicAck,
     BasicNack,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from warren.errors import ConnectionFault
 from warren.model.effects import CloseConnection, Effect, KeepCheckpoint, Note, Seal, SendBytes, SetTimer, Store
 from warren.model.events import BytesReceived, ConnectionLost, Event, Stored
-from warren.sim.method_stream import MethodStream
+from warren.wire.method_stream import MethodStream
 
 
 class Trace:

@@ -39,9 +39,9 @@ from warren.sim.checkers import Checkers
 from warren.sim.disk import PretendDisk
 from warren.sim.fabric import Fabric
 from warren.sim.history import CONFIRMED, GONE, READY, REFUSED, UNWRITTEN, Attempt, Copy, History, QueuePlan
-from warren.sim.method_stream import Heard, MethodStream
 from warren.sim.network import Spoken
 from warren.wire.frames import HEARTBEAT_FRAME
+from warren.wire.method_stream import Heard, MethodStream
 from warren.wire.methods import (
     BasicAck,
     BasicCancelOk,

@@ -1,0 +1,201 @@
+"""AMQP without a socket: what a user does over HTTP to queues and exchanges is done by a connection inside the process.
+
+So permissions, faults and their texts, confirms and waiting for the disk are the same as for any other client, by
+construction. A direct link has one channel, takes the user's word for granted (who it is was proven over HTTP), and
+is neither listed nor counted among the connections.
+
+::
+
+    resource ──ask(method)──► frames ──BytesReceived──► core ──SendBytes──► write ──► the method that answers
+
+One request is under way at a time. A `channel.close` or `connection.close` of the core ends the link; it is raised as
+`LinkFault` by the request under way.
+
+Not here: what a fault is called in HTTP (`admin.resources`), the handshake's other side (`session.handshake`).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypeVar
+
+from warren.errors import CONNECTION_FORCED, WarrenError
+from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
+from warren.wire.frames import PROTOCOL_HEADER, content_frames
+from warren.wire.method_stream import Heard, MethodStream
+from warren.wire.methods import (
+    BasicAck,
+    BasicNack,
+    BasicPublish,
+    BasicReturn,
+    ChannelClose,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionClose,
+    ConnectionOpen,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    Method,
+    encode_method,
+)
+from warren.wire.properties import Properties, encode_header_payload
+
+CHANNEL = 1
+_Answer = TypeVar("_Answer", bound=Method)
+
+
+class LinkFault(WarrenError):
+    """The core ended the link because of what was asked: AMQP's reply code, and its text without the code's name."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+class Switchboard(Protocol):
+    """Where the core's events go in, and where its bytes for a connection come out."""
+
+    links: dict[int, Any]
+
+    def add(self, event: Event) -> None: ...
+
+
+class DirectLinks:
+    """Makes direct links into one node."""
+
+    def __init__(self, switchboard: Switchboard, next_id: Callable[[], int], frame_bytes_max: int) -> None:
+        self._switchboard = switchboard
+        self._next_id = next_id
+        self._frame_bytes_max = frame_bytes_max
+
+    @asynccontextmanager
+    async def open(self, user: str, vhost: str) -> AsyncIterator["DirectLink"]:
+        """A link as that user, its channel open; a `LinkFault` if the user may not enter that virtual host."""
+        link = DirectLink(self._switchboard, self._next_id(), self._frame_bytes_max)
+        try:
+            await link.connect(user, vhost)
+            yield link
+        finally:
+            link.hang_up()
+
+
+class DirectLink:
+    """One connection with one channel."""
+
+    def __init__(self, switchboard: Switchboard, connection_id: int, frame_bytes_max: int) -> None:
+        self._switchboard = switchboard
+        self._connection_id = connection_id
+        self._frame_bytes_max = frame_bytes_max
+        self._stream = MethodStream(frame_bytes_max)
+        self._heard: asyncio.Queue[Heard | LinkFault] = asyncio.Queue()
+        self._confirming = False
+        self._gone = False
+        # the core writes to a connection's transport
+        self.transport = self
+
+    async def connect(self, user: str, vhost: str) -> None:
+        opened = ConnectionOpened(self._connection_id, "127.0.0.1", 0, "127.0.0.1", 0, internal=True, trusted_user=user)
+        self._switchboard.links[self._connection_id] = self
+        self._switchboard.add(opened)
+        hello = [
+            (0, ConnectionStartOk("EXTERNAL", b"")),
+            (0, ConnectionTuneOk(channel_max=CHANNEL, frame_max=self._frame_bytes_max, heartbeat=0)),
+            (0, ConnectionOpen(virtual_host=vhost)),
+            (CHANNEL, ChannelOpen()),
+        ]
+        frames = b"".join(encode_method(channel, method) for channel, method in hello)
+        self._send(PROTOCOL_HEADER + frames)
+        await self._hear(ChannelOpenOk)
+
+    async def ask(self, method: Method, answer: type[_Answer]) -> _Answer:
+        """What a method is answered with."""
+        return (await self.ask_content(method, answer))[0]
+
+    async def ask_content(self, method: Method, answer: type[_Answer]) -> tuple[_Answer, Heard]:
+        """The same for an answer that content comes with."""
+        self._send(encode_method(CHANNEL, method))
+        return await self._hear(answer)
+
+    async def ask_either(self, method: Method, *answers: type[Method]) -> Heard:
+        """What a method is answered with that has several answers."""
+        self._send(encode_method(CHANNEL, method))
+        return await self._next(answers)
+
+    def tell(self, method: Method) -> None:
+        """Say something that has no answer."""
+        self._send(encode_method(CHANNEL, method))
+
+    async def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool:
+        """Publish a mandatory message and wait until it is safe; whether it found a queue that took it."""
+        if not self._confirming:
+            self._confirming = True
+            await self.ask(ConfirmSelect(), ConfirmSelectOk)
+        publish = encode_method(CHANNEL, BasicPublish(exchange, routing_key, mandatory=True))
+        header = encode_header_payload(properties, len(body))
+        self._send(publish + content_frames(header, body, CHANNEL, self._frame_bytes_max))
+        routed = True
+        while True:
+            heard = await self._next((BasicReturn, BasicAck, BasicNack))
+            if isinstance(heard.method, BasicAck):
+                return routed
+            if isinstance(heard.method, BasicNack):
+                return False
+            routed = False
+
+    def hang_up(self) -> None:
+        """The core forgets the connection, and gives back what it holds."""
+        if not self._gone:
+            self._gone = True
+            self._switchboard.links.pop(self._connection_id, None)
+            self._switchboard.add(ConnectionLost(self._connection_id))
+
+    # -- what the core's effects do
+
+    def write(self, data: bytes) -> None:
+        for heard in self._stream.feed(data):
+            method = heard.method
+            if isinstance(method, ChannelClose | ConnectionClose):
+                self._heard.put_nowait(_fault_of(method))
+            else:
+                self._heard.put_nowait(heard)
+
+    def close(self) -> None:
+        self._heard.put_nowait(LinkFault(CONNECTION_FORCED, "the connection was closed"))
+        if not self._gone:
+            self._gone = True
+            self._switchboard.add(ConnectionLost(self._connection_id))
+
+    def abort(self) -> None:
+        self.close()
+
+    def pause_reading(self) -> None:
+        """The core keeps what it cannot look at yet, which is one request at most."""
+
+    def resume_reading(self) -> None:
+        """See `pause_reading`."""
+
+    # -- requests and answers
+
+    def _send(self, data: bytes) -> None:
+        self._switchboard.add(BytesReceived(self._connection_id, data))
+
+    async def _hear(self, answer: type[_Answer]) -> tuple[_Answer, Heard]:
+        heard = await self._next((answer,))
+        assert isinstance(heard.method, answer)
+        return heard.method, heard
+
+    async def _next(self, answers: tuple[type[Method], ...]) -> Heard:
+        while True:
+            heard = await self._heard.get()
+            if isinstance(heard, LinkFault):
+                raise heard
+            if isinstance(heard.method, answers):
+                return heard
+
+
+def _fault_of(method: ChannelClose | ConnectionClose) -> LinkFault:
+    # the text begins with the name of the code: NOT_FOUND - no queue …
+    return LinkFault(method.reply_code, method.reply_text.partition(" - ")[2] or method.reply_text)

@@ -1,0 +1,72 @@
+"""Bytes from a peer, put together into methods with their content: a client's ear.
+
+Not here: what a client then does, what may be said when.
+"""
+
+from typing import Final, final
+
+from warren.wire.frames import BODY, HEADER, METHOD, FrameReader
+from warren.wire.methods import BasicDeliver, BasicGetOk, BasicReturn, Method, decode_method
+
+FRAME_BYTES_MAX: Final = 131_072
+
+
+@final
+class Heard:
+    """One whole method, and the content that came with it: the payload of its header frame, and its body."""
+
+    def __init__(self, channel: int, method: Method) -> None:
+        self.channel: int = channel
+        self.method: Method = method
+        self.header: bytes = b""
+        self.body: bytes = b""
+
+
+@final
+class MethodStream:
+    """One connection's bytes in one direction, in whatever pieces they come."""
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._reader: FrameReader = FrameReader(frame_bytes_max)
+        # by channel: a method whose content is not complete
+        self._partial: dict[int, Partial] = {}
+
+    def feed(self, data: bytes) -> list[Heard]:
+        """Everything that is complete with these bytes, in order; heartbeats say nothing."""
+        reader = self._reader
+        reader.feed(data)
+        complete: list[Heard] = []
+        while reader.next():
+            kind = reader.frame_type
+            if kind == METHOD:
+                heard = Heard(int(reader.channel), decode_method(reader.data, reader.start, reader.end))
+                if isinstance(heard.method, BasicDeliver | BasicGetOk | BasicReturn):
+                    self._partial[heard.channel] = Partial(heard)
+                else:
+                    complete.append(heard)
+            elif kind in (HEADER, BODY):
+                self._content(int(reader.channel), kind == HEADER, reader.payload(), complete)
+        return complete
+
+    def _content(self, channel: int, is_header: bool, payload: bytes, complete: list[Heard]) -> None:
+        partial = self._partial[channel]
+        if is_header:
+            partial.heard.header = payload
+            partial.missing_bytes = int.from_bytes(payload[4:12], "big")
+        else:
+            partial.pieces.append(payload)
+            partial.missing_bytes -= len(payload)
+        if partial.missing_bytes == 0:
+            del self._partial[channel]
+            partial.heard.body = b"".join(partial.pieces)
+            complete.append(partial.heard)
+
+
+@final
+class Partial:
+    """A method whose content is still coming."""
+
+    def __init__(self, heard: Heard) -> None:
+        self.heard: Heard = heard
+        self.pieces: list[bytes] = []
+        self.missing_bytes: int = -1
