@@ -19,7 +19,7 @@ from warren.admin.http.call import Call
 from warren.admin.http.faults import HttpFault, method_not_allowed, not_authorised, not_found, of_refusal
 from warren.admin.http.login import visitor_of
 from warren.admin.http.origin import SAFE_METHODS, leave_to_read, refuse_cross_site
-from warren.admin.http.router import Resource, Router, segments_of
+from warren.admin.http.router import Door, Router, segments_of
 from warren.admin.http.settings import ApplicationSettings
 from warren.admin.station import Station
 from warren.errors import Refused
@@ -77,19 +77,19 @@ class Application:
         resource, call.params = found
         if call.method == "OPTIONS":
             return Answer(200, headers={"allow": resource.allowed()})
-        handler = resource.handler(call.method)
-        if handler is None:
+        door = resource.door(call.method)
+        if door is None:
             raise method_not_allowed(resource.allowed())
         if call.method not in SAFE_METHODS:
             refuse_cross_site(call, self._settings.cross_origin)
-        await self._admit(call, resource)
-        return await handler(call)
+        await self._admit(call, door)
+        return await door.handler(call)
 
-    async def _admit(self, call: Call, resource: Resource) -> None:
-        if resource.level is None:
+    async def _admit(self, call: Call, door: Door) -> None:
+        if door.level is None:
             return
         call.visitor = await visitor_of(call)
-        reason = resource.level(call)
+        reason = door.level(call)
         if reason:
             raise not_authorised(reason)
 

@@ -27,19 +27,26 @@ METHODS = ("GET", "PUT", "POST", "DELETE")
 
 
 @dataclass(frozen=True)
-class Resource:
-    """What one kind of path can be asked for, and by whom. `level` of None: by everybody."""
+class Door:
+    """One method of a resource: who may come in, and who answers. `level` of None: everybody."""
 
     level: "Level | None"
-    handlers: dict[str, Handler]
+    handler: Handler
+
+
+class Resource:
+    """What one kind of path can be asked for. Several families may each know some of its methods."""
+
+    def __init__(self, level: "Level | None", handlers: dict[str, Handler]) -> None:
+        self.doors = {method: Door(level, handler) for method, handler in handlers.items()}
 
     def allowed(self) -> str:
         """The methods, as the header `allow` has them."""
-        known = [method for method in METHODS if method in self.handlers]
+        known = [method for method in METHODS if method in self.doors]
         return ", ".join([*(["HEAD"] if "GET" in known else []), *known, "OPTIONS"])
 
-    def handler(self, method: str) -> Handler | None:
-        return self.handlers.get("GET" if method == "HEAD" else method)
+    def door(self, method: str) -> Door | None:
+        return self.doors.get("GET" if method == "HEAD" else method)
 
 
 @dataclass
@@ -67,8 +74,11 @@ class Router:
                 node = node.named
             else:
                 node = node.literals.setdefault(part, _Node())
-        assert node.resource is None, f"{template} is there already"
-        node.resource = resource
+        if node.resource is None:
+            node.resource = resource
+            return
+        assert not node.resource.doors.keys() & resource.doors.keys(), f"{template} is there already"
+        node.resource.doors.update(resource.doors)
 
     def find(self, segments: list[str]) -> tuple[Resource, dict[str, str]] | None:
         """The resource of a path, and what the names in its template stand for."""
