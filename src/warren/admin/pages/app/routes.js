@@ -1,0 +1,30 @@
+// Which view answers for which address, and which pages a user is offered.
+//
+// A view is loaded when it is first asked for. A page that a user's tags do not allow is not offered; the node would
+// refuse what it asks.
+
+import { may } from "./session.js";
+
+const LISTS = { "": "overview", connections: "connections", channels: "channels", exchanges: "exchanges", queues: "queues",
+  policies: "access/policies", users: "access/users", vhosts: "access/vhosts", limits: "access/limits", definitions: "definitions",
+  tracing: "tracing", logs: "logs" };
+const SINGLES = { connections: "connection", channels: "channel", exchanges: "exchange", queues: "queue", users: "access/user", vhosts: "access/vhost" };
+
+export async function findView(names) {
+  const [family = ""] = names;
+  const view = names.length <= 1 ? LISTS[family] : SINGLES[family];
+  if (!view) throw new Error("There is no such page.");
+  return (await import(`../views/${view}.js`)).default;
+}
+
+/** Headings with their pages, as `[address, text]`. */
+export function navigation() {
+  const see = [["", "Overview"], ["connections", "Connections"], ["channels", "Channels"], ["exchanges", "Exchanges"], ["queues", "Queues"]];
+  const rule = [];
+  if (may("administrator")) rule.push(["users", "Users"]);
+  if (may("administrator")) rule.push(["vhosts", "Virtual hosts"]);
+  rule.push(["policies", "Policies"]);
+  if (may("administrator")) rule.push(["limits", "Limits"]);
+  const keep = may("administrator") ? [["definitions", "Definitions"], ["tracing", "Tracing"], ["logs", "Log levels"]] : [];
+  return [["", see], ["Rules", rule], ["Upkeep", keep]].filter(([, pages]) => pages.length);
+}

@@ -1,0 +1,31 @@
+// What an operator chose in this browser: theme, pace of updates, columns, range of charts, virtual host.
+// Nothing here is needed to work: without storage every choice lasts as long as the page.
+// Not here: credentials (session.js).
+
+const PREFIX = "warren.";
+const chosen = new Map();
+
+export function setting(name, fallback) {
+  if (!chosen.has(name)) chosen.set(name, stored(name));
+  return chosen.get(name) ?? fallback;
+}
+
+export function remember(name, value) {
+  chosen.set(name, value);
+  try {
+    localStorage.setItem(PREFIX + name, JSON.stringify(value));
+  } catch {
+    // storage is full or forbidden: kept in memory alone
+  }
+}
+
+/** The virtual host that lists are confined to, or "" for all of them. */
+export const chosenVhost = () => setting("vhost", "");
+
+function stored(name) {
+  try {
+    return JSON.parse(localStorage.getItem(PREFIX + name)) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,157 @@
+// The frame round every page: the way through the warren, the choices that hold for all pages, and the page itself.
+//
+// A view is a function of `{names, query, leave}` that answers `{title, crumb, content, refresh}`; `refresh(signal)` is asked again and
+// again while the page is open. A part of a page that changed something on the node says so by the event `changed`,
+// which asks at once.
+
+import { get } from "./api.js";
+import { PACES_S, Poller, paceSeconds } from "./poll.js";
+import { link } from "./router.js";
+import { findView, navigation } from "./routes.js";
+import { currentUser } from "./session.js";
+import { chosenVhost, remember, setting } from "./settings.js";
+import { announce, h } from "../parts/dom.js";
+
+const THEMES = [["system", "As the system"], ["light", "Light"], ["dark", "Dark"]];
+const ALL_VHOSTS = "All";
+
+export class Shell {
+  #leave;
+  #where = null;
+  #poller = null;
+  #shown = 0;
+  #trouble = h("p", { class: "notice bad", role: "alert" });
+  #main = h("main", { id: "main", tabindex: "-1" });
+  #nav = h("nav", { id: "ways", "aria-label": "Pages" });
+  #vhosts = h("select", { onchange: () => this.#choseVhost() });
+
+  /** `leave(said)` ends the session, with a sentence for the login page. */
+  constructor(leave) {
+    this.#leave = leave;
+    this.#main.addEventListener("changed", () => this.#changed());
+    this.#main.addEventListener("refresh", () => this.#poller?.now());
+    this.elements = [this.#skipLink(), h("div", { class: "shell" }, this.#side(), h("div", { class: "page" }, this.#top(), this.#main))];
+    this.#learnVhosts();
+  }
+
+  close() {
+    this.#poller?.stop();
+  }
+
+  /** The page of an address; a page that is overtaken while it loads is never shown. */
+  async show(where) {
+    const first = this.#where === null;
+    this.#where = where;
+    const ticket = ++this.#shown;
+    this.#poller?.stop();
+    this.#nav.classList.remove("open");
+    this.#nav.replaceChildren(...this.#ways(where.names[0] ?? ""));
+    const view = await this.#viewOf(where);
+    if (ticket === this.#shown) this.#mount(view, first);
+  }
+
+  async #viewOf(where) {
+    try {
+      const make = await findView(where.names);
+      return make({ names: where.names, query: where.query });
+    } catch (trouble) {
+      return { title: "This page could not be shown", content: h("p", { class: "notice bad", role: "alert" }, trouble.message), refresh: async () => {} };
+    }
+  }
+
+  #mount(view, first) {
+    const title = h("h1", { tabindex: "-1" }, view.title);
+    document.title = `${view.title} · Warren`;
+    this.#trouble.textContent = "";
+    const heading = h("header", { class: "heading" }, view.crumb ? h("p", { class: "crumb" }, view.crumb) : null, title);
+    this.#main.replaceChildren(heading, this.#trouble, ...[view.content].flat());
+    this.#poller = new Poller(view.refresh, (trouble) => this.#roundEnded(trouble));
+    this.#poller.now();
+    if (!first) title.focus();
+    window.scrollTo(0, 0);
+  }
+
+  #roundEnded(trouble) {
+    if (trouble?.loginFailed) this.#leave("Please log in again.");
+    const said = trouble ? trouble.message : "";
+    if (this.#trouble.textContent !== said) this.#trouble.textContent = said;
+  }
+
+  #changed() {
+    this.#poller?.now();
+    this.#learnVhosts();
+  }
+
+  #skipLink() {
+    const skip = (event) => {
+      event.preventDefault();
+      this.#main.focus();
+      this.#main.scrollIntoView();
+    };
+    return h("a", { class: "skip", href: "#main", onclick: skip }, "Skip to the page");
+  }
+
+  #side() {
+    const menu = h("button", { class: "menu-button", type: "button", "aria-expanded": "false", "aria-controls": "ways" }, "Menu");
+    menu.addEventListener("click", () => menu.setAttribute("aria-expanded", String(this.#nav.classList.toggle("open"))));
+    const brand = h("a", { class: "brand", href: link() }, h("img", { src: "burrow.svg", alt: "" }), "Warren");
+    return h("header", { class: "side" }, h("div", { class: "side-inner" }, brand, menu, this.#nav));
+  }
+
+  #ways(here) {
+    return navigation().map(([heading, pages]) => {
+      const items = pages.map(([name, text]) => {
+        const current = name === here ? { "aria-current": "page" } : {};
+        return h("li", {}, h("a", { href: name ? link(name) : "#/", ...current }, text));
+      });
+      return [heading ? h("h2", {}, heading) : null, h("ul", {}, items)];
+    }).flat().filter(Boolean);
+  }
+
+  #top() {
+    const paces = h("select", { onchange: () => this.#chosePace(Number(paces.value)) }, PACES_S.map((pace) => paceOption(pace)));
+    paces.value = String(paceSeconds());
+    const themes = h("select", { onchange: () => chooseTheme(themes.value) }, THEMES.map(([value, text]) => h("option", { value }, text)));
+    themes.value = setting("theme", "system");
+    const user = currentUser();
+    const who = h("div", { class: "who" }, h("span", {}, `${user.name} (${user.tags.join(", ")})`),
+      h("button", { type: "button", class: "small", onclick: () => this.#leave() }, "Log out"));
+    return h("div", { class: "top", role: "region", "aria-label": "Choices" },
+      h("label", {}, "Virtual host", this.#vhosts), h("label", {}, "Update", paces), h("label", {}, "Colours", themes), who);
+  }
+
+  #chosePace(pace) {
+    remember("pace", pace);
+    this.#poller?.now();
+  }
+
+  #choseVhost() {
+    remember("vhost", this.#vhosts.value);
+    announce(this.#vhosts.value ? `Lists show the virtual host ${this.#vhosts.value}.` : "Lists show all virtual hosts.");
+    this.#where.query = {};
+    this.show(this.#where);
+  }
+
+  async #learnVhosts() {
+    let names = [];
+    try {
+      names = (await get("vhosts", { columns: "name" })).map((vhost) => vhost.name);
+    } catch {
+      names = chosenVhost() ? [chosenVhost()] : []; // the page says what is wrong
+    }
+    if (chosenVhost() && !names.includes(chosenVhost())) remember("vhost", "");
+    this.#vhosts.replaceChildren(h("option", { value: "" }, ALL_VHOSTS), ...names.map((name) => h("option", { value: name }, name)));
+    this.#vhosts.value = chosenVhost();
+  }
+}
+
+function paceOption(pace) {
+  const text = pace === 0 ? "By hand" : pace === 1 ? "Every second" : pace === 60 ? "Every minute" : `Every ${pace} seconds`;
+  return h("option", { value: String(pace) }, text);
+}
+
+function chooseTheme(theme) {
+  remember("theme", theme);
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}

@@ -1,0 +1,85 @@
+// The queues, and the form that adds one.
+
+import { path, put } from "../app/api.js";
+import { bytes, count } from "../app/format.js";
+import { link } from "../app/router.js";
+import { chosenVhost } from "../app/settings.js";
+import { rateOf } from "../charts/stats.js";
+import { folded } from "../parts/dom.js";
+import { checkField, choiceField, textField } from "../parts/fields.js";
+import { form } from "../parts/form.js";
+import { Listing } from "../parts/listing.js";
+import { mapField } from "../parts/map_field.js";
+import { QUEUE_ARGUMENTS } from "../sections/known_arguments.js";
+import { vhostField } from "../sections/vhost_choice.js";
+
+export default function queues({ query }) {
+  const listing = new Listing({
+    name: "queues", things: "queues", caption: "Queues", query, sort: "name",
+    where: () => (chosenVhost() ? path("queues", chosenVhost()) : "queues"),
+    keyOf: (row) => JSON.stringify([row.vhost, row.name]),
+    extra: ["name", "vhost"],
+    columns: columns(),
+  });
+  const vhost = vhostField();
+  const refresh = (signal) => Promise.all([listing.refresh(signal), vhost.learn(signal)]);
+  return { title: "Queues", content: [listing.element, folded("Add a queue", addForm(vhost))], refresh };
+}
+
+function columns() {
+  const amount = (key, title, rest = {}) => ({ key, title, sort: key, number: true, fields: [key], cell: (row) => count(row[key]), ...rest });
+  const speed = (key, title, rest = {}) => ({ key, title, sort: `message_stats.${key}_details.rate`, number: true, fields: [`message_stats.${key}_details.rate`], cell: (row) => rateOf(row, key), ...rest });
+  return [
+    { key: "name", title: "Name", sort: "name", phone: true, cell: (row) => ({ text: row.name, href: link("queues", row.vhost, row.name) }) },
+    { key: "vhost", title: "Virtual host", sort: "vhost", fields: ["vhost"], cell: (row) => row.vhost },
+    { key: "features", title: "Features", fields: ["type", "durable", "auto_delete", "exclusive", "arguments", "slave_nodes", "synchronised_slave_nodes"], cell: queueBadges },
+    { key: "policy", title: "Policy", sort: "policy", fields: ["policy", "operator_policy"], cell: (row) => [row.policy, row.operator_policy].filter(Boolean).join(", ") },
+    { key: "state", title: "State", sort: "state", phone: true, fields: ["state"], cell: (row) => queueState(row.state) },
+    amount("messages_ready", "Ready", { phone: true }),
+    amount("messages_unacknowledged", "Unacked"),
+    amount("messages", "Total", { phone: true }),
+    amount("consumers", "Consumers"),
+    speed("publish", "Incoming"),
+    speed("deliver_get", "Delivered"),
+    speed("ack", "Acked"),
+    { key: "message_bytes", title: "Bytes", sort: "message_bytes", number: true, hidden: true, fields: ["message_bytes"], cell: (row) => bytes(row.message_bytes) },
+    { key: "memory", title: "Memory", sort: "memory", number: true, hidden: true, fields: ["memory"], cell: (row) => bytes(row.memory) },
+    speed("redeliver", "Redelivered", { hidden: true }),
+    { key: "node", title: "Node", sort: "node", hidden: true, fields: ["node"], cell: (row) => row.node },
+  ];
+}
+
+export function queueState(state) {
+  return state ? { badge: state, kind: { running: "good", flow: "warn", down: "bad", crashed: "bad", stopped: "bad" }[state] ?? "" } : "";
+}
+
+export function queueBadges(row) {
+  const mirrors = row.slave_nodes?.length;
+  const synced = row.synchronised_slave_nodes?.length ?? 0;
+  return [
+    row.type && row.type !== "classic" ? { badge: row.type } : "",
+    row.durable ? { badge: "durable" } : { badge: "transient" },
+    row.exclusive ? { badge: "exclusive" } : "",
+    row.auto_delete ? { badge: "auto-delete" } : "",
+    mirrors ? { badge: `${synced} of ${mirrors} mirrors in sync`, kind: synced === mirrors ? "good" : "warn" } : "",
+    ...Object.entries(row.arguments ?? {}).filter(([key]) => key !== "x-queue-type")
+      .map(([key, value]) => ({ badge: key.replace(/^x-/, ""), title: `${key}: ${JSON.stringify(value)}` })),
+  ].filter(Boolean);
+}
+
+function addForm(vhost) {
+  return form({
+    label: "Add a queue",
+    fields: [
+      [vhost, textField("name", "Name", { required: true })],
+      choiceField("durable", "Durability", [["true", "Durable: it outlives a restart"], ["false", "Transient"]]),
+      checkField("auto_delete", "Delete it with its last consumer"),
+      mapField("arguments", "Arguments", QUEUE_ARGUMENTS),
+    ],
+    submit: "Add queue",
+    send: async ({ vhost: into, name, durable, auto_delete, arguments: chosen }) => {
+      await put(path("queues", into, name), { durable: durable === "true", auto_delete, arguments: chosen });
+      return `The queue “${name}” is there.`;
+    },
+  });
+}
