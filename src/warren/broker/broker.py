@@ -15,7 +15,14 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.access import Access
+from warren.access.catalog import Catalog
+from warren.access.rights import Rights
+from warren.broker.access.loading import AccessLoader
+from warren.broker.access.logins import Logins
+from warren.broker.access.population import Population
+from warren.broker.access.registry import Registry
+from warren.broker.access.user_commands import LoginCommands, UserCommands
+from warren.broker.access.vhost_commands import VhostCommands, VhostOwner
 from warren.broker.alarms import DiskAlarm, MemoryAlarm, reason_of
 from warren.broker.control import Control
 from warren.broker.dead_letters import DeadLetters
@@ -23,7 +30,7 @@ from warren.broker.names import FreshNames
 from warren.broker.storage import Storage
 from warren.broker.timeouts import ConsumerTimeouts
 from warren.broker.vhost import Vhost
-from warren.errors import CONNECTION_FORCED, ConnectionFault
+from warren.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionFault
 from warren.model.effects import CloseConnection, Effect, SetTimer, StopNode
 from warren.model.events import (
     BytesReceived,
@@ -36,6 +43,7 @@ from warren.model.events import (
     IndexRead,
     JournalRead,
     MemoryMeasured,
+    PasswordVerified,
     StopRequested,
     Stored,
     WritesPaused,
@@ -45,7 +53,7 @@ from warren.model.settings import BrokerSettings
 from warren.model.turn import FlushWaiter, Turn
 from warren.session import input as session_input
 from warren.session.connection import RUNNING, Connection
-from warren.session.ports import LoginAttempt, NodePort, VhostPort
+from warren.session.ports import LoginAttempt, LoginWaiter, NodePort, VhostPort
 from warren.store.recovery import Found
 
 DEAD_LETTER_BYTES_A_TURN: Final = 4 * 1024 * 1024
@@ -53,7 +61,7 @@ DEAD_LETTER_BYTES_A_TURN: Final = 4 * 1024 * 1024
 
 
 @final
-class Broker(NodePort, FlushWaiter):
+class Broker(NodePort, VhostOwner, FlushWaiter):
     """One node's core. `seed` makes the names it invents: unguessable if the seed is.
 
     `found` is what is on its disk; a core without one keeps everything in memory.
@@ -63,8 +71,11 @@ class Broker(NodePort, FlushWaiter):
         super().__init__(settings, Turn())
         self.connections: dict[int, Connection] = {}
         self.vhosts: dict[str, Vhost] = {}
-        self._access: Access = Access(settings)
+        self.access: Catalog = Catalog()
         self._names: FreshNames = FreshNames(seed)
+        self._logins: Logins = Logins(settings, self.turn, self.access, self._names.secret())
+        self._population: Population = Population()
+        self._registry: Registry = Registry(self.access, self._logins, self._population, self.vhosts)
         self._dead_letters: DeadLetters = DeadLetters(self.turn)
         self._memory: MemoryAlarm = MemoryAlarm(settings.paging_ratio)
         self._disk: DiskAlarm = DiskAlarm()
@@ -80,12 +91,14 @@ class Broker(NodePort, FlushWaiter):
             self.turn.now_ms = found.now_ms
             self._storage = Storage(settings, self.turn, found)
             self.control.journal = self._storage.journal
-            for name in self._storage.vhost_names():
-                self.add_vhost(name)
-        if settings.default_vhost not in self.vhosts:
-            self.add_vhost(settings.default_vhost)
+            self._registry.metadata = self._storage.metadata
+        self._add_handlers()
+        loader = AccessLoader([] if self._storage is None else self._storage.other_definitions())
+        loader.load_vhosts(self, [] if self._storage is None else self._storage.vhost_names())
+        loader.load_catalog(self.access)
         if self._storage is not None:
             self._storage.load(self.vhosts)
+        loader.complete(settings, seed, self, self.vhosts, self._registry)
         # what loading ordered goes out with the first turn
         self._first_effects: list[Effect] = self.turn.effects
 
@@ -113,6 +126,14 @@ class Broker(NodePort, FlushWaiter):
         self.vhosts[name] = vhost
         return vhost
 
+    def remove_vhost(self, name: str) -> None:
+        self._population.dismiss_all_in(name)
+        vhost = self.vhosts[name]
+        vhost.dismantle()
+        self._dead_letters.drop_those_of(name)
+        del self.vhosts[name]
+        self._registry.vhost_removed(name)
+
     def check(self) -> None:
         """Raise `InvariantBroken` if anything in this node contradicts itself."""
         for vhost in self.vhosts.values():
@@ -121,13 +142,37 @@ class Broker(NodePort, FlushWaiter):
             for channel in connection.channels.values():
                 channel.ledger.check()
 
+    def _add_handlers(self) -> None:
+        self.control.add(UserCommands(self._registry, self.vhosts))
+        self.control.add(VhostCommands(self, self.vhosts, self._registry))
+        self.control.add_deferring(LoginCommands(self._logins, self.turn))
+
     # -- what sessions ask for
 
-    def refusal_of(self, attempt: LoginAttempt) -> str:
-        return self._access.refusal_of(attempt)
+    def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
+        self._logins.log_in(attempt, waiter)
 
-    def vhost(self, name: str) -> VhostPort | None:
-        return self.vhosts.get(name)
+    def enter(self, connection: Connection, vhost: str) -> VhostPort:
+        found = self.vhosts.get(vhost)
+        if found is None:
+            raise ConnectionFault(NOT_ALLOWED, f"vhost {vhost} not found")
+        user = self.access.users.get(connection.user)
+        if not connection.opened.internal:
+            self._population.check_room_in(found, connection.user)
+            if user is not None:
+                self._population.check_room_for(user)
+        if user is None or (user.name, vhost) not in self.access.permissions:
+            raise ConnectionFault(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{connection.user}'")
+        self._population.came(connection, vhost)
+        return found
+
+    def rights(self, user: str, vhost: str) -> Rights:
+        return Rights(self.access, user, vhost)
+
+    def check_channel_room(self, connection: Connection) -> None:
+        user = self.access.users.get(connection.user)
+        if user is not None and user.limits and not connection.opened.internal:
+            self._population.check_channel_room_for(user)
 
     def fresh_name(self, prefix: str) -> str:
         return self._names.fresh(prefix)
@@ -137,7 +182,9 @@ class Broker(NodePort, FlushWaiter):
 
     def connection_ended(self, connection: Connection) -> None:
         if connection.vhost is not None:
-            self.vhosts[connection.vhost.name].delete_queues_of(connection.connection_id)
+            name = connection.vhost.name
+            self._population.went(connection, name)
+            self.vhosts[name].delete_queues_of(connection.connection_id)
 
     # -- events
 
@@ -169,6 +216,8 @@ class Broker(NodePort, FlushWaiter):
             self._memory.measured(event.used_bytes, event.limit_bytes, self.turn.held_bytes)
         elif isinstance(event, Commanded):
             self.control.take(event)
+        elif isinstance(event, PasswordVerified):
+            self._logins.verified(event.ticket, event.good)
         elif isinstance(event, StopRequested):
             self._stop()
         else:
@@ -222,6 +271,7 @@ class Broker(NodePort, FlushWaiter):
             turn.drains = []
             for queue in drains:
                 queue.drain()
+        turn.fold_tallies()
         if self._stopping and not self.connections:
             self._come_to_rest()
         if self._storage is not None:

@@ -47,6 +47,18 @@ class CommandHandler(ABC):
         """Do what was found good; the answer, if there is one."""
 
 
+class DeferringHandler(ABC):
+    """Knows commands that change nothing and whose answer may take a while."""
+
+    @abstractmethod
+    def kinds(self) -> list[type[Command]]:
+        """The commands it knows."""
+
+    @abstractmethod
+    def begin(self, ticket: int, command: Command) -> None:
+        """`Answered` with this ticket follows, in this turn or later."""
+
+
 @final
 class Control:
     """Where commands come in."""
@@ -55,13 +67,22 @@ class Control:
         self.journal: Journal | None = None
         self._turn: Turn = turn
         self._handlers: dict[type[Command], CommandHandler] = {}
+        self._deferring: dict[type[Command], DeferringHandler] = {}
 
     def add(self, handler: CommandHandler) -> None:
         for kind in handler.kinds():
             self._handlers[kind] = handler
 
+    def add_deferring(self, handler: DeferringHandler) -> None:
+        for kind in handler.kinds():
+            self._deferring[kind] = handler
+
     def take(self, event: Commanded) -> None:
         """Carry a command out; its answer follows in this turn, or when the turn's batch is on disk."""
+        deferring = self._deferring.get(type(event.command))
+        if deferring is not None:
+            deferring.begin(event.ticket, event.command)
+            return
         try:
             self._check(event.command, Planned())
         except Refused as refusal:

@@ -78,6 +78,19 @@ class DeadLetters(Undertaker):
             publish_dead_letter(vhost, letter)
             queue.buried(letter.entry)
 
+    def drop_those_of(self, vhost: str) -> None:
+        """The virtual host is gone, and so is wherever they would have gone."""
+        self._gather(0)
+        others: list[list[DeadLetter]] = []
+        for batch in self._batches:
+            for letter in batch:
+                if letter.queue.vhost == vhost:
+                    self._turn.held_bytes -= _held_bytes(letter)
+            rest = [letter for letter in batch if letter.queue.vhost != vhost]
+            if rest:
+                others.append(rest)
+        self._batches = others
+
     def _gather(self, place: int) -> None:
         letters = self._turn.dead_letters
         if letters:
@@ -105,6 +118,7 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter) -> int:
         vhost.delay(delaying, message)
     for queue in route.queues:
         if letter.reason == REJECTED or not is_cycle(queue, deaths):
+            queue.uncounted += 1
             queue.publish(message)
         else:
             vhost.note_cycle(queue, letter)

@@ -17,6 +17,10 @@ class FreshNames:
         self._seed: bytes = seed[:64]
         self._count: int = 0
 
+    def secret(self) -> bytes:
+        """A key for digests, as hard to guess as the seed."""
+        return hashlib.blake2b(b"secret", digest_size=32, key=self._seed).digest()
+
     def fresh(self, prefix: str) -> str:
         self._count += 1
         digest = hashlib.blake2b(self._count.to_bytes(8, "big"), digest_size=16, key=self._seed).digest()

@@ -14,7 +14,7 @@ from warren.broker.vhost import Vhost
 from warren.model.settings import BrokerSettings
 from warren.model.turn import Turn
 from warren.store.journal import Journal
-from warren.store.metadata import Metadata
+from warren.store.metadata import Definition, Metadata
 from warren.store.recovery import Found, Recovery
 
 
@@ -28,6 +28,10 @@ class Storage:
         self._turn: Turn = turn
         self._found: Found = found
         self._definitions: Definitions = Definitions(found.values)
+
+    def other_definitions(self) -> list[Definition]:
+        """What is recorded besides exchanges, queues and bindings."""
+        return self._definitions.others
 
     def vhost_names(self) -> list[str]:
         """The virtual hosts that something on disk belongs to."""

@@ -18,6 +18,7 @@ from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
 from warren.queue.settings import settings_of
 from warren.routing.exchange import Exchange
+from warren.routing.topology import PREDECLARED
 from warren.session.ports import VhostPort
 from warren.store.metadata import Metadata
 from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
@@ -137,6 +138,20 @@ class Vhost(VhostPort):
 
     def delete_exchange(self, exchange: Exchange) -> None:
         self.topology.delete_exchange(exchange)
+        self.delays.forget_deleted()
+
+    def dismantle(self) -> None:
+        """Delete everything in it, on disk, too."""
+        for queue in list(self._queues.values()):
+            self.delete_queue(queue)
+        topology = self.topology
+        every_vhosts = [name for name, _type, _internal in PREDECLARED]
+        for exchange in list(topology.exchanges.values()):
+            if exchange.name in every_vhosts:
+                for binding in topology.bindings_from(exchange):
+                    topology.unbind(exchange, binding.destination, binding.routing_key, binding.arguments)
+            elif not exchange.deleted:
+                topology.delete_exchange(exchange)
         self.delays.forget_deleted()
 
     def unbind(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> None:

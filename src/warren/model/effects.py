@@ -201,3 +201,18 @@ class Answered(Effect):
 
     def facts(self) -> tuple[object, ...]:
         return (self.ticket, self.result, self.refusal, self.reason)
+
+
+@final
+class VerifyPassword(Effect):
+    """Find out whether a password is the one a slow hash was made of; answered by `PasswordVerified`."""
+
+    def __init__(self, ticket: int, algorithm: str, password_hash: bytes, password: str) -> None:
+        self.ticket = ticket
+        self.algorithm = algorithm
+        self.password_hash = password_hash
+        self.password = password
+
+    def facts(self) -> tuple[object, ...]:
+        # whoever prints an effect must not print a password
+        return (self.ticket, self.algorithm)

@@ -27,6 +27,8 @@ class ConnectionOpened(Event):
         local_port: int,
         tls: bool = False,
         certificate_name: str = "",
+        internal: bool = False,
+        trusted_user: str = "",
     ) -> None:
         self.connection_id = connection_id
         self.peer_host = peer_host
@@ -36,6 +38,9 @@ class ConnectionOpened(Event):
         self.tls = tls
         # the name the client's verified certificate gives it; empty without one
         self.certificate_name = certificate_name
+        # a link within the process: it is this user without further proof, and nobody's client to list or to count
+        self.internal = internal
+        self.trusted_user = trusted_user
 
 
 @final
@@ -139,3 +144,12 @@ class Commanded(Event):
     def __init__(self, ticket: int, command: Command) -> None:
         self.ticket = ticket
         self.command = command
+
+
+@final
+class PasswordVerified(Event):
+    """Whether it was the password that `VerifyPassword` asked about."""
+
+    def __init__(self, ticket: int, good: bool) -> None:
+        self.ticket = ticket
+        self.good = good

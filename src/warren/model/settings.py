@@ -19,6 +19,11 @@ class BrokerSettings:
         default_user: str = "guest",
         default_pass: str = "guest",
         default_vhost: str = "/",
+        default_user_tags: list[str] | None = None,
+        default_configure: str = ".*",
+        default_write: str = ".*",
+        default_read: str = ".*",
+        password_hashing_module: str = "rabbit_password_hashing_sha256",
         loopback_users: list[str] | None = None,
         frame_max: int = 131072,
         channel_max: int = 2047,
@@ -32,9 +37,16 @@ class BrokerSettings:
         segment_bytes: int = 64 * 1024 * 1024,
     ) -> None:
         self.node_name = node_name
+        # what a node starts with that has no users yet
         self.default_user = default_user
         self.default_pass = default_pass
         self.default_vhost = default_vhost
+        self.default_user_tags: list[str] = ["administrator"] if default_user_tags is None else default_user_tags
+        self.default_configure = default_configure
+        self.default_write = default_write
+        self.default_read = default_read
+        # how passwords that come as such are kept
+        self.password_hashing_module = password_hashing_module
         # users that may only connect from this machine
         self.loopback_users: list[str] = ["guest"] if loopback_users is None else loopback_users
         self.frame_max = frame_max

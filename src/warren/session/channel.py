@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.access.rights import Rights
 from warren.errors import NOT_FOUND, ChannelFault
+from warren.model.figures import ChannelFigures, TakenFigures
 from warren.model.ports import QueuePort
 from warren.model.turn import FlushWaiter
 from warren.session import direct_reply, settling
@@ -20,6 +22,7 @@ from warren.session.consumer import ChannelConsumer
 from warren.session.content import Content
 from warren.session.ledger import Ledger, Unacked, tag_of
 from warren.session.ports import NodePort, VhostPort
+from warren.session.tallies import Tallies
 from warren.wire.methods import ChannelClose, Method, write_method
 
 if TYPE_CHECKING:
@@ -40,11 +43,18 @@ class Channel(FlushWaiter):
         self.node: NodePort = connection.node
         self.number: i64 = number
         self.vhost: VhostPort = vhost
+        assert connection.rights is not None, "it is in a virtual host"
+        self.rights: Rights = connection.rights
         self.closing: bool = False
         self.closed: bool = False
         self.ledger: Ledger = Ledger()
         self.confirms: Confirms = Confirms()
         self.transaction: Transaction | None = None
+        self.figures: ChannelFigures = ChannelFigures()
+        self.tallies: Tallies = Tallies(self)
+        self.opened_at_ms: i64 = connection.turn.now_ms
+        # when something was last published or taken here
+        self.active_at_ms: i64 = connection.turn.now_ms
         self.content: Content | None = None
         self.consumers: dict[str, ChannelConsumer] = {}
         self.forgiven: dict[int, None] = {}
@@ -93,8 +103,21 @@ class Channel(FlushWaiter):
 
     def tell_confirms(self) -> None:
         """Write the confirms that are due."""
-        if self.confirms.on and not self.closed:
-            self.confirms.tell(self.connection.output(), self.number)
+        confirms = self.confirms
+        if confirms.on and not self.closed:
+            confirms.tell(self.connection.output(), self.number)
+            more: i64 = confirms.acked - self.figures.confirmed
+            self.figures.confirmed = confirms.acked
+            self.vhost.figures.confirmed += more
+            self.node.turn.figures.confirmed += more
+
+    def published_to(self) -> dict[str, int]:
+        """How much was published here, by exchange."""
+        return {exchange.name: int(tally.published) for exchange, tally in self.tallies.published_to.items()}
+
+    def taken_from(self) -> dict[str, TakenFigures]:
+        """What was taken here, by queue."""
+        return {queue.name: tally.total for queue, tally in self.tallies.taken_from.items()}
 
     def forgive(self, deliveries: list[Unacked]) -> None:
         """These were requeued because they were late: their acks, should they still come, are no fault."""
@@ -170,3 +193,7 @@ class Channel(FlushWaiter):
         settling.requeue_all(deliveries)
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer)
+        if self.tallies.published_to:
+            # what its frames mean is remembered by its number, which another channel may get
+            self.connection.forget_publishings()
+        self.tallies.drop()

@@ -7,7 +7,8 @@ Output gathers in one buffer and leaves it once a turn. A consumer may fill it u
 not at all while the socket's own buffer is full or its output waits for the disk (`gate`), so that a client that stops
 reading, and a disk that stalls, cost a bounded amount of memory.
 
-Not here: the input (`session.input`), the handshake's rules (`session.handshake`), channels (`session.channel`).
+Not here: the input (`session.input`), the handshake's rules (`session.handshake`), channels (`session.channel`), how
+long it waits for the client (`session.patience`).
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -15,14 +16,17 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from warren.access.rights import Rights
 from warren.errors import ConnectionFault
 from warren.model.effects import CloseConnection, PauseReading, ResumeReading, SendBytes
 from warren.model.events import ConnectionOpened
 from warren.model.ports import OutputPort, QueuePort
-from warren.model.turn import FlushWaiter, Timed, Timer, Turn
+from warren.model.turn import FlushWaiter, Turn
 from warren.queue.equivalence import locked
+from warren.session import traffic
 from warren.session.gate import Gate
 from warren.session.notes import Notes
+from warren.session.patience import Patience
 from warren.session.ports import NodePort, VhostPort
 from warren.wire.frames import FRAME_MIN, HEARTBEAT_FRAME, FrameReader
 from warren.wire.methods import (
@@ -58,7 +62,7 @@ CLOSE_OK_WAIT_MS: Final[i64] = 30_000
 
 
 @final
-class Connection(OutputPort, Timed, FlushWaiter):
+class Connection(OutputPort, FlushWaiter):
     """One client."""
 
     def __init__(self, opened: ConnectionOpened, node: NodePort) -> None:
@@ -73,6 +77,8 @@ class Connection(OutputPort, Timed, FlushWaiter):
         self.user: str = ""
         self.client_properties: Table = {}
         self.vhost: VhostPort | None = None
+        # what its user may do there
+        self.rights: Rights | None = None
         self.channels: dict[int, Channel] = {}
         # channels the client closed this turn: what it sent them before it could know is ignored
         self.closed_numbers: set[int] = set()
@@ -83,15 +89,19 @@ class Connection(OutputPort, Timed, FlushWaiter):
         self.channel_max: i64 = 0
         self.frame_max: i64 = FRAME_MIN
         self.message_bytes_max: i64 = node.settings.max_message_size
-        self.heartbeat_ms: i64 = 0
-        self.received_at_ms: i64 = node.turn.now_ms
+        # sizes and numbers of socket reads and writes
+        self.received_bytes: i64 = 0
+        self.received_reads: i64 = 0
+        self.sent_bytes: i64 = 0
+        self.sends: i64 = 0
+        self.connected_at_ms: i64 = node.turn.now_ms
         # an alarm is on and this client published since: its socket is not read
         self.blocked: bool = False
         self.confirming: list[Channel] = []
-        # its input waits until its output is gone, or until a queue has read from disk what it asked for
+        # its input waits until its output is gone, or for an answer: what a queue reads from disk, how a login ends
         self.held: bool = False
-        self._awaits_entry: bool = False
-        self._reading: bool = True
+        self._awaits_answer: bool = False
+        self.reading: bool = True
         self._out: BytesWriter = BytesWriter()
         self._flush_due: bool = False
         self._gate: Gate = Gate(node.turn)
@@ -102,9 +112,9 @@ class Connection(OutputPort, Timed, FlushWaiter):
         self._starved: bool = False
         self._woken_first: int = 0
         self._writes_paused: bool = False
-        self._unread_replies_bytes: i64 = 0
-        self._sent_at_ms: i64 = node.turn.now_ms
-        self._timer: Timer = self.turn.set_timer(self.turn.now_ms + node.settings.handshake_timeout_ms, self)
+        # sent since the socket was full
+        self.unread_bytes: i64 = 0
+        self.patience: Patience = Patience(self, node.settings.handshake_timeout_ms)
 
     # -- output
 
@@ -127,11 +137,11 @@ class Connection(OutputPort, Timed, FlushWaiter):
 
     def takes_replies(self) -> bool:
         """Whether a direct reply, which has no queue to wait in, may be written now."""
-        return self._unread_replies_bytes + self._gate.kept_bytes + len(self._out) < REPLY_BACKLOG_BYTES
+        return self.unread_bytes + self._gate.kept_bytes + len(self._out) < REPLY_BACKLOG_BYTES
 
     def must_wait(self) -> bool:
         """Whether its requests wait: it was answered more this turn, or more since it stopped reading, than is fair."""
-        if self.held or self._unread_replies_bytes >= REPLY_BACKLOG_BYTES:
+        if self.held or self.unread_bytes >= REPLY_BACKLOG_BYTES:
             return True
         return len(self._out) + self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
 
@@ -143,13 +153,25 @@ class Connection(OutputPort, Timed, FlushWaiter):
     def await_entry(self, queue: QueuePort) -> None:
         """The frame at hand waits for what its queue reads from disk, and all that follows waits behind it."""
         self.reader.step_back()
-        self._awaits_entry = True
+        self._awaits_answer = True
         self.hold_input()
         queue.await_entry(self)
 
+    def await_login(self) -> None:
+        """What follows the login waits until that is decided."""
+        self._awaits_answer = True
+        self.hold_input()
+
+    def awaits_login(self) -> bool:
+        return self.state == AWAIT_START_OK
+
+    def login_decided(self) -> None:
+        if self.held:
+            self.turn.inputs.append(self)
+
     def release_input(self) -> None:
         self.held = False
-        self._awaits_entry = False
+        self._awaits_answer = False
         self._update_reading()
 
     def gate(self) -> None:
@@ -186,8 +208,8 @@ class Connection(OutputPort, Timed, FlushWaiter):
     def _send_bytes(self, data: bytes) -> None:
         self.turn.effects.append(SendBytes(self.connection_id, data))
         if self._writes_paused:
-            self._unread_replies_bytes += len(data)
-        self._sent_at_ms = self.turn.now_ms
+            self.unread_bytes += len(data)
+        traffic.sent(self, len(data))
 
     def tell_confirms(self) -> None:
         """Write the confirms that are due on every channel."""
@@ -201,23 +223,23 @@ class Connection(OutputPort, Timed, FlushWaiter):
 
     def writes_resumed(self) -> None:
         self._writes_paused = False
-        self._unread_replies_bytes = 0
+        self.unread_bytes = 0
         self._go_on()
 
     def _go_on(self) -> None:
         """There is room for output: whoever waited for it is next turn's work."""
         if self._starved and not self._gate.closed:
             self._wake_consumers()
-        waits = not self.held or self._awaits_entry or self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
+        waits = not self.held or self._awaits_answer or self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
         if not waits and self not in self.turn.inputs:
             self.turn.inputs.append(self)
 
     def _update_reading(self) -> None:
         reading = not self.blocked and not self.held
-        if reading != self._reading:
-            self._reading = reading
+        if reading != self.reading:
+            self.reading = reading
             # the silence while we did not listen was not the client's
-            self.received_at_ms = self.turn.now_ms
+            self.patience.received_at_ms = self.turn.now_ms
             self.turn.effects.append(ResumeReading(self.connection_id) if reading else PauseReading(self.connection_id))
 
     def _wake_consumers(self) -> None:
@@ -240,14 +262,20 @@ class Connection(OutputPort, Timed, FlushWaiter):
         self.channel_max = channel_max
         self.frame_max = frame_max or FRAME_UNLIMITED
         self.reader.payload_max = self.frame_max
-        self.heartbeat_ms = heartbeat_s * 1000
+        self.patience.heartbeat_ms = heartbeat_s * 1000
         self.state = AWAIT_OPEN
 
     def entered(self, vhost: VhostPort) -> None:
         self.vhost = vhost
         self.state = RUNNING
-        self._arm_heartbeat()
-        self.note("info", "connection.opened", {"user": self.user, "vhost": vhost.name})
+        self.patience.beat()
+        traffic.connection_opened(self)
+        if not self.opened.internal:
+            self.note("info", "connection.opened", {"user": self.user, "vhost": vhost.name})
+
+    def forget_publishings(self) -> None:
+        self.publishings.clear()
+        self.publishings_bytes = 0
 
     def capable(self, name: str) -> bool:
         """Whether the client announced a capability."""
@@ -299,7 +327,7 @@ class Connection(OutputPort, Timed, FlushWaiter):
     def await_close_ok(self) -> None:
         self.state = CLOSING
         self._listen_again()
-        self._arm(CLOSE_OK_WAIT_MS)
+        self.patience.wait(CLOSE_OK_WAIT_MS)
 
     def distrust(self, reason: str) -> None:
         """Nothing this client sends is looked at any more; it is cut off after a while."""
@@ -311,7 +339,7 @@ class Connection(OutputPort, Timed, FlushWaiter):
         self.end_channels()
         self.state = IGNORING
         self._listen_again()
-        self._arm(SILENT_CLOSE_MS)
+        self.patience.wait(SILENT_CLOSE_MS)
 
     def _listen_again(self) -> None:
         """Whatever kept its socket unread, its last words and its hanging up are to be heard."""
@@ -322,7 +350,7 @@ class Connection(OutputPort, Timed, FlushWaiter):
         """Close the socket once the output is gone."""
         self.end_channels()
         self.state = CLOSED
-        self.turn.cancel_timer(self._timer)
+        self.patience.end()
         self.output()
 
     def lost(self, reason: str) -> None:
@@ -331,7 +359,8 @@ class Connection(OutputPort, Timed, FlushWaiter):
             self.note("warning", "connection.lost", {"reason": reason})
         self.end_channels()
         self.state = CLOSED
-        self.turn.cancel_timer(self._timer)
+        self.patience.end()
+        traffic.connection_lost(self)
         self._gone = True
         self._gate.drop()
 
@@ -339,6 +368,7 @@ class Connection(OutputPort, Timed, FlushWaiter):
         """Give back what the channels hold and the exclusive queues."""
         channels = list(self.channels.values())
         self.channels = {}
+        traffic.channels_closed(self, len(channels))
         # none of them takes what another gives back
         for channel in channels:
             channel.stop_consumers()
@@ -351,39 +381,18 @@ class Connection(OutputPort, Timed, FlushWaiter):
 
     # -- time
 
-    def timer_fired(self) -> None:
-        if self.state == RUNNING:
-            self._beat()
-        elif self.state == CLOSED:
-            return
+    def lose_patience(self) -> None:
+        """The handshake, or the end, takes too long."""
+        if self.state < RUNNING:
+            self.note("warning", "handshake.timed_out", {})
+        self.hang_up()
+
+    def send_heartbeat(self) -> None:
+        if self._gate.closed:
+            # what waits is whole frames, and this one promises nothing
+            self._send_bytes(HEARTBEAT_FRAME)
         else:
-            if self.state < RUNNING:
-                self.note("warning", "handshake.timed_out", {})
-            self.hang_up()
-
-    def _beat(self) -> None:
-        """Half a heartbeat has passed: keep our side alive, and give up on a client silent for two."""
-        silent_ms: i64 = self.turn.now_ms - self.received_at_ms
-        if silent_ms > 2 * self.heartbeat_ms and self._reading:
-            self.note("warning", "connection.silent", {"silent_ms": int(silent_ms)})
-            self.hang_up()
-            return
-        if self.turn.now_ms - self._sent_at_ms >= self.heartbeat_ms // 2:
-            if self._gate.closed:
-                # what waits is whole frames, and this one promises nothing
-                self._send_bytes(HEARTBEAT_FRAME)
-            else:
-                self.output().write(HEARTBEAT_FRAME)
-        self._arm_heartbeat()
-
-    def _arm_heartbeat(self) -> None:
-        self.turn.cancel_timer(self._timer)
-        if self.heartbeat_ms:
-            self._arm(self.heartbeat_ms // 2)
-
-    def _arm(self, delay_ms: i64) -> None:
-        self.turn.cancel_timer(self._timer)
-        self._timer = self.turn.set_timer(self.turn.now_ms + delay_ms, self)
+            self.output().write(HEARTBEAT_FRAME)
 
     def note(self, level: str, name: str, fields: dict[str, object]) -> None:
         """Something worth a log line."""

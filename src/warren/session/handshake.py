@@ -10,16 +10,16 @@
                           <-     open-ok
 
 A client that errs before tune-ok is not trusted with an answer: it is left waiting for three seconds and then cut
-off, as RabbitMQ does, so that guessing passwords is slow. A refused login is answered at once if the client says it
-understands that.
+off, as RabbitMQ does, so that guessing passwords is slow. A refused login is answered if the client says it understands
+that. Until a login is decided, which may take a while, what follows it waits unread.
 
 Not here: who may log in (`broker.access`), the frames (`session.input`).
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
-from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, NOT_ALLOWED, ConnectionFault, Distrusted
-from warren.session.ports import LoginAttempt
+from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, ConnectionFault, Distrusted
+from warren.session.ports import LoginAttempt, LoginWaiter
 from warren.wire.frames import FRAME_MIN
 from warren.wire.methods import (
     ConnectionClose,
@@ -72,6 +72,8 @@ def start(connection: "Connection") -> None:
 
 
 def offered_mechanisms(connection: "Connection") -> list[str]:
+    if connection.opened.internal:
+        return ["EXTERNAL"]
     offered = connection.node.settings.auth_mechanisms
     return [name for name in offered if name != "EXTERNAL" or connection.opened.tls]
 
@@ -83,11 +85,36 @@ def start_ok(connection: "Connection", method: Method) -> None:
     if method.mechanism not in offered_mechanisms(connection):
         raise Distrusted(f"unknown authentication mechanism '{method.mechanism}'")
     attempt = attempt_of(connection, method.mechanism, method.response)
-    refusal = connection.node.refusal_of(attempt)
-    if refusal:
-        _refuse_login(connection, method.mechanism, refusal)
-        return
-    connection.user = attempt.user
+    login = PendingLogin(connection, method.mechanism, attempt.user)
+    connection.node.log_in(attempt, login)
+    if not login.decided:
+        connection.await_login()
+
+
+@final
+class PendingLogin(LoginWaiter):
+    """A client that waits to be let in; it may be gone when that is decided."""
+
+    def __init__(self, connection: "Connection", mechanism: str, user: str) -> None:
+        self.decided: bool = False
+        self._connection: Connection = connection
+        self._mechanism: str = mechanism
+        self._user: str = user
+
+    def login_decided(self, refusal: str) -> None:
+        self.decided = True
+        connection = self._connection
+        if not connection.awaits_login():
+            return
+        if refusal:
+            _refuse_login(connection, self._mechanism, refusal)
+        else:
+            _welcome(connection, self._user)
+        connection.login_decided()
+
+
+def _welcome(connection: "Connection", user: str) -> None:
+    connection.user = user
     settings = connection.node.settings
     connection.send(
         ConnectionTune(channel_max=settings.channel_max, frame_max=settings.frame_max, heartbeat=settings.heartbeat_s)
@@ -98,6 +125,8 @@ def start_ok(connection: "Connection", method: Method) -> None:
 def attempt_of(connection: "Connection", mechanism: str, response: bytes) -> LoginAttempt:
     """Who the client says it is, in the words of its mechanism."""
     opened = connection.opened
+    if opened.internal:
+        return LoginAttempt(opened.trusted_user, "", opened.peer_host, "", True, True)
     if mechanism == "EXTERNAL":
         return LoginAttempt(opened.certificate_name, "", opened.peer_host, opened.certificate_name, True)
     user, password = _plain(response) if mechanism == "PLAIN" else _amqplain(response)
@@ -122,7 +151,8 @@ def _amqplain(response: bytes) -> tuple[str, str]:
 
 def _refuse_login(connection: "Connection", mechanism: str, refusal: str) -> None:
     if not connection.capable("authentication_failure_close"):
-        raise Distrusted(refusal)
+        connection.distrust(refusal)
+        return
     connection.note("warning", "login.refused", {"mechanism": mechanism, "reason": refusal})
     text = (
         f"ACCESS_REFUSED - Login was refused using authentication mechanism {mechanism}. "
@@ -152,8 +182,7 @@ def _check_limit(name: str, value: int, lowest: int, highest: int) -> None:
 def open_vhost(connection: "Connection", method: Method) -> None:
     if not isinstance(method, ConnectionOpen):
         raise ConnectionFault(CHANNEL_ERROR, "unexpected method in connection state opening")
-    vhost = connection.node.vhost(method.virtual_host)
-    if vhost is None:
-        raise ConnectionFault(NOT_ALLOWED, f"vhost {method.virtual_host} not found")
+    vhost = connection.node.enter(connection, method.virtual_host)
+    connection.rights = connection.node.rights(connection.user, vhost.name)
     connection.entered(vhost)
     connection.send(ConnectionOpenOk())

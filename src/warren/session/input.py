@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from warren.errors import CHANNEL_ERROR, NOT_ALLOWED, UNEXPECTED_FRAME, ChannelFault, ConnectionFault, Distrusted
 from warren.model.message import Message
-from warren.session import connection_methods, dispatch, handshake, publishing, settling
+from warren.session import connection_methods, dispatch, handshake, publishing, settling, traffic
 from warren.session.channel import Channel
 from warren.session.connection import (
     AWAIT_HEADER,
@@ -48,7 +48,7 @@ CHANNEL_CLOSE_OK: Final[i64] = 20 << 16 | 41
 
 def receive(connection: Connection, data: bytes) -> None:
     """Act on one read of the client's socket."""
-    connection.received_at_ms = connection.turn.now_ms
+    traffic.received(connection, len(data))
     if connection.state == AWAIT_HEADER:
         data = _read_header(connection, data)
     if not data or connection.state >= IGNORING:
@@ -196,6 +196,7 @@ def _closing_channel_method(connection: Connection, channel: Channel, method_id:
 
 def _forget_channel(connection: Connection, channel: Channel) -> None:
     connection.channels.pop(int(channel.number), None)
+    traffic.channels_closed(connection, 1)
 
 
 def _frame_without_channel(connection: Connection, reader: FrameReader) -> None:
@@ -219,10 +220,12 @@ def _frame_without_channel(connection: Connection, reader: FrameReader) -> None:
             f"number of channels opened ({limit}) has reached the negotiated channel_max ({limit})",
             blames_method=False,
         )
+    connection.node.check_channel_room(connection)
     vhost = connection.vhost
     assert vhost is not None
     channel = Channel(connection, reader.channel, vhost)
     connection.channels[int(reader.channel)] = channel
+    traffic.channel_opened(connection)
     channel.send(ChannelOpenOk())
 
 

@@ -9,8 +9,10 @@ Not here: what a channel asks of one queue (`model.ports`), the node itself (`br
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64, mypyc_attr, trait
 
+from warren.access.rights import Rights
+from warren.model.figures import VhostFigures
 from warren.model.message import Message
 from warren.model.ports import QueuePort
 from warren.model.settings import BrokerSettings
@@ -30,6 +32,13 @@ class VhostPort(ABC):
     def __init__(self, name: str) -> None:
         self.name: str = name
         self.topology: Topology = Topology(name)
+        self.description: str = ""
+        self.tags: list[str] = []
+        # whether copies of all messages go to amq.rabbitmq.trace
+        self.tracing: bool = False
+        # see `access.limits`
+        self.limits: dict[str, int] = {}
+        self.figures: VhostFigures = VhostFigures()
 
     @abstractmethod
     def declare_queue(
@@ -64,12 +73,31 @@ class VhostPort(ABC):
 class LoginAttempt:
     """What a client offered to prove who it is."""
 
-    def __init__(self, user: str, password: str, peer_host: str, certificate_name: str, external: bool) -> None:
+    def __init__(
+        self,
+        user: str,
+        password: str,
+        peer_host: str,
+        certificate_name: str,
+        external: bool,
+        trusted: bool = False,
+    ) -> None:
         self.user = user
         self.password = password
         self.peer_host = peer_host
         self.certificate_name = certificate_name
+        # somebody else vouches for it: a certificate, or the node itself (`trusted`)
         self.external = external
+        self.trusted = trusted
+
+
+@trait
+class LoginWaiter:
+    """Whoever wants to be let in."""
+
+    @abstractmethod
+    def login_decided(self, refusal: str) -> None:
+        """Called once: why the login is refused, for the log; empty when it is good."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -84,12 +112,20 @@ class NodePort(ABC):
         self.reply_inboxes: dict[str, ReplyInbox] = {}
 
     @abstractmethod
-    def refusal_of(self, attempt: LoginAttempt) -> str:
-        """Why this login is refused, for the log; empty when it is good."""
+    def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
+        """Judge a login; the waiter is told within this call, or later."""
 
     @abstractmethod
-    def vhost(self, name: str) -> VhostPort | None:
-        """The virtual host of that name."""
+    def enter(self, connection: "Connection", vhost: str) -> VhostPort:
+        """The virtual host of that name, which the connection is in from now on; a fault if it may not."""
+
+    @abstractmethod
+    def rights(self, user: str, vhost: str) -> Rights:
+        """What the user may do there."""
+
+    @abstractmethod
+    def check_channel_room(self, connection: "Connection") -> None:
+        """Raise a fault if its user has as many channels as it may have."""
 
     @abstractmethod
     def fresh_name(self, prefix: str) -> str:

@@ -5,6 +5,9 @@ with the news that the oldest of them is on disk.
 """
 
 from tests.support.core_driver import Client, Core, published
+from warren.access.catalog import Catalog
+from warren.access.permissions import Permission
+from warren.access.rights import Rights
 from warren.broker.vhost import Vhost
 from warren.errors import CONNECTION_FORCED, ConnectionFault
 from warren.model.effects import Effect
@@ -24,7 +27,7 @@ from warren.model.settings import BrokerSettings
 from warren.model.turn import FlushWaiter, Turn
 from warren.session import input as session_input
 from warren.session.connection import Connection
-from warren.session.ports import LoginAttempt, NodePort, VhostPort
+from warren.session.ports import LoginAttempt, LoginWaiter, NodePort, VhostPort
 from warren.wire.properties import Properties
 
 PERSISTENT = Properties(delivery_mode=2)
@@ -108,11 +111,19 @@ class JournalledNode(NodePort):
         self.only_vhost = Vhost("/", turn, None, logs)
         self._names = 0
 
-    def refusal_of(self, attempt: LoginAttempt) -> str:
-        return ""
+    def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
+        waiter.login_decided("")
 
-    def vhost(self, name: str) -> VhostPort | None:
+    def enter(self, connection: Connection, vhost: str) -> VhostPort:
         return self.only_vhost
+
+    def rights(self, user: str, vhost: str) -> Rights:
+        catalog = Catalog()
+        catalog.add_permission(Permission(user, vhost, ".*", ".*", ".*"))
+        return Rights(catalog, user, vhost)
+
+    def check_channel_room(self, connection: Connection) -> None:
+        """There is always room."""
 
     def fresh_name(self, prefix: str) -> str:
         self._names += 1

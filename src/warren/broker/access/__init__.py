@@ -1,0 +1,1 @@
+"""Who is let in, who is in, and what operators change about either."""

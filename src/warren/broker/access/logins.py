@@ -1,0 +1,164 @@
+"""Who is let in.
+
+A login is decided at once, unless the user's password hash is slow to compute: then the shell is asked
+(`VerifyPassword`) and answers later (`PasswordVerified`). Several logins with the same user and password wait for one
+answer, few answers are asked for at a time, and how many may wait for theirs is bounded.
+
+A password that was verified so is remembered as a keyed digest until the user changes, so that the next login costs
+microseconds. An unknown user takes as long as one that is known, and so does one without a password.
+
+Not here: how a client offers its proof (`session.handshake`), the hashes (`access.hashing`), how long a refused one
+waits (`broker.access.brakes`).
+"""
+
+import hmac
+from typing import Final, final
+
+from warren.access.catalog import Catalog
+from warren.access.hashing import NO_QUICK_HASH, NO_SLOW_HASH, is_password, is_slow
+from warren.broker.access.brakes import LoginBrakes
+from warren.broker.access.places import is_loopback
+from warren.model.effects import VerifyPassword
+from warren.model.settings import BrokerSettings
+from warren.model.turn import Timed, Turn
+from warren.session.ports import LoginAttempt, LoginWaiter
+
+ASKED_MAX: Final = 4
+WAITING_MAX: Final = 4096
+
+
+@final
+class Logins:
+    """Judges logins."""
+
+    def __init__(self, settings: BrokerSettings, turn: Turn, catalog: Catalog, secret: bytes) -> None:
+        self._turn: Turn = turn
+        self._catalog: Catalog = catalog
+        self._secret: bytes = secret
+        self._loopback_users: list[str] = settings.loopback_users
+        self._usual_algorithm: str = settings.password_hashing_module
+        self._brakes: LoginBrakes = LoginBrakes()
+        # of users whose password was verified: its digest
+        self._remembered: dict[str, bytes] = {}
+        self._tickets: int = 0
+        self._asked: dict[int, Verification] = {}
+        # by digest, those that were asked for, and then those that were not yet
+        self._verifications: dict[bytes, Verification] = {}
+        self._unasked: list[Verification] = []
+
+    def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
+        """`waiter.login_decided` follows, within this call or later."""
+        user = self._catalog.users.get(attempt.user)
+        if attempt.external:
+            self._decide(attempt, waiter, user is not None)
+            return
+        algorithm = self._usual_algorithm
+        password_hash = NO_SLOW_HASH if is_slow(algorithm) else NO_QUICK_HASH
+        if user is not None and user.password_hash:
+            algorithm = user.hashing_algorithm
+            password_hash = user.password_hash
+        if not is_slow(algorithm):
+            good = is_password(attempt.password, algorithm, password_hash)
+            self._decide(attempt, waiter, good and user is not None)
+            return
+        digest = self._digest(attempt)
+        if hmac.compare_digest(self._remembered.get(attempt.user, b""), digest):
+            self._decide(attempt, waiter, True)
+        else:
+            self._ask(digest, algorithm, password_hash, Candidate(attempt, waiter))
+
+    def verified(self, ticket: int, good: bool) -> None:
+        """The shell has the answer."""
+        verification = self._asked.pop(ticket)
+        del self._verifications[verification.digest]
+        name = verification.user
+        user = self._catalog.users.get(name)
+        # the password may have been changed meanwhile
+        good = good and user is not None and user.password_hash == verification.password_hash
+        if good:
+            self._remembered[name] = verification.digest
+        for candidate in verification.candidates:
+            self._decide(candidate.attempt, candidate.waiter, good)
+        self._ask_more()
+
+    def forget(self, user: str) -> None:
+        """The user changed, or is no more."""
+        self._remembered.pop(user, None)
+
+    def _ask(self, digest: bytes, algorithm: str, password_hash: bytes, candidate: "Candidate") -> None:
+        same = self._verifications.get(digest)
+        if same is not None and same.password_hash == password_hash:
+            same.candidates.append(candidate)
+            return
+        attempt = candidate.attempt
+        if same is not None or len(self._unasked) >= WAITING_MAX:
+            self._decide(attempt, candidate.waiter, False)
+            return
+        asked = Verification(digest, attempt.user, attempt.password, algorithm, password_hash, candidate)
+        self._verifications[digest] = asked
+        self._unasked.append(asked)
+        self._ask_more()
+
+    def _ask_more(self) -> None:
+        while self._unasked and len(self._asked) < ASKED_MAX:
+            asked = self._unasked.pop(0)
+            self._tickets += 1
+            self._asked[self._tickets] = asked
+            order = VerifyPassword(self._tickets, asked.algorithm, asked.password_hash, asked.password)
+            self._turn.effects.append(order)
+
+    def _decide(self, attempt: LoginAttempt, waiter: LoginWaiter, good: bool) -> None:
+        refusal = ""
+        if not good:
+            refusal = f"user '{attempt.user}' - invalid credentials"
+        elif attempt.user in self._loopback_users and not attempt.trusted and not is_loopback(attempt.peer_host):
+            refusal = f"user '{attempt.user}' can only connect via localhost"
+        if not refusal:
+            self._brakes.succeeded(attempt.peer_host, attempt.user)
+            waiter.login_decided("")
+            return
+        delay_ms = self._brakes.failed(attempt.peer_host, attempt.user, int(self._turn.now_ms))
+        if delay_ms:
+            self._turn.set_timer(self._turn.now_ms + delay_ms, SlowedRefusal(waiter, refusal))
+        else:
+            waiter.login_decided(refusal)
+
+    def _digest(self, attempt: LoginAttempt) -> bytes:
+        text = f"{len(attempt.user)}:{attempt.user}:{attempt.password}"
+        return hmac.digest(self._secret, text.encode("utf-8", "surrogateescape"), "sha256")
+
+
+@final
+class Candidate:
+    """One login that waits."""
+
+    def __init__(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
+        self.attempt: LoginAttempt = attempt
+        self.waiter: LoginWaiter = waiter
+
+
+@final
+class Verification:
+    """One password that is compared with one hash, and who waits for that."""
+
+    def __init__(
+        self, digest: bytes, user: str, password: str, algorithm: str, password_hash: bytes, first: Candidate
+    ) -> None:
+        self.digest: bytes = digest
+        self.user: str = user
+        self.password: str = password
+        self.algorithm: str = algorithm
+        self.password_hash: bytes = password_hash
+        self.candidates: list[Candidate] = [first]
+
+
+@final
+class SlowedRefusal(Timed):
+    """A refusal that waits."""
+
+    def __init__(self, waiter: LoginWaiter, refusal: str) -> None:
+        self._waiter: LoginWaiter = waiter
+        self._refusal: str = refusal
+
+    def timer_fired(self) -> None:
+        self._waiter.login_decided(self._refusal)
