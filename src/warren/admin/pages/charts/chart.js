@@ -41,7 +41,7 @@ export class Chart {
     this.#svg = s("svg", { role: "slider", tabindex: "0", "aria-labelledby": caption, "aria-describedby": `${caption}-summary`, "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0" },
       this.#grid, this.#lines, this.#mark);
     this.#listen();
-    this.element = h("figure", { class: "chart" }, h("figcaption", { id: caption }, title), this.#svg, this.#readout, this.#legend(), this.#summary);
+    this.element = h("figure", { class: "chart" }, h("div", { class: "chart-head" }, h("figcaption", { id: caption }, title), this.#readout), this.#svg, this.#legend(), this.#summary);
     new ResizeObserver(() => this.#resized()).observe(this.#svg);
     this.#draw();
   }
@@ -149,7 +149,7 @@ export class Chart {
     const at = this.#cursor;
     const time = at === null ? null : this.#times[at];
     for (const [key] of this.#series) setText(this.#values.get(key), this.#show(this.#valueAt(key, time)) || "–");
-    setText(this.#readout, time === null ? chosenRange()[2] : `At ${clock(time)}`);
+    setText(this.#readout, time === null ? "" : `at ${clock(time)}`);
     this.#svg.setAttribute("aria-valuemax", String(Math.max(0, this.#times.length - 1)));
     this.#svg.setAttribute("aria-valuenow", String(at ?? Math.max(0, this.#times.length - 1)));
     const words = this.#series.map(([key, label]) => `${label} ${this.#show(this.#valueAt(key, time)) || "nothing"}`).join(", ");

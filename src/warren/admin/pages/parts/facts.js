@@ -12,7 +12,7 @@ export class Facts {
 
   /** Show these `[name, cell]` pairs; a cell that is undefined or empty leaves its fact out. */
   update(pairs) {
-    const wanted = pairs.filter(([, cell]) => cell !== undefined && cell !== null && cell !== "");
+    const wanted = pairs.filter(([, cell]) => cell !== undefined && cell !== null && cell !== "" && cell.length !== 0);
     if (wanted.length !== this.#entries.size || wanted.some(([name]) => !this.#entries.has(name))) this.#lay(wanted);
     for (const [name, cell] of wanted) {
       const entry = this.#entries.get(name);

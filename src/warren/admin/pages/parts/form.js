@@ -84,5 +84,5 @@ export function answerPlace() {
     good.textContent = kind === "good" ? text : "";
     bad.textContent = kind === "bad" ? text : "";
   };
-  return { element: h("div", {}, good, bad), told };
+  return { element: h("div", { class: "answers" }, good, bad), told };
 }

@@ -23,8 +23,8 @@ export function getSection(vhost, queue) {
   const messages = h("ol", { class: "messages" });
   const getForm = form({
     label: "Get messages",
-    fields: [[choiceField("ackmode", "What to do", MODES), numberField("count", "How many", { value: 1, required: true, min: 1 })],
-      choiceField("encoding", "Show payloads", [["auto", "As text where it is text"], ["base64", "As Base64"]])],
+    fields: [choiceField("ackmode", "What to do", MODES),
+      [numberField("count", "How many", { value: 1, required: true, min: 1 }), choiceField("encoding", "Show payloads", [["auto", "As text where it is text"], ["base64", "As Base64"]])]],
     submit: "Get messages",
     keep: true,
     ask: ({ ackmode }) => QUESTIONS[ackmode],

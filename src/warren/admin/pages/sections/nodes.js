@@ -17,7 +17,6 @@ export function nodeTable() {
       { key: "descriptors", title: "Descriptors", cell: (node) => share(node.fd_used, node.fd_total, count) },
       { key: "sockets", title: "Sockets", cell: (node) => share(node.sockets_used, node.sockets_total, count) },
       { key: "lag", title: "Event loop lag", cell: lag },
-      { key: "processors", title: "Processors", number: true, cell: (node) => count(node.processors) },
     ],
     keyOf: (node) => node.name,
     empty: "No node is known.",

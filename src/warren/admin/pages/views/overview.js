@@ -12,7 +12,7 @@ import { Tiles } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 import { nodeTable } from "../sections/nodes.js";
 
-const TOTALS = [["Queued messages"], ["Queues", link("queues")], ["Exchanges", link("exchanges")], ["Connections", link("connections")], ["Channels", link("channels")], ["Consumers"]];
+const TOTALS = [["Messages"], ["Queues", link("queues")], ["Exchanges", link("exchanges")], ["Connections", link("connections")], ["Channels", link("channels")], ["Consumers"]];
 const RATES = [["publish", "Published"], ["confirm", "Confirmed"], ["deliver_get", "Delivered"], ["ack", "Acked"], ["redeliver", "Redelivered"], ["return_unroutable", "Returned"]];
 
 export default function overview() {
@@ -37,7 +37,7 @@ export default function overview() {
   }
 
   const content = [
-    lead, alarms, tiles.element, h("div", { class: "row" }, rangeChooser()),
+    h("div", { class: "row spread" }, lead, rangeChooser()), alarms, tiles.element,
     h("div", { class: "side-by-side" }, h("div", { class: "panel" }, lengths.element), h("div", { class: "panel" }, rates.element)),
   ];
   if (nodes) content.push(panel("Nodes", nodes.element), panel("Ports", listeners.element));
@@ -47,7 +47,7 @@ export default function overview() {
 function totals(all) {
   const objects = all.object_totals ?? {};
   return {
-    "Queued messages": count(all.queue_totals?.messages ?? 0), Queues: count(objects.queues), Exchanges: count(objects.exchanges),
+    Messages: count(all.queue_totals?.messages ?? 0), Queues: count(objects.queues), Exchanges: count(objects.exchanges),
     Connections: count(objects.connections), Channels: count(objects.channels), Consumers: count(objects.consumers) || "–",
   };
 }

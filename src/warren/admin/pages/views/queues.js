@@ -13,6 +13,12 @@ import { mapField } from "../parts/map_field.js";
 import { QUEUE_ARGUMENTS } from "../sections/known_arguments.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
+// The marks operators know; what each stands for is in its title.
+const SHORT = {
+  "x-message-ttl": "TTL", "x-expires": "Exp", "x-max-length": "Lim", "x-max-length-bytes": "Lim B", "x-overflow": "Ovfl", "x-dead-letter-exchange": "DLX",
+  "x-dead-letter-routing-key": "DLK", "x-max-priority": "Pri", "x-single-active-consumer": "SAC", "x-delivery-limit": "Dlv lim", "x-queue-mode": "mode",
+};
+
 export default function queues({ query }) {
   const listing = new Listing({
     name: "queues", things: "queues", caption: "Queues", query, sort: "name",
@@ -32,8 +38,6 @@ function columns() {
   return [
     { key: "name", title: "Name", sort: "name", phone: true, cell: (row) => ({ text: row.name, href: link("queues", row.vhost, row.name) }) },
     { key: "vhost", title: "Virtual host", sort: "vhost", fields: ["vhost"], cell: (row) => row.vhost },
-    { key: "features", title: "Features", fields: ["type", "durable", "auto_delete", "exclusive", "arguments", "slave_nodes", "synchronised_slave_nodes"], cell: queueBadges },
-    { key: "policy", title: "Policy", sort: "policy", fields: ["policy", "operator_policy"], cell: (row) => [row.policy, row.operator_policy].filter(Boolean).join(", ") },
     { key: "state", title: "State", sort: "state", phone: true, fields: ["state"], cell: (row) => queueState(row.state) },
     amount("messages_ready", "Ready", { phone: true }),
     amount("messages_unacknowledged", "Unacked"),
@@ -42,6 +46,8 @@ function columns() {
     speed("publish", "Incoming"),
     speed("deliver_get", "Delivered"),
     speed("ack", "Acked"),
+    { key: "policy", title: "Policy", sort: "policy", fields: ["policy", "operator_policy"], cell: (row) => [row.policy, row.operator_policy].filter(Boolean).join(", ") },
+    { key: "features", title: "Features", fields: ["type", "durable", "auto_delete", "exclusive", "arguments", "slave_nodes", "synchronised_slave_nodes"], cell: queueBadges },
     { key: "message_bytes", title: "Bytes", sort: "message_bytes", number: true, hidden: true, fields: ["message_bytes"], cell: (row) => bytes(row.message_bytes) },
     { key: "memory", title: "Memory", sort: "memory", number: true, hidden: true, fields: ["memory"], cell: (row) => bytes(row.memory) },
     speed("redeliver", "Redelivered", { hidden: true }),
@@ -63,7 +69,7 @@ export function queueBadges(row) {
     row.auto_delete ? { badge: "auto-delete" } : "",
     mirrors ? { badge: `${synced} of ${mirrors} mirrors in sync`, kind: synced === mirrors ? "good" : "warn" } : "",
     ...Object.entries(row.arguments ?? {}).filter(([key]) => key !== "x-queue-type")
-      .map(([key, value]) => ({ badge: key.replace(/^x-/, ""), title: `${key}: ${JSON.stringify(value)}` })),
+      .map(([key, value]) => ({ badge: SHORT[key] ?? key.replace(/^x-/, ""), title: `${key}: ${JSON.stringify(value)}` })),
   ].filter(Boolean);
 }
 

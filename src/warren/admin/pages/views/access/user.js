@@ -43,7 +43,9 @@ function changeForm(here, name, tags) {
   const what = choiceField("what", "Password", [[KEEP, "Leave it as it is"], ["set", "Set a new one"], [CLEAR, "Remove it: no login by password"]]);
   const password = textField("password", "New password", { type: "password", autocomplete: "new-password" });
   const again = textField("again", "Once more", { type: "password", autocomplete: "new-password" });
-  const fresh = h("div", { class: "pair" }, password.element, again.element);
+  // for whoever keeps passwords: whose it is
+  const known = h("input", { type: "text", autocomplete: "username", value: name, readonly: true, hidden: true });
+  const fresh = h("div", { class: "pair" }, known, password.element, again.element);
   fresh.hidden = true;
   what.input.addEventListener("change", () => (fresh.hidden = what.input.value !== "set"));
   const both = { name: "passwords", element: fresh, read: () => readPasswords(what, password, again), clear: () => [password, again].forEach((field) => field.clear()) };
