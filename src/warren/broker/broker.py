@@ -49,6 +49,7 @@ from warren.model.events import (
     WritesPaused,
     WritesResumed,
 )
+from warren.model.figures import NodeFigures
 from warren.model.settings import BrokerSettings
 from warren.model.turn import FlushWaiter, Turn
 from warren.session import input as session_input
@@ -70,6 +71,7 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
     def __init__(self, settings: BrokerSettings, seed: bytes, found: Found | None = None) -> None:
         super().__init__(settings, Turn())
         self.connections: dict[int, Connection] = {}
+        self.figures: NodeFigures = self.turn.figures
         self.vhosts: dict[str, Vhost] = {}
         self.access: Catalog = Catalog()
         self._names: FreshNames = FreshNames(seed)

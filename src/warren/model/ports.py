@@ -11,6 +11,7 @@ from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
+from warren.model.figures import QueueFigures
 from warren.model.journal import Holding, Run
 from warren.model.message import Entry, Message
 from warren.wire.values import Table
@@ -64,6 +65,12 @@ class QueuePort(ABC):
         # the connection an exclusive queue belongs to; 0 if it is not exclusive
         self.owner_id: int = owner_id
         self.deleted: bool = False
+        # what sessions counted; `figures` has the rest, too
+        self.counted: QueueFigures = QueueFigures()
+        # messages that came to it by another way than a channel's publish
+        self.uncounted: i64 = 0
+        # when something was last taken from it, or acked; 0 for never
+        self.taken_at_ms: i64 = 0
 
     # -- contents
 
@@ -133,6 +140,11 @@ class QueuePort(ABC):
 
     # -- figures
 
+    @property
+    def figures(self) -> QueueFigures:
+        """What it was given and gave."""
+        return self.counted
+
     @abstractmethod
     def ready_count(self) -> int: ...
 
@@ -194,6 +206,10 @@ class QueueLog(ABC):
 
         After a crash an entry that may have been handed out must be known, so that is written down first.
         """
+
+    def kept(self) -> tuple[int, int]:
+        """How many of its messages are still there after a restart, and the bytes of their bodies."""
+        return 0, 0
 
     @abstractmethod
     def fetch(self, run: Run, asker: PagedIn, entries_max: i64) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64, trait
 
 from warren.model.effects import Effect, Note
+from warren.model.figures import NodeFigures
 
 if TYPE_CHECKING:
     from warren.model.ports import DeadLetter, OutputPort, QueuePort
@@ -38,6 +39,15 @@ class FlushWaiter:
 
     @abstractmethod
     def flushed(self) -> None: ...
+
+
+@trait
+class Tally:
+    """Something that counted in this turn."""
+
+    @abstractmethod
+    def fold(self) -> None:
+        """Add what was counted to the figures of everybody concerned."""
 
 
 @final
@@ -69,6 +79,9 @@ class Turn:
         self.tight: bool = False
         # who waits for this turn's batch to be on disk
         self.flush_waiters: list[FlushWaiter] = []
+        # what was counted in this turn, and what the node counted since it started
+        self.tallies: list[Tally] = []
+        self.figures: NodeFigures = NodeFigures()
         self._timers: list[tuple[int, int, Timer]] = []
         self._timer_serial: int = 0
         self._husks: int = 0
@@ -79,6 +92,14 @@ class Turn:
     def await_flush(self, waiter: FlushWaiter) -> None:
         """Tell the waiter when everything written up to the end of this turn is on disk."""
         self.flush_waiters.append(waiter)
+
+    def fold_tallies(self) -> None:
+        """What was counted in this turn goes into the figures."""
+        if self.tallies:
+            tallies = self.tallies
+            self.tallies = []
+            for tally in tallies:
+                tally.fold()
 
     def set_timer(self, at_ms: i64, target: Timed) -> Timer:
         timer = Timer(target)

@@ -46,7 +46,10 @@ class Contents:
         self.unacked_bytes: i64 = 0
         self.held_bytes: i64 = 0
         self.deadlines: bool = False
+        # when a message last came in
+        self.arrived_at_ms: i64 = turn.now_ms
         self._turn: Turn = turn
+        self._first_position: i64 = 1
         self._next_position: i64 = 1
         self._max_priority: i64 = max_priority
         self._bottom: ReadySequence = ReadySequence()
@@ -70,8 +73,14 @@ class Contents:
         self.ready_bytes += message.body_bytes
         cost: i64 = len(message.content) + ENTRY_BYTES
         self.held_bytes += cost
-        self._turn.held_bytes += cost
+        turn = self._turn
+        turn.held_bytes += cost
+        self.arrived_at_ms = turn.now_ms
         return entry
+
+    def arrived_count(self) -> i64:
+        """How many messages came in, other than from disk."""
+        return self._next_position - self._first_position
 
     def take(self, no_ack: bool) -> Entry:
         """The next entry goes out; it must be in memory."""
@@ -170,6 +179,7 @@ class Contents:
         backlog.add(holding.segment, level, position, message.body_bytes, expires_at_ms != NEVER)
         if expires_at_ms != NEVER:
             self.deadlines = True
+        self.arrived_at_ms = self._turn.now_ms
         self.paged_count += 1
         self.ready_count += 1
         self.ready_bytes += message.body_bytes
@@ -221,6 +231,7 @@ class Contents:
 
     def recover(self, runs: list[Run], next_position: i64) -> None:
         """What a queue has after a restart, before anything else happens to it: all of it is on disk."""
+        self._first_position = next_position
         self._next_position = next_position
         for run in sorted(runs, key=first_of):
             sequence = self._sequence(run.level)

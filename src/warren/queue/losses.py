@@ -34,6 +34,8 @@ class Losses(Timed):
     ) -> None:
         self.settings: QueueSettings = settings
         self.timer: DeadlineTimer = DeadlineTimer(turn, self)
+        # messages that got no further than the door
+        self.refused_count: i64 = 0
         self._queue: QueuePort = queue
         self._contents: Contents = contents
         self._paging: Paging | None = paging
@@ -43,9 +45,12 @@ class Losses(Timed):
         """An entry that is in the queue no more becomes a dead letter, or nothing."""
         exchange = self.settings.dead_letter_exchange
         if exchange is not None:
+            self._turn.figures.dead_lettered.count(reason)
             key = self.settings.dead_letter_routing_key
             self._turn.dead_letters.append(DeadLetter(self._queue, entry, reason, exchange, key))
-        elif self._paging is not None:
+            return
+        self._turn.figures.dead_dropped.count(reason)
+        if self._paging is not None:
             self._paging.forget(entry)
 
     # -- limits
@@ -68,6 +73,7 @@ class Losses(Timed):
 
     def refuse(self, message: Message) -> None:
         """A message goes no further than the door."""
+        self.refused_count += 1
         if self.settings.overflow == REJECT_PUBLISH_DLX:
             self.bury(Entry(message, 0, NEVER), "maxlen")
 

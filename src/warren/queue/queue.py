@@ -22,6 +22,7 @@ from typing import final
 from mypy_extensions import i64
 
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, ChannelFault
+from warren.model.figures import QueueFigures
 from warren.model.journal import Run
 from warren.model.message import Entry, Message
 from warren.model.ports import (
@@ -42,6 +43,7 @@ from warren.queue.idle import IdleClock
 from warren.queue.keeper import QueueKeeper
 from warren.queue.losses import Losses
 from warren.queue.paging import Paging
+from warren.queue.report import QueueReport
 from warren.queue.settings import QueueSettings
 from warren.wire.values import Table
 
@@ -75,7 +77,7 @@ class Queue(QueuePort, PagedIn):
         # None for a queue in memory alone
         self._paging: Paging | None = None if log is None else Paging(log, self._contents, self, turn)
         self._losses: Losses = Losses(self, settings, self._contents, self._paging, turn)
-        self._handing: Handing = Handing(self._contents, self._consumers, self._losses, self._paging)
+        self._handing: Handing = Handing(self._contents, self._consumers, self._losses, self._paging, turn)
         self._stopped_because: str = ""
         self._idle: IdleClock | None = None
         self._start_idle_clock()
@@ -294,6 +296,16 @@ class Queue(QueuePort, PagedIn):
             consumer.cancelled()
 
     # -- figures
+
+    @property
+    def figures(self) -> QueueFigures:
+        arrived = self._contents.arrived_count()
+        self.counted.published = arrived + self._losses.refused_count - self.uncounted
+        return self.counted
+
+    def report(self) -> QueueReport:
+        """What there is to know of it at this moment."""
+        return QueueReport(self._contents, self._paging, self._handing.capacity_share(), self.taken_at_ms)
 
     def ready_count(self) -> int:
         return self._contents.ready_count

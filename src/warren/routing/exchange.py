@@ -11,6 +11,8 @@ Not here: the types themselves (`direct`, `fanout`, `topic`, `headers`, `consist
 from abc import ABC, abstractmethod
 from typing import final
 
+from mypy_extensions import i64
+
 from warren.model.ports import QueuePort
 from warren.routing.comparison import digest, identical
 from warren.routing.route import Subject
@@ -69,6 +71,9 @@ class Exchange:
         self.outgoing: dict[Binding, Binding] = {}
         self.incoming: dict[Binding, Binding] = {}
         self.deleted: bool = False
+        # what channels published to it, and into how many queues that went
+        self.published_in: i64 = 0
+        self.published_out: i64 = 0
         # the revision of the metadata that made it; 0 if it does not outlive the node, or is there in every vhost
         self.exchange_id: int = 0
 

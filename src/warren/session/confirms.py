@@ -49,6 +49,9 @@ class Confirms:
         # whether confirm.select was seen
         self.on: bool = False
         self.last_no: i64 = 0
+        # how many were told, of either kind
+        self.acked: i64 = 0
+        self.nacked: i64 = 0
         self._told: i64 = 0
         self._rejected: list[int] = []
         # nothing is pending, and nothing that was decided meanwhile is untold
@@ -101,6 +104,10 @@ class Confirms:
         if not self._pending:
             self._growing = None
 
+    def unconfirmed(self) -> i64:
+        """How many publishes were not told their fate yet."""
+        return self.last_no - self.acked - self.nacked
+
     def undecided(self) -> bool:
         """Whether what is told goes partly by single acks."""
         return len(self._pending) > 0
@@ -118,6 +125,7 @@ class Confirms:
             write_ack(out, channel, NACK, number, REQUEUE)
             self._told = number
         if self._rejected:
+            self.nacked += len(self._rejected)
             self._rejected = []
         self._ack_to(out, channel, self.last_no)
 
@@ -127,10 +135,12 @@ class Confirms:
             return
         write_ack(out, channel, ACK, number, MULTIPLE if run > 1 else 0)
         self._told = number
+        self.acked += run
 
     def _tell_around_pending(self, out: BytesWriter, channel: i64) -> None:
         for number in self._rejected:
             write_ack(out, channel, NACK, number, REQUEUE)
+        self.nacked += len(self._rejected)
         self._rejected = []
         if self._settled:
             self._ack_settled(out, channel)
@@ -149,8 +159,10 @@ class Confirms:
                 highest = max(highest, run.last)
         if count > 0:
             write_ack(out, channel, ACK, highest, MULTIPLE if count > 1 else 0)
+            self.acked += count
         for run in self._settled:
             if run.first > first_pending:
+                self.acked += run.last - run.first + 1
                 number = run.first
                 while number <= run.last:
                     write_ack(out, channel, ACK, number, 0)

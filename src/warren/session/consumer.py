@@ -11,6 +11,7 @@ from mypy_extensions import i64
 from warren.model.message import Entry
 from warren.model.ports import Consumer, QueuePort
 from warren.session.delivery import DeliveryWriter
+from warren.session.tallies import TakeTally
 from warren.wire.methods import BasicCancel
 from warren.wire.values import Table
 
@@ -43,6 +44,7 @@ class ChannelConsumer(Consumer):
         self._subscribed: bool = tag != ""
         # its channel is closing: it takes nothing more, though its queue may still know it
         self.stopped: bool = False
+        self.tally: TakeTally = channel.tallies.of_queue(queue)
         self._writer: DeliveryWriter = DeliveryWriter(channel.number, tag)
 
     def able(self) -> bool:
@@ -59,16 +61,27 @@ class ChannelConsumer(Consumer):
     def deliver(self, entry: Entry) -> None:
         channel = self.channel
         connection = channel.connection
+        tally = self.tally
+        if not tally.due:
+            tally.begin()
         if self.no_ack:
+            tally.delivered_no_ack += 1
             tag = channel.ledger.skip()
         else:
+            tally.delivered += 1
             tag = channel.ledger.record(entry, self, connection.turn.now_ms)
             self.unacked += 1
             channel.unacked += 1
+        if entry.redelivered:
+            tally.redelivered += 1
         self._writer.write(connection.output(), entry.message, tag, entry.redelivered, connection.frame_max)
 
     def acked(self, entry: Entry) -> None:
         """One of its deliveries was dealt with."""
+        tally = self.tally
+        if not tally.due:
+            tally.begin()
+        tally.acked += 1
         self.settled()
         self.queue.ack(entry)
 

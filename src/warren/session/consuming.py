@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from warren.access.rights import QUEUE
 from warren.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION_FAILED, ChannelFault, ConnectionFault
 from warren.model.message import Entry
 from warren.model.ports import QueuePort
@@ -59,6 +60,7 @@ def basic_consume(channel: "Channel", method: Method) -> None:
     if queue_name == direct_reply.REPLY_TO:
         direct_reply.open_inbox(channel, method, tag)
     else:
+        channel.rights.to_read(QUEUE, queue_name)
         _subscribe(channel, method, tag)
     # deliveries wait for the end of the turn, so they cannot overtake this
     if not method.nowait:
@@ -113,19 +115,23 @@ def basic_cancel(channel: "Channel", method: Method) -> None:
 
 def basic_get(channel: "Channel", method: Method) -> None:
     assert isinstance(method, BasicGet)
-    queue = channel.queue(method.queue)
+    name = channel.queue_name(method.queue)
+    channel.rights.to_read(QUEUE, name)
+    queue = channel.queue(name)
     queue.touch()
     if not queue.at_hand():
         channel.connection.await_entry(queue)
         return
     entry = queue.get(method.no_ack)
     if entry is None:
+        channel.tallies.of_queue(queue).count_empty_get()
         channel.send(BasicGetEmpty())
     else:
         _send_got(channel, queue, entry, method.no_ack)
 
 
 def _send_got(channel: "Channel", queue: QueuePort, entry: Entry, no_ack: bool) -> None:
+    channel.tallies.of_queue(queue).count_get(no_ack, entry.redelivered)
     if no_ack:
         tag = channel.ledger.skip()
     else:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import read_i64_be
 from mypy_extensions import i64
 
+from warren.access.rights import EXCHANGE, Rights
 from warren.errors import (
     ACCESS_REFUSED,
     NO_ROUTE,
@@ -30,6 +31,7 @@ from warren.routing.exchange import Exchange
 from warren.routing.topology import Topology
 from warren.session import direct_reply, special_properties
 from warren.session.delivery import write_message
+from warren.session.tallies import PublishTally
 from warren.wire.methods import BasicPublish, BasicReturn, decode_method
 
 if TYPE_CHECKING:
@@ -55,17 +57,26 @@ class Publishing:
         self.version: i64 = UNRESOLVED
         # whether `queues` depends on exchange and key alone
         self.fixed: bool = False
+        self.tally: PublishTally | None = None
 
 
 @final
 class RoutedPublish:
     """A publish whose queues are known; in a transaction it waits in this form."""
 
-    def __init__(self, message: Message, queues: list[QueuePort], delayed: list[Exchange], mandatory: bool) -> None:
+    def __init__(
+        self,
+        message: Message,
+        queues: list[QueuePort],
+        delayed: list[Exchange],
+        mandatory: bool,
+        tally: PublishTally,
+    ) -> None:
         self.message = message
         self.queues = queues
         self.delayed = delayed
         self.mandatory = mandatory
+        self.tally = tally
 
 
 def publishing_of(channel: "Channel", frame: bytes) -> Publishing:
@@ -99,7 +110,9 @@ def accept(
     """A publish is complete; `data[header_start:header_end]` is the payload of its content header."""
     topology = channel.vhost.topology
     if publishing.version != topology.version:
-        resolve(publishing, topology, channel.vhost.name)
+        resolve(publishing, topology, channel.vhost.name, channel.rights)
+        assert publishing.exchange is not None
+        publishing.tally = channel.tallies.of_exchange(publishing.exchange)
     if message.body_bytes > channel.connection.message_bytes_max:
         raise too_large(message.body_bytes, channel.connection.message_bytes_max)
     # the property flags are the last two of these eight octets
@@ -117,19 +130,22 @@ def accept(
             _publish_routed(channel, publishing, message, extra_keys)
             return
     if publishing.fixed and channel.transaction is None:
-        _enqueue(channel, message, publishing.queues, publishing.mandatory)
+        _enqueue(channel, message, publishing)
     else:
         _publish_routed(channel, publishing, message, [])
 
 
-def resolve(publishing: Publishing, topology: Topology, vhost: str) -> None:
-    """Find the exchange and, where it depends on the key alone, the queues."""
+def resolve(publishing: Publishing, topology: Topology, vhost: str, rights: Rights) -> None:
+    """Find the exchange and, where it depends on the key alone, the queues; a fault if the user may not."""
     envelope = publishing.envelope
+    rights.to_write(EXCHANGE, envelope.exchange)
     exchange = topology.exchanges.get(envelope.exchange)
     if exchange is None:
         raise ChannelFault(NOT_FOUND, f"no exchange '{envelope.exchange}' in vhost '{vhost}'")
     if exchange.internal:
         raise ChannelFault(ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost}'")
+    if exchange.type == "topic":
+        rights.to_write_topic(exchange.name, envelope.routing_key)
     publishing.exchange = exchange
     publishing.fixed = False
     if not direct_reply.is_inbox_key(exchange, envelope.routing_key):
@@ -145,14 +161,17 @@ def carry_out(channel: "Channel", publish: RoutedPublish) -> i64:
     outcome: i64 = SETTLED
     for exchange in publish.delayed:
         outcome = both(outcome, channel.vhost.delay(exchange, publish.message))
-    routed = len(publish.delayed) > 0
+    routed: i64 = 0
     for queue in publish.queues:
         # while a transaction was open its queues may have gone
         if not queue.deleted:
-            routed = True
+            routed += 1
             outcome = both(outcome, queue.publish(publish.message))
-    if publish.mandatory and not routed:
-        _give_back(channel, publish.message)
+    _count(publish.tally, routed)
+    if routed == 0 and not publish.delayed:
+        publish.tally.unroutable(publish.mandatory)
+        if publish.mandatory:
+            _give_back(channel, publish.message)
     return outcome
 
 
@@ -161,28 +180,40 @@ def both(one: i64, other: i64) -> i64:
     return other if other == REJECTED or one == SETTLED else one
 
 
-def _enqueue(channel: "Channel", message: Message, queues: list[QueuePort], mandatory: bool) -> None:
+def _enqueue(channel: "Channel", message: Message, publishing: Publishing) -> None:
     """The ordinary road: no transaction, the queues known beforehand."""
     outcome: i64 = SETTLED
+    queues = publishing.queues
+    tally = publishing.tally
+    assert tally is not None
+    _count(tally, len(queues))
     for queue in queues:
         outcome = both(outcome, queue.publish(message))
     if not queues:
-        _tell_unroutable(channel, message, mandatory)
+        _tell_unroutable(channel, message, publishing.mandatory, tally)
     elif channel.confirms.on:
-        _confirm(channel, outcome)
+        _confirm(channel, outcome, tally)
+
+
+def _count(tally: PublishTally, routed: i64) -> None:
+    if tally.fresh == 0:
+        tally.begin()
+    tally.fresh += 1
+    tally.fresh_routed += routed
 
 
 def _publish_routed(channel: "Channel", publishing: Publishing, message: Message, extra_keys: list[str]) -> None:
     """The road of messages whose queues are not known beforehand; CC and BCC name further keys."""
-    exchange = publishing.exchange
+    exchange, tally = publishing.exchange, publishing.tally
     assert exchange is not None
+    assert tally is not None
     keys = [publishing.envelope.routing_key]
     if extra_keys:
         message.envelope = Envelope(publishing.envelope.exchange, publishing.envelope.routing_key, extra_keys)
         keys.extend(extra_keys)
     keys = direct_reply.deliver_to_inboxes(channel.node, exchange, keys, message)
     route = channel.vhost.topology.route_keys(exchange, keys, message)
-    _hand_over(channel, RoutedPublish(message, route.queues, route.delayed, publishing.mandatory))
+    _hand_over(channel, RoutedPublish(message, route.queues, route.delayed, publishing.mandatory, tally))
 
 
 def _hand_over(channel: "Channel", publish: RoutedPublish) -> None:
@@ -190,14 +221,15 @@ def _hand_over(channel: "Channel", publish: RoutedPublish) -> None:
         channel.transaction.publish(publish)
         return
     if not publish.queues and not publish.delayed:
-        _tell_unroutable(channel, publish.message, publish.mandatory)
+        _count(publish.tally, 0)
+        _tell_unroutable(channel, publish.message, publish.mandatory, publish.tally)
         return
     outcome = carry_out(channel, publish)
     if channel.confirms.on:
-        _confirm(channel, outcome)
+        _confirm(channel, outcome, publish.tally)
 
 
-def _confirm(channel: "Channel", outcome: i64) -> None:
+def _confirm(channel: "Channel", outcome: i64, tally: PublishTally) -> None:
     if outcome == PENDING:
         channel.await_batch()
         channel.confirms.pending()
@@ -205,12 +237,14 @@ def _confirm(channel: "Channel", outcome: i64) -> None:
     if outcome == SETTLED:
         channel.confirms.settled()
     else:
+        tally.refused += 1
         channel.confirms.rejected()
     channel.await_telling()
 
 
-def _tell_unroutable(channel: "Channel", message: Message, mandatory: bool) -> None:
+def _tell_unroutable(channel: "Channel", message: Message, mandatory: bool, tally: PublishTally) -> None:
     """Return it if it is mandatory, and confirm it at once: clients pair each return with the ack that follows."""
+    tally.unroutable(mandatory)
     if mandatory and channel.confirms.undecided():
         # its ack is a single one: those that are due anyway must not come between
         channel.tell_confirms()

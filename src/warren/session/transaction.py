@@ -114,6 +114,8 @@ def tx_commit(channel: "Channel", method: Method) -> None:
 def tx_rollback(channel: "Channel", method: Method) -> None:
     transaction = _open_transaction(channel)
     transaction.forget_publishes()
+    channel.node.turn.figures.received += len(transaction.publishes)
+    channel.node.turn.figures.received_confirm += len(transaction.publishes)
     channel.ledger.put_back(transaction.lifted())
     channel.transaction = Transaction(channel.node.turn)
     channel.send(TxRollbackOk())
@@ -123,7 +125,9 @@ def confirm_select(channel: "Channel", method: Method) -> None:
     assert isinstance(method, ConfirmSelect)
     if channel.transaction is not None:
         raise ChannelFault(PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
-    channel.confirms.on = True
+    if not channel.confirms.on:
+        channel.confirms.on = True
+        channel.tallies.confirms_begin()
     if not method.nowait:
         channel.send(ConfirmSelectOk())
 

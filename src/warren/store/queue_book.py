@@ -203,6 +203,15 @@ class QueueBook(QueueLog):
         if self._fetching is not None:
             self._fetching.cancel()
 
+    def kept(self) -> tuple[int, int]:
+        count: i64 = 0
+        body_bytes: i64 = 0
+        for holding in self.holdings:
+            if holding.durable:
+                count += holding.count
+                body_bytes += holding.body_bytes
+        return int(count), int(body_bytes)
+
     def holding_at(self, segment: Segment, level: i64, durable: bool, position: i64) -> Holding | None:
         """What is counted for a position, if it is alive in this segment."""
         for holding in self.holdings:

@@ -1,0 +1,191 @@
+"""What one channel published and took, counted where it costs least.
+
+A publish adds one to the tally of its channel and exchange, a delivery or an ack to that of its channel and queue: an
+addition to an object that is at hand. A tally that counted something puts itself on the turn's list, once, and at the
+end of the turn adds what it has to everybody concerned: exchange or queue, channel, virtual host and node. So a busy
+turn pays for that once and not for every message.
+
+How many publishes into a queue there were is not counted at all: its positions tell (`queue.queue`).
+
+Invariant: `published_to` and `taken_from` have what is alive; of exchanges and queues that are no more there are at
+most about as many again.
+
+Not here: the figures (`model.figures`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.model.figures import TakenFigures
+from warren.model.ports import QueuePort
+from warren.model.turn import Tally
+from warren.routing.exchange import Exchange
+
+if TYPE_CHECKING:
+    from warren.session.channel import Channel
+
+SWEEP_FROM: Final = 16
+
+
+@final
+class PublishTally(Tally):
+    """What one channel published to one exchange."""
+
+    def __init__(self, channel: "Channel", exchange: Exchange) -> None:
+        self.exchange: Exchange = exchange
+        self.channel: Channel = channel
+        # in this turn: how many, and into how many queues
+        self.fresh: i64 = 0
+        self.fresh_routed: i64 = 0
+        # in all, up to the end of the last turn
+        self.published: i64 = 0
+        self.confirmed: i64 = 0
+        self.returned_unroutable: i64 = 0
+        self.dropped_unroutable: i64 = 0
+        # published before confirm.select, and refused by a queue: not to be confirmed
+        self.unnumbered: i64 = 0
+        self.refused: i64 = 0
+
+    def begin(self) -> None:
+        """Something is about to be counted for the first time in this turn."""
+        self.channel.node.turn.tallies.append(self)
+
+    def unroutable(self, mandatory: bool) -> None:
+        """A publish found no queue."""
+        channel = self.channel
+        if mandatory:
+            self.returned_unroutable += 1
+            channel.figures.returned_unroutable += 1
+            channel.vhost.figures.returned_unroutable += 1
+            channel.node.turn.figures.returned_unroutable += 1
+        else:
+            self.dropped_unroutable += 1
+            channel.figures.dropped_unroutable += 1
+            channel.vhost.figures.dropped_unroutable += 1
+            channel.node.turn.figures.dropped_unroutable += 1
+
+    def fold(self) -> None:
+        count: i64 = self.fresh
+        routed: i64 = self.fresh_routed
+        self.fresh = 0
+        self.fresh_routed = 0
+        channel = self.channel
+        turn = channel.node.turn
+        self.published += count
+        self.exchange.published_in += count
+        self.exchange.published_out += routed
+        channel.figures.published += count
+        channel.active_at_ms = turn.now_ms
+        channel.vhost.figures.published += count
+        node = turn.figures
+        node.published += count
+        node.received += count
+        node.routed += routed
+        if channel.confirms.on or channel.transaction is not None:
+            node.received_confirm += count
+
+
+@final
+class TakeTally(TakenFigures, Tally):
+    """What one channel took from one queue; its own figures are those of this turn."""
+
+    def __init__(self, channel: "Channel", queue: QueuePort) -> None:
+        super().__init__()
+        self.queue: QueuePort = queue
+        # in all, up to the end of the last turn
+        self.total: TakenFigures = TakenFigures()
+        # on the turn's list
+        self.due: bool = False
+        self._channel: Channel = channel
+
+    def begin(self) -> None:
+        """Something is about to be counted for the first time in this turn."""
+        self.due = True
+        self._channel.node.turn.tallies.append(self)
+
+    def count_get(self, no_ack: bool, redelivered: bool) -> None:
+        if not self.due:
+            self.begin()
+        if no_ack:
+            self.got_no_ack += 1
+        else:
+            self.got += 1
+        if redelivered:
+            self.redelivered += 1
+
+    def count_empty_get(self) -> None:
+        if not self.due:
+            self.begin()
+        self.got_empty += 1
+
+    def fold(self) -> None:
+        self.due = False
+        channel = self._channel
+        turn = channel.node.turn
+        self.total.add(self)
+        self.queue.counted.add(self)
+        self.queue.taken_at_ms = turn.now_ms
+        channel.figures.add(self)
+        channel.active_at_ms = turn.now_ms
+        channel.vhost.figures.add(self)
+        turn.figures.add(self)
+        self.clear()
+
+
+@final
+class Tallies:
+    """The tallies of one channel."""
+
+    def __init__(self, channel: "Channel") -> None:
+        self.published_to: dict[Exchange, PublishTally] = {}
+        self.taken_from: dict[QueuePort, TakeTally] = {}
+        self._channel: Channel = channel
+        self._sweep_at: int = SWEEP_FROM
+
+    def of_exchange(self, exchange: Exchange) -> PublishTally:
+        found = self.published_to.get(exchange)
+        if found is None:
+            self._sweep()
+            found = PublishTally(self._channel, exchange)
+            self.published_to[exchange] = found
+        return found
+
+    def of_queue(self, queue: QueuePort) -> TakeTally:
+        found = self.taken_from.get(queue)
+        if found is None:
+            self._sweep()
+            found = TakeTally(self._channel, queue)
+            self.taken_from[queue] = found
+        return found
+
+    def confirms_begin(self) -> None:
+        """What was published so far has no number."""
+        for tally in self.published_to.values():
+            tally.unnumbered = tally.published + tally.fresh
+
+    def publishes(self) -> list[PublishTally]:
+        """The tallies of publishes, with what is confirmed brought up to date.
+
+        Which exchanges the unconfirmed were for is not known: with several, each counts all of them as its own.
+        """
+        confirms = self._channel.confirms
+        if confirms.on:
+            open_count: i64 = confirms.unconfirmed()
+            for tally in self.published_to.values():
+                confirmed: i64 = tally.published - tally.unnumbered - tally.refused - open_count
+                tally.confirmed = max(tally.confirmed, confirmed)
+        return list(self.published_to.values())
+
+    def drop(self) -> None:
+        """The channel is over."""
+        self.published_to = {}
+        self.taken_from = {}
+
+    def _sweep(self) -> None:
+        """Forget what is no more, now and then."""
+        if len(self.published_to) + len(self.taken_from) < self._sweep_at:
+            return
+        self.published_to = {exchange: tally for exchange, tally in self.published_to.items() if not exchange.deleted}
+        self.taken_from = {queue: tally for queue, tally in self.taken_from.items() if not queue.deleted}
+        self._sweep_at = SWEEP_FROM + 2 * (len(self.published_to) + len(self.taken_from))
