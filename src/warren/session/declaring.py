@@ -2,17 +2,23 @@
 
 An answer about something durable leaves when the disk has it, also if another client brought it about.
 
-Not here: the tables themselves (`routing.topology`), a queue's arguments (`queue.arguments`).
+What a user may not do is refused before anybody looks whether the thing exists, so that nobody learns of it; only a
+passive declaration, which RabbitMQ allows to everybody, tells.
+
+Not here: the tables themselves (`routing.topology`), a queue's arguments (`queue.arguments`), who may do what
+(`access.rights`).
 """
 
 from typing import TYPE_CHECKING, Final
 
+from warren.access.limits import MAX_QUEUES, UNLIMITED, limit_of
+from warren.access.rights import EXCHANGE, QUEUE
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, ChannelFault
 from warren.model.ports import QueuePort
 from warren.queue.arguments import validate_declaration
 from warren.queue.equivalence import check_equivalent
 from warren.routing.exchange import Exchange
-from warren.routing.types import validate_exchange_type
+from warren.routing.types import alternate_of, validate_exchange_type
 from warren.session import direct_reply
 from warren.session.exchange_equivalence import check_exchange_equivalent
 from warren.wire.methods import (
@@ -36,6 +42,7 @@ from warren.wire.methods import (
     QueueUnbind,
     QueueUnbindOk,
 )
+from warren.wire.values import Table
 
 if TYPE_CHECKING:
     from warren.session.channel import Channel
@@ -53,6 +60,7 @@ def exchange_declare(channel: "Channel", method: Method) -> None:
     else:
         validate_exchange_type(method.type)
         _refuse_default(name)
+        channel.rights.to_configure(EXCHANGE, name)
         exchange = _declared_exchange(channel, name, method)
     if not method.nowait:
         _answer(channel, ExchangeDeclareOk(), exchange.durable)
@@ -65,6 +73,10 @@ def _declared_exchange(channel: "Channel", name: str, method: ExchangeDeclare) -
         return existing
     if name.startswith(RESERVED_PREFIX):
         raise ChannelFault(ACCESS_REFUSED, f"exchange name '{name}' contains reserved prefix 'amq.*'")
+    alternate = alternate_of(channel.vhost.name, name, method.arguments)
+    if "alternate-exchange" in method.arguments:
+        channel.rights.to_read(EXCHANGE, name)
+        channel.rights.to_write(EXCHANGE, alternate)
     return channel.vhost.declare_exchange(
         name, method.type, method.durable, method.auto_delete, method.internal, method.arguments
     )
@@ -77,6 +89,7 @@ def exchange_delete(channel: "Channel", method: Method) -> None:
     if name.startswith(RESERVED_PREFIX):
         where = f"'{name}' in vhost '{channel.vhost.name}'"
         raise ChannelFault(ACCESS_REFUSED, f"deletion of system exchange {where} not allowed")
+    channel.rights.to_configure(EXCHANGE, name)
     exchange = channel.vhost.topology.exchanges.get(name)
     if exchange is not None:
         if method.if_unused and channel.vhost.topology.bindings_from(exchange):
@@ -89,8 +102,9 @@ def exchange_delete(channel: "Channel", method: Method) -> None:
 def exchange_bind(channel: "Channel", method: Method) -> None:
     assert isinstance(method, ExchangeBind)
     destination_name, source_name = _one_line(method.destination), _one_line(method.source)
+    channel.rights.to_write(EXCHANGE, destination_name)
     _refuse_default(destination_name)
-    _refuse_default(source_name)
+    _check_source(channel, source_name, method.routing_key)
     source = _existing_exchange(channel, source_name)
     destination = _existing_exchange(channel, destination_name)
     channel.vhost.topology.bind(source, destination, method.routing_key, method.arguments)
@@ -100,8 +114,9 @@ def exchange_bind(channel: "Channel", method: Method) -> None:
 
 def exchange_unbind(channel: "Channel", method: Method) -> None:
     assert isinstance(method, ExchangeUnbind)
+    channel.rights.to_write(EXCHANGE, method.destination)
     _refuse_default(method.destination)
-    _refuse_default(method.source)
+    _check_source(channel, method.source, method.routing_key)
     exchanges = channel.vhost.topology.exchanges
     source, destination = exchanges.get(method.source), exchanges.get(method.destination)
     if source is not None and destination is not None:
@@ -142,14 +157,29 @@ def _declared_queue(channel: "Channel", name: str, method: QueueDeclare) -> Queu
         name = channel.node.fresh_name(GENERATED_PREFIX)
     elif name.startswith(RESERVED_PREFIX):
         raise ChannelFault(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
+    channel.rights.to_configure(QUEUE, name)
     existing = vhost.topology.queues.get(name)
     if existing is not None:
         channel.connection.check_owner(existing)
         check_equivalent(existing, durable, method.exclusive, method.auto_delete, method.arguments)
         return existing
+    _check_new_queue(channel, name, method.arguments)
     validate_declaration(name, vhost.name, durable, method.exclusive, method.auto_delete, method.arguments)
     owner_id = channel.connection.connection_id if method.exclusive else 0
     return vhost.declare_queue(name, durable, method.exclusive, method.auto_delete, method.arguments, owner_id)
+
+
+def _check_new_queue(channel: "Channel", name: str, arguments: Table) -> None:
+    """Whether there is room for it, and whether its dead letters may go where they would."""
+    vhost = channel.vhost
+    limit = limit_of(vhost.limits, MAX_QUEUES)
+    if limit != UNLIMITED and len(vhost.topology.queues) >= limit:
+        reached = f"queue limit in vhost '{vhost.name}' ({limit}) is reached"
+        raise ChannelFault(PRECONDITION_FAILED, f"cannot declare queue '{name}': {reached}")
+    dead_letter_exchange = arguments.get("x-dead-letter-exchange")
+    if isinstance(dead_letter_exchange, str):
+        channel.rights.to_read(QUEUE, name)
+        channel.rights.to_write(EXCHANGE, dead_letter_exchange)
 
 
 def _declare_reply_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
@@ -164,9 +194,10 @@ def queue_bind(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueueBind)
     name = channel.queue_name(_one_line(method.queue))
     exchange_name = _one_line(method.exchange)
-    _refuse_default(exchange_name)
     # an empty queue and an empty key both mean the last declared queue
     key = name if not method.queue and not method.routing_key else method.routing_key
+    channel.rights.to_write(QUEUE, name)
+    _check_source(channel, exchange_name, key)
     source = _existing_exchange(channel, exchange_name)
     if name in channel.vhost.topology.queues:
         source.matcher.check(key, method.arguments)
@@ -180,8 +211,9 @@ def queue_unbind(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueueUnbind)
     name = channel.queue_name(_one_line(method.queue))
     exchange_name = _one_line(method.exchange)
-    _refuse_default(exchange_name)
     key = name if not method.queue and not method.routing_key else method.routing_key
+    channel.rights.to_write(QUEUE, name)
+    _check_source(channel, exchange_name, key)
     topology = channel.vhost.topology
     source, queue = topology.exchanges.get(exchange_name), topology.queues.get(name)
     if source is not None and queue is not None and topology.is_bound(source, queue, key, method.arguments):
@@ -192,7 +224,9 @@ def queue_unbind(channel: "Channel", method: Method) -> None:
 
 def queue_purge(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueuePurge)
-    queue = channel.queue(method.queue)
+    name = channel.queue_name(method.queue)
+    channel.rights.to_read(QUEUE, name)
+    queue = channel.queue(name)
     count = queue.purge()
     if not method.nowait:
         channel.send(QueuePurgeOk(message_count=count))
@@ -203,6 +237,7 @@ def queue_purge(channel: "Channel", method: Method) -> None:
 def queue_delete(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueueDelete)
     name = channel.queue_name(_one_line(method.queue))
+    channel.rights.to_configure(QUEUE, name)
     queue = channel.vhost.topology.queues.get(name)
     if queue is not None:
         _check_deletable(channel, queue, method)
@@ -234,6 +269,15 @@ def _answer(channel: "Channel", method: Method, durable: bool) -> None:
 def _gate_metadata(channel: "Channel") -> None:
     if channel.node.metadata_pending():
         channel.connection.gate()
+
+
+def _check_source(channel: "Channel", name: str, routing_key: str) -> None:
+    """Whether the user may bind to an exchange, and with this key."""
+    _refuse_default(name)
+    channel.rights.to_read(EXCHANGE, name)
+    exchange = channel.vhost.topology.exchanges.get(name)
+    if exchange is not None and exchange.type == "topic":
+        channel.rights.to_read_topic(name, routing_key)
 
 
 def _existing_exchange(channel: "Channel", name: str) -> Exchange:

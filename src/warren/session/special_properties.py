@@ -88,7 +88,7 @@ def copy_keys(data: bytes, scan: PropertyScan) -> list[str]:
 
 def _check_user_id(channel: "Channel", claimed: str) -> None:
     user = channel.connection.user
-    if claimed != user:
+    if claimed != user and not channel.rights.to_impersonate():
         raise ChannelFault(
             PRECONDITION_FAILED, f"user_id property set to '{claimed}' but authenticated user was '{user}'"
         )
