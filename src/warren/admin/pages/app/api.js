@@ -31,7 +31,8 @@ export class ApiError extends Error {
 export function path(...names) {
   for (const name of names) {
     // a browser takes these for steps in the path, even when they are escaped
-    if (name === "." || name === "..") throw new ApiError(0, `A name of dots alone, “${name}”, cannot be part of an address.`);
+    if (name === "." || name === "..")
+      throw new ApiError(0, `A name of dots alone, “${name}”, cannot be part of an address.`);
   }
   return names.map(encodeURIComponent).join("/");
 }
@@ -92,7 +93,8 @@ function refusal(status, text) {
     reason = "";
   }
   reason = unescaped(typeof reason === "string" ? reason : JSON.stringify(reason));
-  if (status === 404 && /^(not found|object not found|)$/i.test(reason)) return new ApiError(404, "There is no such thing here.", reason);
+  if (status === 404 && /^(not found|object not found|)$/i.test(reason))
+    return new ApiError(404, "There is no such thing here.", reason);
   return new ApiError(status, sentence(reason || `The node answered ${status}`), reason);
 }
 

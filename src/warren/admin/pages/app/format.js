@@ -41,7 +41,10 @@ export function duration(ms) {
   ];
   const first = parts.findIndex(([amount]) => amount > 0);
   if (first < 0) return "0 s";
-  return parts.slice(first, first + 2).map(([amount, unit]) => `${amount} ${unit}`).join(" ");
+  return parts
+    .slice(first, first + 2)
+    .map(([amount, unit]) => `${amount} ${unit}`)
+    .join(" ");
 }
 
 export const yesNo = (value) => (value ? "yes" : "no");
@@ -53,7 +56,9 @@ export function valueText(value) {
 
 /** A table of arguments or properties, one line an entry. */
 export function tableText(table) {
-  return Object.entries(table ?? {}).map(([key, value]) => `${key}: ${valueText(value)}`).join("\n");
+  return Object.entries(table ?? {})
+    .map(([key, value]) => `${key}: ${valueText(value)}`)
+    .join("\n");
 }
 
 /** With a capital at the beginning and a full stop at the end. */

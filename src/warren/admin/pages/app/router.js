@@ -9,13 +9,18 @@ export function link(...names) {
 
 export function whereWeAre(hash = location.hash) {
   const [way, query = ""] = split(hash.replace(/^#?\/?/, ""));
-  return { names: way === "" ? [] : way.split("/").map(decoded), query: Object.fromEntries(new URLSearchParams(query)) };
+  return {
+    names: way === "" ? [] : way.split("/").map(decoded),
+    query: Object.fromEntries(new URLSearchParams(query)),
+  };
 }
 
 /** Keep the state of a list in the address, so that the way back finds it again; leaves no step in the history. */
 export function keepQuery(query) {
   const [way] = split(location.hash);
-  const text = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== undefined)).toString();
+  const text = new URLSearchParams(
+    Object.entries(query).filter(([, value]) => value !== "" && value !== undefined),
+  ).toString();
   history.replaceState(null, "", (way || "#/") + (text ? `?${text}` : ""));
 }
 

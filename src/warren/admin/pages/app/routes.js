@@ -5,10 +5,28 @@
 
 import { may } from "./session.js";
 
-const LISTS = { "": "overview", connections: "connections", channels: "channels", exchanges: "exchanges", queues: "queues",
-  policies: "access/policies", users: "access/users", vhosts: "access/vhosts", limits: "access/limits", definitions: "definitions",
-  tracing: "tracing", logs: "logs" };
-const SINGLES = { connections: "connection", channels: "channel", exchanges: "exchange", queues: "queue", users: "access/user", vhosts: "access/vhost" };
+const LISTS = {
+  "": "overview",
+  connections: "connections",
+  channels: "channels",
+  exchanges: "exchanges",
+  queues: "queues",
+  policies: "access/policies",
+  users: "access/users",
+  vhosts: "access/vhosts",
+  limits: "access/limits",
+  definitions: "definitions",
+  tracing: "tracing",
+  logs: "logs",
+};
+const SINGLES = {
+  connections: "connection",
+  channels: "channel",
+  exchanges: "exchange",
+  queues: "queue",
+  users: "access/user",
+  vhosts: "access/vhost",
+};
 
 export async function findView(names) {
   const [family = ""] = names;
@@ -19,12 +37,28 @@ export async function findView(names) {
 
 /** Headings with their pages, as `[address, text]`. */
 export function navigation() {
-  const see = [["", "Overview"], ["connections", "Connections"], ["channels", "Channels"], ["exchanges", "Exchanges"], ["queues", "Queues"]];
+  const see = [
+    ["", "Overview"],
+    ["connections", "Connections"],
+    ["channels", "Channels"],
+    ["exchanges", "Exchanges"],
+    ["queues", "Queues"],
+  ];
   const rule = [];
   if (may("administrator")) rule.push(["users", "Users"]);
   if (may("administrator")) rule.push(["vhosts", "Virtual hosts"]);
   rule.push(["policies", "Policies"]);
   if (may("administrator")) rule.push(["limits", "Limits"]);
-  const keep = may("administrator") ? [["definitions", "Definitions"], ["tracing", "Tracing"], ["logs", "Log levels"]] : [];
-  return [["", see], ["Rules", rule], ["Upkeep", keep]].filter(([, pages]) => pages.length);
+  const keep = may("administrator")
+    ? [
+        ["definitions", "Definitions"],
+        ["tracing", "Tracing"],
+        ["logs", "Log levels"],
+      ]
+    : [];
+  return [
+    ["", see],
+    ["Rules", rule],
+    ["Upkeep", keep],
+  ].filter(([, pages]) => pages.length);
 }

@@ -10,9 +10,13 @@ import { link } from "./router.js";
 import { findView, navigation } from "./routes.js";
 import { currentUser } from "./session.js";
 import { chosenVhost, remember, setting } from "./settings.js";
-import { announce, h } from "../parts/dom.js";
+import { announce, freshId, h } from "../parts/dom.js";
 
-const THEMES = [["system", "As the system"], ["light", "Light"], ["dark", "Dark"]];
+const THEMES = [
+  ["system", "As the system"],
+  ["light", "Light"],
+  ["dark", "Dark"],
+];
 const ALL_VHOSTS = "All";
 
 export class Shell {
@@ -30,7 +34,10 @@ export class Shell {
     this.#leave = leave;
     this.#main.addEventListener("changed", () => this.#changed());
     this.#main.addEventListener("refresh", () => this.#poller?.now());
-    this.elements = [this.#skipLink(), h("div", { class: "shell" }, this.#side(), h("div", { class: "page" }, this.#top(), this.#main))];
+    this.elements = [
+      this.#skipLink(),
+      h("div", { class: "shell" }, this.#side(), h("div", { class: "page" }, this.#top(), this.#main)),
+    ];
     this.#learnVhosts();
   }
 
@@ -55,7 +62,11 @@ export class Shell {
       const make = await findView(where.names);
       return make({ names: where.names, query: where.query });
     } catch (trouble) {
-      return { title: "This page could not be shown", content: h("p", { class: "notice bad", role: "alert" }, trouble.message), refresh: async () => {} };
+      return {
+        title: "This page could not be shown",
+        content: h("p", { class: "notice bad", role: "alert" }, trouble.message),
+        refresh: async () => {},
+      };
     }
   }
 
@@ -63,7 +74,12 @@ export class Shell {
     const title = h("h1", { tabindex: "-1" }, view.title);
     document.title = `${view.title} · Warren`;
     this.#trouble.textContent = "";
-    const heading = h("header", { class: "heading" }, view.crumb ? h("p", { class: "crumb" }, view.crumb) : null, title);
+    const heading = h(
+      "header",
+      { class: "heading" },
+      view.crumb ? h("p", { class: "crumb" }, view.crumb) : null,
+      title,
+    );
     this.#main.replaceChildren(heading, this.#trouble, ...[view.content].flat());
     this.#poller = new Poller(view.refresh, (trouble) => this.#roundEnded(trouble));
     this.#poller.now();
@@ -92,32 +108,59 @@ export class Shell {
   }
 
   #side() {
-    const menu = h("button", { class: "menu-button", type: "button", "aria-expanded": "false", "aria-controls": "ways" }, "Menu");
-    menu.addEventListener("click", () => menu.setAttribute("aria-expanded", String(this.#nav.classList.toggle("open"))));
+    const menu = h(
+      "button",
+      { class: "menu-button", type: "button", "aria-expanded": "false", "aria-controls": "ways" },
+      "Menu",
+    );
+    menu.addEventListener("click", () =>
+      menu.setAttribute("aria-expanded", String(this.#nav.classList.toggle("open"))),
+    );
     const brand = h("a", { class: "brand", href: link() }, h("img", { src: "burrow.svg", alt: "" }), "Warren");
     return h("header", { class: "side" }, h("div", { class: "side-inner" }, brand, menu, this.#nav));
   }
 
   #ways(here) {
-    return navigation().map(([heading, pages]) => {
+    return navigation().flatMap(([heading, pages]) => {
       const items = pages.map(([name, text]) => {
         const current = name === here ? { "aria-current": "page" } : {};
         return h("li", {}, h("a", { href: name ? link(name) : "#/", ...current }, text));
       });
-      return [heading ? h("h2", {}, heading) : null, h("ul", {}, items)];
-    }).flat().filter(Boolean);
+      const id = freshId("ways");
+      return heading
+        ? [h("p", { class: "ways", id }, heading), h("ul", { "aria-labelledby": id }, items)]
+        : [h("ul", {}, items)];
+    });
   }
 
   #top() {
-    const paces = h("select", { onchange: () => this.#chosePace(Number(paces.value)) }, PACES_S.map((pace) => paceOption(pace)));
+    const paces = h(
+      "select",
+      { onchange: () => this.#chosePace(Number(paces.value)) },
+      PACES_S.map((pace) => paceOption(pace)),
+    );
     paces.value = String(paceSeconds());
-    const themes = h("select", { onchange: () => chooseTheme(themes.value) }, THEMES.map(([value, text]) => h("option", { value }, text)));
+    const themes = h(
+      "select",
+      { onchange: () => chooseTheme(themes.value) },
+      THEMES.map(([value, text]) => h("option", { value }, text)),
+    );
     themes.value = setting("theme", "system");
     const user = currentUser();
-    const who = h("div", { class: "who" }, h("span", {}, `${user.name} (${user.tags.join(", ")})`),
-      h("button", { type: "button", class: "small", onclick: () => this.#leave() }, "Log out"));
-    return h("div", { class: "top", role: "region", "aria-label": "Choices" },
-      h("label", {}, "Virtual host", this.#vhosts), h("label", {}, "Update", paces), h("label", {}, "Colours", themes), who);
+    const who = h(
+      "div",
+      { class: "who" },
+      h("span", {}, `${user.name} (${user.tags.join(", ")})`),
+      h("button", { type: "button", class: "small", onclick: () => this.#leave() }, "Log out"),
+    );
+    return h(
+      "div",
+      { class: "top", role: "region", "aria-label": "Choices" },
+      h("label", {}, "Virtual host", this.#vhosts),
+      h("label", {}, "Update", paces),
+      h("label", {}, "Colours", themes),
+      who,
+    );
   }
 
   #chosePace(pace) {
@@ -127,7 +170,9 @@ export class Shell {
 
   #choseVhost() {
     remember("vhost", this.#vhosts.value);
-    announce(this.#vhosts.value ? `Lists show the virtual host ${this.#vhosts.value}.` : "Lists show all virtual hosts.");
+    announce(
+      this.#vhosts.value ? `Lists show the virtual host ${this.#vhosts.value}.` : "Lists show all virtual hosts.",
+    );
     this.#where.query = {};
     this.show(this.#where);
   }
@@ -140,13 +185,17 @@ export class Shell {
       names = chosenVhost() ? [chosenVhost()] : []; // the page says what is wrong
     }
     if (chosenVhost() && !names.includes(chosenVhost())) remember("vhost", "");
-    this.#vhosts.replaceChildren(h("option", { value: "" }, ALL_VHOSTS), ...names.map((name) => h("option", { value: name }, name)));
+    this.#vhosts.replaceChildren(
+      h("option", { value: "" }, ALL_VHOSTS),
+      ...names.map((name) => h("option", { value: name }, name)),
+    );
     this.#vhosts.value = chosenVhost();
   }
 }
 
 function paceOption(pace) {
-  const text = pace === 0 ? "By hand" : pace === 1 ? "Every second" : pace === 60 ? "Every minute" : `Every ${pace} seconds`;
+  const text =
+    pace === 0 ? "By hand" : pace === 1 ? "Every second" : pace === 60 ? "Every minute" : `Every ${pace} seconds`;
   return h("option", { value: String(pace) }, text);
 }
 

@@ -38,10 +38,30 @@ export class Chart {
     this.#ticks = ticks;
     const caption = freshId("chart");
     this.#summary = h("p", { class: "unseen", id: `${caption}-summary` });
-    this.#svg = s("svg", { role: "slider", tabindex: "0", "aria-labelledby": caption, "aria-describedby": `${caption}-summary`, "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0" },
-      this.#grid, this.#lines, this.#mark);
+    this.#svg = s(
+      "svg",
+      {
+        role: "slider",
+        tabindex: "0",
+        "aria-labelledby": caption,
+        "aria-describedby": `${caption}-summary`,
+        "aria-valuemin": "0",
+        "aria-valuemax": "0",
+        "aria-valuenow": "0",
+      },
+      this.#grid,
+      this.#lines,
+      this.#mark,
+    );
     this.#listen();
-    this.element = h("figure", { class: "chart" }, h("div", { class: "chart-head" }, h("figcaption", { id: caption }, title), this.#readout), this.#svg, this.#legend(), this.#summary);
+    this.element = h(
+      "figure",
+      { class: "chart" },
+      h("div", { class: "chart-head" }, h("figcaption", { id: caption }, title), this.#readout),
+      this.#svg,
+      this.#legend(),
+      this.#summary,
+    );
     new ResizeObserver(() => this.#resized()).observe(this.#svg);
     this.#draw();
   }
@@ -58,13 +78,27 @@ export class Chart {
   }
 
   #legend() {
-    return h("ul", { class: "legend" }, this.#series.map(([key, label], at) => {
-      const value = h("span", { class: "value" });
-      this.#values.set(key, value);
-      const swatch = s("svg", { viewBox: "0 0 26 8", "aria-hidden": "true" }, s("path", { class: `line series-${at + 1}`, d: "M1 4H25" }));
-      const button = h("button", { type: "button", "aria-pressed": "true", onclick: () => this.#toggle(key, button) }, swatch, h("span", { class: "name" }, label), value);
-      return h("li", {}, button);
-    }));
+    return h(
+      "ul",
+      { class: "legend" },
+      this.#series.map(([key, label], at) => {
+        const value = h("span", { class: "value" });
+        this.#values.set(key, value);
+        const swatch = s(
+          "svg",
+          { viewBox: "0 0 26 8", "aria-hidden": "true" },
+          s("path", { class: `line series-${at + 1}`, d: "M1 4H25" }),
+        );
+        const button = h(
+          "button",
+          { type: "button", "aria-pressed": "true", onclick: () => this.#toggle(key, button) },
+          swatch,
+          h("span", { class: "name" }, label),
+          value,
+        );
+        return h("li", {}, button);
+      }),
+    );
   }
 
   #toggle(key, button) {
@@ -85,14 +119,28 @@ export class Chart {
     if (!this.#times.length) return;
     const box = this.#svg.getBoundingClientRect();
     const [start, end] = this.#span();
-    const time = start + ((event.clientX - box.left - MARGIN.left) / (this.#width - MARGIN.left - MARGIN.right)) * (end - start);
-    this.#move(this.#times.reduce((best, at, index) => (Math.abs(at - time) < Math.abs(this.#times[best] - time) ? index : best), 0));
+    const time =
+      start + ((event.clientX - box.left - MARGIN.left) / (this.#width - MARGIN.left - MARGIN.right)) * (end - start);
+    this.#move(
+      this.#times.reduce(
+        (best, at, index) => (Math.abs(at - time) < Math.abs(this.#times[best] - time) ? index : best),
+        0,
+      ),
+    );
   }
 
   #key(event) {
     const last = this.#times.length - 1;
     const here = this.#cursor ?? last;
-    const target = { ArrowLeft: here - 1, ArrowDown: here - 1, ArrowRight: here + 1, ArrowUp: here + 1, Home: 0, End: last, Escape: null }[event.key];
+    const target = {
+      ArrowLeft: here - 1,
+      ArrowDown: here - 1,
+      ArrowRight: here + 1,
+      ArrowUp: here + 1,
+      Home: 0,
+      End: last,
+      Escape: null,
+    }[event.key];
     if (target === undefined || last < 0) return;
     event.preventDefault();
     this.#move(target === null ? null : Math.min(last, Math.max(0, target)));
@@ -116,7 +164,9 @@ export class Chart {
   }
 
   #visible() {
-    return this.#series.map(([key, label], at) => ({ key, label, at, points: this.#points.get(key) ?? [] })).filter(({ key }) => !this.#hidden.has(key));
+    return this.#series
+      .map(([key, label], at) => ({ key, label, at, points: this.#points.get(key) ?? [] }))
+      .filter(({ key }) => !this.#hidden.has(key));
   }
 
   #draw() {
@@ -127,7 +177,11 @@ export class Chart {
     const y = (value) => HEIGHT - MARGIN.bottom - (value / ticks.at(-1)) * (HEIGHT - MARGIN.top - MARGIN.bottom);
     this.#svg.setAttribute("viewBox", `0 0 ${this.#width} ${HEIGHT}`);
     this.#grid.replaceChildren(...this.#gridLines(ticks, x, y, start, end));
-    this.#lines.replaceChildren(...this.#visible().map(({ at, points }) => s("path", { class: `line series-${at + 1}`, d: pathOf(points, x, y) })));
+    this.#lines.replaceChildren(
+      ...this.#visible().map(({ at, points }) =>
+        s("path", { class: `line series-${at + 1}`, d: pathOf(points, x, y) }),
+      ),
+    );
     this.#read();
     setText(this.#summary, this.#summaryText());
   }
@@ -139,8 +193,16 @@ export class Chart {
       s("text", { class: "tick", x: MARGIN.left - 7, y: y(value) + 4, "text-anchor": "end" }, this.#show(value)),
     ]);
     const times = timeTicks(start, end, Math.max(2, Math.floor(this.#width / 95)));
-    const below = times.ticks.map((time) => s("text", { class: "tick", x: Math.min(x(time), right - 18), y: HEIGHT - 4, "text-anchor": "middle" }, times.seconds ? clock(time) : SHORT_CLOCK.format(time)));
-    const nothing = this.#times.length ? [] : [s("text", { class: "nothing", x: (MARGIN.left + right) / 2, y: HEIGHT / 2 }, "Nothing measured yet")];
+    const below = times.ticks.map((time) =>
+      s(
+        "text",
+        { class: "tick", x: Math.min(x(time), right - 18), y: HEIGHT - 4, "text-anchor": "middle" },
+        times.seconds ? clock(time) : SHORT_CLOCK.format(time),
+      ),
+    );
+    const nothing = this.#times.length
+      ? []
+      : [s("text", { class: "nothing", x: (MARGIN.left + right) / 2, y: HEIGHT / 2 }, "Nothing measured yet")];
     return [...across, ...below, ...nothing];
   }
 
@@ -152,7 +214,9 @@ export class Chart {
     setText(this.#readout, time === null ? "" : `at ${clock(time)}`);
     this.#svg.setAttribute("aria-valuemax", String(Math.max(0, this.#times.length - 1)));
     this.#svg.setAttribute("aria-valuenow", String(at ?? Math.max(0, this.#times.length - 1)));
-    const words = this.#series.map(([key, label]) => `${label} ${this.#show(this.#valueAt(key, time)) || "nothing"}`).join(", ");
+    const words = this.#series
+      .map(([key, label]) => `${label} ${this.#show(this.#valueAt(key, time)) || "nothing"}`)
+      .join(", ");
     this.#svg.setAttribute("aria-valuetext", `${time === null ? "Now" : clock(time)}: ${words}`);
     this.#placeMark(time);
   }
@@ -172,10 +236,12 @@ export class Chart {
   }
 
   #summaryText() {
-    const lines = this.#visible().filter(({ points }) => points.length).map(({ key, label, points }) => {
-      const values = points.map(([, value]) => value);
-      return `${label}: now ${this.#show(this.#latest[key])}, lowest ${this.#show(Math.min(...values))}, highest ${this.#show(Math.max(...values))}.`;
-    });
+    const lines = this.#visible()
+      .filter(({ points }) => points.length)
+      .map(({ key, label, points }) => {
+        const values = points.map(([, value]) => value);
+        return `${label}: now ${this.#show(this.#latest[key])}, lowest ${this.#show(Math.min(...values))}, highest ${this.#show(Math.max(...values))}.`;
+      });
     return [`${chosenRange()[2]}.`, ...lines].join(" ");
   }
 }

@@ -5,7 +5,13 @@
 import { setting } from "../app/settings.js";
 
 /** Seconds back, seconds between samples, and the words. */
-export const RANGES = [[60, 5, "Last minute"], [600, 5, "Last ten minutes"], [3600, 60, "Last hour"], [28_800, 600, "Last eight hours"], [86_400, 1800, "Last day"]];
+export const RANGES = [
+  [60, 5, "Last minute"],
+  [600, 5, "Last ten minutes"],
+  [3600, 60, "Last hour"],
+  [28_800, 600, "Last eight hours"],
+  [86_400, 1800, "Last day"],
+];
 
 export function chosenRange() {
   const age = setting("range", 60);
@@ -15,7 +21,12 @@ export function chosenRange() {
 /** The query that asks for samples of these kinds: `lengths`, `msg_rates`, `data_rates`, `node_stats`. */
 export function sampleQuery(...kinds) {
   const [age, step] = chosenRange();
-  return Object.fromEntries(kinds.flatMap((kind) => [[`${kind}_age`, age], [`${kind}_incr`, step]]));
+  return Object.fromEntries(
+    kinds.flatMap((kind) => [
+      [`${kind}_age`, age],
+      [`${kind}_incr`, step],
+    ]),
+  );
 }
 
 /** Points `[time, value]`, oldest first. */

@@ -6,34 +6,62 @@ import { Chart } from "./chart.js";
 import { h } from "../parts/dom.js";
 import { RANGES, chosenRange, lengthPoints, ratePoints } from "./samples.js";
 
-const LENGTHS = [["messages", "Total"], ["messages_ready", "Ready"], ["messages_unacknowledged", "Unacked"]];
+const LENGTHS = [
+  ["messages", "Total"],
+  ["messages_ready", "Ready"],
+  ["messages_unacknowledged", "Unacked"],
+];
 const WORDS = {
-  publish: "Published", publish_in: "Published in", publish_out: "Published out", confirm: "Confirmed to publishers", return_unroutable: "Returned, unroutable",
-  drop_unroutable: "Dropped, unroutable", deliver: "Delivered, to be acked", deliver_no_ack: "Delivered, no ack wanted", get: "Got, to be acked",
-  get_no_ack: "Got, no ack wanted", get_empty: "Got nothing, empty", deliver_get: "Delivered and got", redeliver: "Redelivered", ack: "Acked by consumers",
+  publish: "Published",
+  publish_in: "Published in",
+  publish_out: "Published out",
+  confirm: "Confirmed to publishers",
+  return_unroutable: "Returned, unroutable",
+  drop_unroutable: "Dropped, unroutable",
+  deliver: "Delivered, to be acked",
+  deliver_no_ack: "Delivered, no ack wanted",
+  get: "Got, to be acked",
+  get_no_ack: "Got, no ack wanted",
+  get_empty: "Got nothing, empty",
+  deliver_get: "Delivered and got",
+  redeliver: "Redelivered",
+  ack: "Acked by consumers",
 };
 
 /** Chart of queued messages; `update` takes what has `messages_details` and its likes. */
 export function lengthChart(title) {
-  const chart = new Chart({ title, series: LENGTHS, show: (value) => (Number.isFinite(value) ? compact(value) : ""), ticks: { whole: true } });
-  const update = (source) => chart.update(
-    Object.fromEntries(LENGTHS.map(([key]) => [key, lengthPoints(source?.[`${key}_details`])])),
-    Object.fromEntries(LENGTHS.map(([key]) => [key, source?.[key]])));
+  const chart = new Chart({
+    title,
+    series: LENGTHS,
+    show: (value) => (Number.isFinite(value) ? compact(value) : ""),
+    ticks: { whole: true },
+  });
+  const update = (source) =>
+    chart.update(
+      Object.fromEntries(LENGTHS.map(([key]) => [key, lengthPoints(source?.[`${key}_details`])])),
+      Object.fromEntries(LENGTHS.map(([key]) => [key, source?.[key]])),
+    );
   return { element: chart.element, update };
 }
 
 /** Chart of rates; `series` are `[key, label]`, `update` takes what has `KEY_details`. */
 export function rateChart(title, series, { inBytes = false } = {}) {
   const chart = new Chart({ title, series, show: inBytes ? byteRate : rate, ticks: { binary: inBytes } });
-  const update = (source) => chart.update(
-    Object.fromEntries(series.map(([key]) => [key, ratePoints(source?.[`${key}_details`])])),
-    Object.fromEntries(series.map(([key]) => [key, source?.[`${key}_details`]?.rate])));
+  const update = (source) =>
+    chart.update(
+      Object.fromEntries(series.map(([key]) => [key, ratePoints(source?.[`${key}_details`])])),
+      Object.fromEntries(series.map(([key]) => [key, source?.[`${key}_details`]?.rate])),
+    );
   return { element: chart.element, update };
 }
 
 /** Which time the charts of a page show. */
 export function rangeChooser() {
-  const select = h("select", {}, RANGES.map(([age, , text]) => h("option", { value: String(age) }, text)));
+  const select = h(
+    "select",
+    {},
+    RANGES.map(([age, , text]) => h("option", { value: String(age) }, text)),
+  );
   select.value = String(chosenRange()[0]);
   select.addEventListener("change", () => {
     remember("range", Number(select.value));
@@ -44,7 +72,8 @@ export function rangeChooser() {
 
 /** Every figure there is, as facts: how fast, and how many so far. */
 export function figureFacts(stats) {
-  return Object.entries(WORDS).filter(([key]) => stats?.[key] !== undefined)
+  return Object.entries(WORDS)
+    .filter(([key]) => stats?.[key] !== undefined)
     .map(([key, words]) => [words, `${rate(stats[`${key}_details`]?.rate)}  (${count(stats[key])} so far)`]);
 }
 

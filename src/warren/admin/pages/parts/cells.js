@@ -13,7 +13,8 @@ export const likeness = (cell) => JSON.stringify(cell) ?? "";
 /** The nodes of a description; `context` is handed to `act` when a button is pressed. */
 export function render(cell, context) {
   if (cell === null || cell === undefined || cell === "") return [];
-  if (Array.isArray(cell)) return cell.flatMap((one, at) => (at ? [" ", ...render(one, context)] : render(one, context)));
+  if (Array.isArray(cell))
+    return cell.flatMap((one, at) => (at ? [" ", ...render(one, context)] : render(one, context)));
   if (typeof cell !== "object") return [document.createTextNode(String(cell))];
   if ("badge" in cell) return [h("span", { class: `badge ${cell.kind ?? ""}`.trim(), title: cell.title }, cell.badge)];
   if ("button" in cell) return [button(cell, context)];
@@ -24,7 +25,11 @@ export function render(cell, context) {
 
 function button(cell, context) {
   const classes = cell.danger ? "small danger" : "small";
-  return h("button", { type: "button", class: classes, "aria-label": cell.label, onclick: (event) => cell.act(context(), event.target) }, cell.button);
+  return h(
+    "button",
+    { type: "button", class: classes, "aria-label": cell.label, onclick: (event) => cell.act(context(), event.target) },
+    cell.button,
+  );
 }
 
 /** A text with a bar under it that shows the same thing. */

@@ -8,8 +8,17 @@ export function confirmed({ title, text, action }) {
   const body = freshId("dialog");
   const cancel = h("button", { value: "no", autofocus: true }, "Cancel");
   const agree = h("button", { value: "yes", class: "main danger" }, action);
-  const dialog = h("dialog", { "aria-labelledby": heading, "aria-describedby": body },
-    h("form", { method: "dialog" }, h("h2", { id: heading }, title), h("p", { id: body }, text), h("div", { class: "row" }, cancel, agree)));
+  const dialog = h(
+    "dialog",
+    { "aria-labelledby": heading, "aria-describedby": body },
+    h(
+      "form",
+      { method: "dialog" },
+      h("h2", { id: heading }, title),
+      h("p", { id: body }, text),
+      h("div", { class: "row" }, cancel, agree),
+    ),
+  );
   document.body.append(dialog);
   dialog.showModal();
   return new Promise((resolve) => {

@@ -34,7 +34,11 @@ export class Tiles {
 
   /** `names` are `[name, address]`; an address may be missing. */
   constructor(names) {
-    this.element = h("dl", { class: "tiles" }, names.map(([name, href]) => this.#tile(name, href)));
+    this.element = h(
+      "dl",
+      { class: "tiles" },
+      names.map(([name, href]) => this.#tile(name, href)),
+    );
   }
 
   update(values) {

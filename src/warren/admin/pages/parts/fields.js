@@ -13,7 +13,11 @@ function framed(label, input, hint) {
 }
 
 /** `options`: hint, value, required, type, autocomplete, list (suggestions). */
-export function textField(name, label, { hint, value = "", required = false, type = "text", autocomplete = "off", list } = {}) {
+export function textField(
+  name,
+  label,
+  { hint, value = "", required = false, type = "text", autocomplete = "off", list } = {},
+) {
   const input = h("input", { type, value, autocomplete, required, spellcheck: "false", autocapitalize: "off" });
   const element = framed(label, input, hint);
   if (list) element.append(suggestions(input, list));
@@ -31,7 +35,8 @@ export function numberField(name, label, { hint, value = "", required = false, m
     const text = input.value.trim();
     if (text === "" && !required) return undefined;
     const number = Number(text);
-    if (!/^-?\d+$/.test(text) || number < min) throw new FieldError(`${label} must be a whole number from ${min} up.`, input);
+    if (!/^-?\d+$/.test(text) || number < min)
+      throw new FieldError(`${label} must be a whole number from ${min} up.`, input);
     return number;
   };
   return { name, element, input, read, clear: () => (input.value = String(value)) };
@@ -40,28 +45,58 @@ export function numberField(name, label, { hint, value = "", required = false, m
 export function areaField(name, label, { hint, value = "" } = {}) {
   const input = h("textarea", { spellcheck: "false", rows: "4" });
   input.value = value;
-  return { name, element: framed(label, input, hint), input, read: () => input.value, clear: () => (input.value = value) };
+  return {
+    name,
+    element: framed(label, input, hint),
+    input,
+    read: () => input.value,
+    clear: () => (input.value = value),
+  };
 }
 
 /** `choices` are `[value, text]`. */
 export function choiceField(name, label, choices, { hint, value } = {}) {
-  const input = h("select", {}, choices.map(([choice, text]) => h("option", { value: choice }, text)));
+  const input = h(
+    "select",
+    {},
+    choices.map(([choice, text]) => h("option", { value: choice }, text)),
+  );
   if (value !== undefined) input.value = value;
   return { name, element: framed(label, input, hint), input, read: () => input.value };
 }
 
 export function checkField(name, label, { value = false, hint } = {}) {
   const input = h("input", { type: "checkbox", checked: value });
-  const element = h("div", { class: "field" }, h("label", { class: "check" }, input, label), hint ? h("span", { class: "hint" }, hint) : null);
+  const element = h(
+    "div",
+    { class: "field" },
+    h("label", { class: "check" }, input, label),
+    hint ? h("span", { class: "hint" }, hint) : null,
+  );
   return { name, element, input, read: () => input.checked, clear: () => (input.checked = value) };
 }
 
 /** Boxes of which any number may be ticked; reads a list. */
 export function checksField(name, label, choices, { value = [] } = {}) {
-  const boxes = choices.map(([choice, text]) => [choice, h("input", { type: "checkbox", checked: value.includes(choice) }), text]);
-  const element = h("fieldset", {}, h("legend", {}, label), boxes.map(([, box, text]) => h("label", { class: "check" }, box, text)));
+  const boxes = choices.map(([choice, text]) => [
+    choice,
+    h("input", { type: "checkbox", checked: value.includes(choice) }),
+    text,
+  ]);
+  const element = h(
+    "fieldset",
+    {},
+    h("legend", {}, label),
+    boxes.map(([, box, text]) => h("label", { class: "check" }, box, text)),
+  );
   const set = (chosen) => boxes.forEach(([choice, box]) => (box.checked = chosen.includes(choice)));
-  return { name, element, set, read: () => boxes.filter(([, box]) => box.checked).map(([choice]) => choice), clear: () => set(value) };
+  return {
+    name,
+    element,
+    set,
+    read: () => boxes.filter(([, box]) => box.checked).map(([choice]) => choice),
+    clear: () => set(value),
+  };
 }
 
 export function fileField(name, label, { hint, accept } = {}) {
@@ -76,5 +111,9 @@ export function fileField(name, label, { hint, accept } = {}) {
 function suggestions(input, list) {
   const id = freshId("list");
   input.setAttribute("list", id);
-  return h("datalist", { id }, list.map((value) => h("option", { value })));
+  return h(
+    "datalist",
+    { id },
+    list.map((value) => h("option", { value })),
+  );
 }

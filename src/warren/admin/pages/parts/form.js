@@ -21,8 +21,23 @@ export function form({ label, fields, submit, danger = false, inline = false, ke
   const button = h("button", { class: danger ? "danger" : "main" }, submit);
   const good = h("p", { class: "answer good", role: "status" });
   const bad = h("p", { class: "answer bad", role: "alert" });
-  const rows = fields.map((field) => (Array.isArray(field) ? h("div", { class: "pair" }, field.map((one) => one.element)) : field.element));
-  const element = h("form", { "aria-label": label, class: inline ? "inline" : null, novalidate: true }, rows, h("div", { class: "row" }, button), good, bad);
+  const rows = fields.map((field) =>
+    Array.isArray(field)
+      ? h(
+          "div",
+          { class: "pair" },
+          field.map((one) => one.element),
+        )
+      : field.element,
+  );
+  const element = h(
+    "form",
+    { "aria-label": label, class: inline ? "inline" : null, novalidate: true },
+    rows,
+    h("div", { class: "row" }, button),
+    good,
+    bad,
+  );
 
   async function submitted(event) {
     event.preventDefault();

@@ -24,7 +24,10 @@ export class Listing {
   #pageCount = 1;
   #table;
   #filter = h("input", { type: "search", autocomplete: "off", spellcheck: "false", oninput: () => this.#typed() });
-  #regex = h("input", { type: "checkbox", onchange: () => this.#restate({ use_regex: this.#regex.checked ? "true" : "", page: 1 }) });
+  #regex = h("input", {
+    type: "checkbox",
+    onchange: () => this.#restate({ use_regex: this.#regex.checked ? "true" : "", page: 1 }),
+  });
   #complaint = h("p", { class: "answer bad", role: "alert" });
   #position = h("span");
   #previous = h("button", { type: "button", class: "small", onclick: () => this.#turn(-1) }, "Previous");
@@ -38,7 +41,10 @@ export class Listing {
     this.#filter.value = this.#state.name;
     this.#regex.checked = this.#state.use_regex === "true";
     this.#table = new Table({
-      caption: options.caption, columns: this.#chosen(), keyOf: options.keyOf, empty: `No ${options.things} to show.`,
+      caption: options.caption,
+      columns: this.#chosen(),
+      keyOf: options.keyOf,
+      empty: `No ${options.things} to show.`,
       onSort: (field) => this.#sortBy(field),
     });
     this.element = h("div", { class: "panel" }, this.#tools(), this.#complaint, this.#table.element);
@@ -56,7 +62,8 @@ export class Listing {
       return;
     }
     setText(this.#complaint, "");
-    if (page.page_count > 0 && page.items.length === 0 && state.page > page.page_count) return this.#beyond(page.page_count, signal);
+    if (page.page_count > 0 && page.items.length === 0 && state.page > page.page_count)
+      return this.#beyond(page.page_count, signal);
     this.#show(page);
   }
 
@@ -78,7 +85,9 @@ export class Listing {
     this.#pageCount = pages;
     const first = page.items.length ? (this.#state.page - 1) * this.#state.page_size + 1 : 0;
     const filtered = page.filtered_count < page.total_count ? ` (of ${count(page.total_count)})` : "";
-    const position = page.filtered_count ? `${count(first)}–${count(first + page.items.length - 1)} of ${count(page.filtered_count)}${filtered}` : `none${filtered}`;
+    const position = page.filtered_count
+      ? `${count(first)}–${count(first + page.items.length - 1)} of ${count(page.filtered_count)}${filtered}`
+      : `none${filtered}`;
     setText(this.#position, position);
     this.#previous.disabled = this.#state.page <= 1;
     this.#next.disabled = this.#state.page >= pages;
@@ -89,26 +98,51 @@ export class Listing {
   }
 
   #tools() {
-    const sizes = h("select", { onchange: () => this.#resize(Number(sizes.value)) }, PAGE_SIZES.map((size) => h("option", { value: String(size) }, `${size} a page`)));
+    const sizes = h(
+      "select",
+      { onchange: () => this.#resize(Number(sizes.value)) },
+      PAGE_SIZES.map((size) => h("option", { value: String(size) }, `${size} a page`)),
+    );
     sizes.value = String(this.#state.page_size);
-    return h("div", { class: "list-tools", role: "search", "aria-label": this.#options.caption },
+    return h(
+      "div",
+      { class: "list-tools", role: "search", "aria-label": this.#options.caption },
       h("div", { class: "field" }, labelled("Filter by name", this.#filter)),
       h("label", { class: "check" }, this.#regex, "Regular expression"),
       this.#columnChooser(),
-      h("div", { class: "pager" }, this.#previous, this.#position, this.#next, h("label", {}, h("span", { class: "unseen" }, "Rows on a page"), sizes)));
+      h(
+        "div",
+        { class: "pager" },
+        this.#previous,
+        this.#position,
+        this.#next,
+        h("label", {}, h("span", { class: "unseen" }, "Rows on a page"), sizes),
+      ),
+    );
   }
 
   #columnChooser() {
     const shown = new Set(this.#chosen());
     const boxes = this.#options.columns.slice(1).map((column) => {
-      const box = h("input", { type: "checkbox", checked: shown.has(column), onchange: () => this.#choose(column.key, box.checked) });
+      const box = h("input", {
+        type: "checkbox",
+        checked: shown.has(column),
+        onchange: () => this.#choose(column.key, box.checked),
+      });
       return h("label", { class: "check" }, box, column.title);
     });
-    const chooser = h("details", { class: "columns" }, h("summary", {}, "Columns"), h("fieldset", {}, h("legend", { class: "unseen" }, "Columns"), boxes));
+    const chooser = h(
+      "details",
+      { class: "columns" },
+      h("summary", {}, "Columns"),
+      h("fieldset", {}, h("legend", { class: "unseen" }, "Columns"), boxes),
+    );
     const close = (event) => {
       if (!chooser.contains(event.target)) chooser.open = false;
     };
-    chooser.addEventListener("toggle", () => document[chooser.open ? "addEventListener" : "removeEventListener"]("click", close));
+    chooser.addEventListener("toggle", () =>
+      document[chooser.open ? "addEventListener" : "removeEventListener"]("click", close),
+    );
     chooser.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || !chooser.open) return;
       chooser.open = false;
@@ -131,7 +165,9 @@ export class Listing {
   }
 
   #choose(key, wanted) {
-    const keys = this.#chosen().map((column) => column.key).filter((other) => other !== key);
+    const keys = this.#chosen()
+      .map((column) => column.key)
+      .filter((other) => other !== key);
     remember(`columns.${this.#options.name}`, wanted ? [...keys, key] : keys);
     this.#ask();
   }

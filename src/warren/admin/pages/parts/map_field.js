@@ -6,12 +6,23 @@ import { valueText } from "../app/format.js";
 import { h } from "./dom.js";
 import { FieldError } from "./form.js";
 
-const TYPES = [["text", "Text"], ["number", "Number"], ["yesno", "Yes/no"], ["json", "JSON"]];
+const TYPES = [
+  ["text", "Text"],
+  ["number", "Number"],
+  ["yesno", "Yes/no"],
+  ["json", "JSON"],
+];
 
 export function mapField(name, label, known = [], { value = {} } = {}) {
   const entries = h("div", { class: "entries" });
-  const element = h("fieldset", {}, h("legend", {}, label), entries, chips(known, (one) => add(one.key, one.type, one.value ?? "", one)),
-    h("p", { class: "hint small soft" }));
+  const element = h(
+    "fieldset",
+    {},
+    h("legend", {}, label),
+    entries,
+    chips(known, (one) => add(one.key, one.type, one.value ?? "", one)),
+    h("p", { class: "hint small soft" }),
+  );
 
   function add(key, type, content, about = known.find((one) => one.key === key)) {
     const row = entryRow(key, type, content, about);
@@ -25,8 +36,16 @@ export function mapField(name, label, known = [], { value = {} } = {}) {
   }
 
   function show(table) {
-    entries.replaceChildren(...Object.entries(table).map(([key, content]) =>
-      entryRow(key, typeOf(content), valueText(content), known.find((one) => one.key === key))));
+    entries.replaceChildren(
+      ...Object.entries(table).map(([key, content]) =>
+        entryRow(
+          key,
+          typeOf(content),
+          valueText(content),
+          known.find((one) => one.key === key),
+        ),
+      ),
+    );
     setHint(null);
   }
 
@@ -36,13 +55,30 @@ export function mapField(name, label, known = [], { value = {} } = {}) {
 
 function chips(known, chosen) {
   const other = { key: "", type: "text", title: "Another" };
-  return h("div", { class: "chips", role: "group", "aria-label": "Add" },
-    [...known, other].map((one) => h("button", { type: "button", title: one.hint, onclick: () => chosen(one) }, `+ ${one.title ?? one.key}`)));
+  return h(
+    "div",
+    { class: "chips", role: "group", "aria-label": "Add" },
+    [...known, other].map((one) =>
+      h("button", { type: "button", title: one.hint, onclick: () => chosen(one) }, `+ ${one.title ?? one.key}`),
+    ),
+  );
 }
 
 function entryRow(key, type, content, about) {
-  const name = h("input", { class: "entry-key", type: "text", "aria-label": "Name", value: key, autocomplete: "off", spellcheck: "false", placeholder: "name" });
-  const kinds = h("select", { class: "entry-type", "aria-label": "Type" }, TYPES.map(([kind, text]) => h("option", { value: kind }, text)));
+  const name = h("input", {
+    class: "entry-key",
+    type: "text",
+    "aria-label": "Name",
+    value: key,
+    autocomplete: "off",
+    spellcheck: "false",
+    placeholder: "name",
+  });
+  const kinds = h(
+    "select",
+    { class: "entry-type", "aria-label": "Type" },
+    TYPES.map(([kind, text]) => h("option", { value: kind }, text)),
+  );
   kinds.value = type;
   const value = valueInput(about, type, content);
   const drop = h("button", { type: "button", class: "small", "aria-label": `Remove ${key || "this entry"}` }, "✕");
@@ -59,8 +95,20 @@ function entryRow(key, type, content, about) {
 function valueInput(about, type, content) {
   const values = about?.values ?? (type === "yesno" ? ["true", "false"] : null);
   const attributes = { class: "entry-value", "aria-label": "Value" };
-  if (!values) return h("input", { ...attributes, type: "text", value: content, autocomplete: "off", spellcheck: "false", placeholder: "value" });
-  const select = h("select", attributes, values.map((value) => h("option", { value }, value)));
+  if (!values)
+    return h("input", {
+      ...attributes,
+      type: "text",
+      value: content,
+      autocomplete: "off",
+      spellcheck: "false",
+      placeholder: "value",
+    });
+  const select = h(
+    "select",
+    attributes,
+    values.map((value) => h("option", { value }, value)),
+  );
   if (content !== "") select.value = content;
   return select;
 }
@@ -100,4 +148,3 @@ function yesOrNo(text, input) {
 function typeOf(value) {
   return { string: "text", number: "number", boolean: "yesno" }[typeof value] ?? "json";
 }
-

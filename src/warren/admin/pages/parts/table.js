@@ -24,16 +24,23 @@ export class Table {
     const words = h("caption", { class: captionShown ? "" : "unseen" }, caption);
     this.table = h("table", {}, words, h("thead", {}, this.#head), this.#body);
     // wide tables scroll in their own frame, which the keyboard must be able to reach
-    this.element = h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" }, this.table, this.#empty);
+    this.element = h(
+      "div",
+      { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" },
+      this.table,
+      this.#empty,
+    );
     this.show(columns);
   }
 
   /** Show these columns, in this order, and mark the one that rows are sorted by. */
   show(columns, sort = "", descending = false) {
-    const changed = columns.length !== this.#columns.length || columns.some((column, at) => column !== this.#columns[at]);
+    const changed =
+      columns.length !== this.#columns.length || columns.some((column, at) => column !== this.#columns[at]);
     this.#columns = columns;
     if (changed) this.#rows.clear();
-    if (changed || this.#head.childElementCount === 0) this.#head.replaceChildren(...columns.map((column) => this.#heading(column)));
+    if (changed || this.#head.childElementCount === 0)
+      this.#head.replaceChildren(...columns.map((column) => this.#heading(column)));
     columns.forEach((column, at) => {
       if (!column.sort || !this.#onSort) return;
       const state = column.sort === sort ? (descending ? "descending" : "ascending") : "none";
@@ -60,9 +67,10 @@ export class Table {
   }
 
   #heading(column) {
-    const content = column.sort && this.#onSort
-      ? h("button", { type: "button", class: "sort", onclick: () => this.#onSort(column.sort) }, column.title)
-      : column.title;
+    const content =
+      column.sort && this.#onSort
+        ? h("button", { type: "button", class: "sort", onclick: () => this.#onSort(column.sort) }, column.title)
+        : column.title;
     return h("th", { scope: "col", class: column.number ? "number" : null }, content);
   }
 
@@ -73,7 +81,15 @@ export class Table {
       if (column.wrap) element.classList.add("wrap");
       return { element, looks: null };
     });
-    return { row: null, cells, element: h("tr", {}, cells.map((cell) => cell.element)) };
+    return {
+      row: null,
+      cells,
+      element: h(
+        "tr",
+        {},
+        cells.map((cell) => cell.element),
+      ),
+    };
   }
 
   #fill(line, row) {

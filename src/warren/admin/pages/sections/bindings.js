@@ -21,20 +21,36 @@ export function bindingTable({ caption, where, far }) {
 }
 
 function columns(far, told) {
-  const end = far === "source"
-    ? { key: "source", title: "From", cell: (row) => exchangeLink(row.vhost, row.source) }
-    : { key: "destination", title: "To", cell: (row) => destinationLink(row) };
+  const end =
+    far === "source"
+      ? { key: "source", title: "From", cell: (row) => exchangeLink(row.vhost, row.source) }
+      : { key: "destination", title: "To", cell: (row) => destinationLink(row) };
   return [
     end,
     { key: "routing_key", title: "Routing key", cell: (row) => ({ text: row.routing_key, class: "code" }) },
     { key: "arguments", title: "Arguments", wrap: true, cell: (row) => tableText(row.arguments) },
-    { key: "unbind", title: "", cell: (row) => (row.source === "" ? "" : { button: "Unbind", danger: true, label: `Unbind ${row.source} from ${row.destination}`, act: (current, button) => unbind(current, button, told) }) },
+    {
+      key: "unbind",
+      title: "",
+      cell: (row) =>
+        row.source === ""
+          ? ""
+          : {
+              button: "Unbind",
+              danger: true,
+              label: `Unbind ${row.source} from ${row.destination}`,
+              act: (current, button) => unbind(current, button, told),
+            },
+    },
   ];
 }
 
 const bindingKey = (row) => JSON.stringify([row.source, row.destination_type, row.destination, row.properties_key]);
 
-export const exchangeLink = (vhost, name) => ({ text: exchangeName(name), href: link("exchanges", vhost, name === "" ? "amq.default" : name) });
+export const exchangeLink = (vhost, name) => ({
+  text: exchangeName(name),
+  href: link("exchanges", vhost, name === "" ? "amq.default" : name),
+});
 
 function destinationLink(row) {
   const kind = { badge: row.destination_type };
@@ -43,9 +59,15 @@ function destinationLink(row) {
 }
 
 function unbind(row, button, told) {
-  const ask = { title: "Unbind?", text: `“${row.destination}” gets no more messages from “${row.source}” by the key “${row.routing_key}”.`, action: "Unbind" };
+  const ask = {
+    title: "Unbind?",
+    text: `“${row.destination}” gets no more messages from “${row.source}” by the key “${row.routing_key}”.`,
+    action: "Unbind",
+  };
   const act = async () => {
-    await remove(path("bindings", row.vhost, "e", row.source, SHORT[row.destination_type], row.destination, row.properties_key));
+    await remove(
+      path("bindings", row.vhost, "e", row.source, SHORT[row.destination_type], row.destination, row.properties_key),
+    );
     return "Unbound.";
   };
   return actFromTable(button, { ask, act, told });
@@ -56,13 +78,22 @@ export function bindFromForm(vhost, source) {
   return form({
     label: "Add a binding from this exchange",
     fields: [
-      [choiceField("kind", "To a", [["q", "Queue"], ["e", "Exchange"]]), textField("destination", "Named", { required: true })],
+      [
+        choiceField("kind", "To a", [
+          ["q", "Queue"],
+          ["e", "Exchange"],
+        ]),
+        textField("destination", "Named", { required: true }),
+      ],
       textField("key", "Routing key"),
       mapField("arguments", "Arguments", BINDING_ARGUMENTS),
     ],
     submit: "Bind",
     send: async (values) => {
-      await post(path("bindings", vhost, "e", source, values.kind, values.destination), { routing_key: values.key, arguments: values.arguments });
+      await post(path("bindings", vhost, "e", source, values.kind, values.destination), {
+        routing_key: values.key,
+        arguments: values.arguments,
+      });
       return "Bound.";
     },
   });
@@ -72,10 +103,16 @@ export function bindFromForm(vhost, source) {
 export function bindToForm(vhost, kind, destination) {
   return form({
     label: "Add a binding to this",
-    fields: [[textField("source", "From the exchange", { required: true }), textField("key", "Routing key")], mapField("arguments", "Arguments", BINDING_ARGUMENTS)],
+    fields: [
+      [textField("source", "From the exchange", { required: true }), textField("key", "Routing key")],
+      mapField("arguments", "Arguments", BINDING_ARGUMENTS),
+    ],
     submit: "Bind",
     send: async (values) => {
-      await post(path("bindings", vhost, "e", values.source, SHORT[kind], destination), { routing_key: values.key, arguments: values.arguments });
+      await post(path("bindings", vhost, "e", values.source, SHORT[kind], destination), {
+        routing_key: values.key,
+        arguments: values.arguments,
+      });
       return "Bound.";
     },
   });

@@ -15,21 +15,42 @@ const MODES = [
   ["reject_requeue_false", "Reject: they are dropped or dead-lettered"],
 ];
 const QUESTIONS = {
-  ack_requeue_false: { title: "Take messages out?", text: "Messages that are acknowledged leave the queue for good.", action: "Take them" },
-  reject_requeue_false: { title: "Reject messages?", text: "They leave the queue; without a dead letter exchange they are gone.", action: "Reject them" },
+  ack_requeue_false: {
+    title: "Take messages out?",
+    text: "Messages that are acknowledged leave the queue for good.",
+    action: "Take them",
+  },
+  reject_requeue_false: {
+    title: "Reject messages?",
+    text: "They leave the queue; without a dead letter exchange they are gone.",
+    action: "Reject them",
+  },
 };
 
 export function getSection(vhost, queue) {
   const messages = h("ol", { class: "messages" });
   const getForm = form({
     label: "Get messages",
-    fields: [choiceField("ackmode", "What to do", MODES),
-      [numberField("count", "How many", { value: 1, required: true, min: 1 }), choiceField("encoding", "Show payloads", [["auto", "As text where it is text"], ["base64", "As Base64"]])]],
+    fields: [
+      choiceField("ackmode", "What to do", MODES),
+      [
+        numberField("count", "How many", { value: 1, required: true, min: 1 }),
+        choiceField("encoding", "Show payloads", [
+          ["auto", "As text where it is text"],
+          ["base64", "As Base64"],
+        ]),
+      ],
+    ],
     submit: "Get messages",
     keep: true,
     ask: ({ ackmode }) => QUESTIONS[ackmode],
     send: async ({ ackmode, count: wanted, encoding }) => {
-      const got = await post(path("queues", vhost, queue, "get"), { ackmode, count: wanted, encoding, truncate: TRUNCATE_BYTES });
+      const got = await post(path("queues", vhost, queue, "get"), {
+        ackmode,
+        count: wanted,
+        encoding,
+        truncate: TRUNCATE_BYTES,
+      });
       messages.replaceChildren(...got.map(oneMessage));
       return got.length ? `${count(got.length)} ${got.length === 1 ? "message" : "messages"}.` : "The queue is empty.";
     },
@@ -47,8 +68,16 @@ function oneMessage(message) {
     ["Redelivered", yesNo(message.redelivered)],
     ["Properties", tableText(properties)],
     ["Headers", tableText(headers)],
-    ["Payload", `${bytes(message.payload_bytes)}, ${message.payload_encoding === "string" ? "text" : message.payload_encoding}${cut}`],
+    [
+      "Payload",
+      `${bytes(message.payload_bytes)}, ${message.payload_encoding === "string" ? "text" : message.payload_encoding}${cut}`,
+    ],
     ["Left in the queue", count(message.message_count)],
   ]);
-  return h("li", {}, facts.element, h("pre", { class: "body", tabindex: "0", role: "region", "aria-label": "Payload" }, message.payload));
+  return h(
+    "li",
+    {},
+    facts.element,
+    h("pre", { class: "body", tabindex: "0", role: "region", "aria-label": "Payload" }, message.payload),
+  );
 }

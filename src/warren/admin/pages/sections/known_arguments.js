@@ -4,54 +4,170 @@ const MS = "Milliseconds.";
 
 export const QUEUE_ARGUMENTS = [
   { key: "x-message-ttl", type: "number", title: "Message TTL", hint: `How long a message may stay. ${MS}` },
-  { key: "x-expires", type: "number", title: "Expires", hint: `How long the queue may be unused before it is deleted. ${MS}` },
+  {
+    key: "x-expires",
+    type: "number",
+    title: "Expires",
+    hint: `How long the queue may be unused before it is deleted. ${MS}`,
+  },
   { key: "x-max-length", type: "number", title: "Max length", hint: "How many messages may be ready." },
   { key: "x-max-length-bytes", type: "number", title: "Max length bytes", hint: "How many bytes of ready messages." },
-  { key: "x-overflow", type: "text", title: "Overflow", values: ["drop-head", "reject-publish", "reject-publish-dlx"], hint: "What happens beyond the limit." },
-  { key: "x-dead-letter-exchange", type: "text", title: "Dead letter exchange", hint: "Where messages go that expire, are rejected or are too many." },
-  { key: "x-dead-letter-routing-key", type: "text", title: "Dead letter key", hint: "The routing key they get there; else their own." },
-  { key: "x-max-priority", type: "number", title: "Max priority", hint: "The highest priority told apart, 1 to 255; a few are enough." },
-  { key: "x-single-active-consumer", type: "yesno", title: "Single active consumer", hint: "One consumer is served at a time." },
-  { key: "x-delivery-limit", type: "number", title: "Delivery limit", hint: "How often a message may be given back before it is dropped or dead-lettered." },
-  { key: "x-queue-mode", type: "text", title: "Mode", values: ["lazy", "default"], hint: "Lazy keeps messages on disk." },
+  {
+    key: "x-overflow",
+    type: "text",
+    title: "Overflow",
+    values: ["drop-head", "reject-publish", "reject-publish-dlx"],
+    hint: "What happens beyond the limit.",
+  },
+  {
+    key: "x-dead-letter-exchange",
+    type: "text",
+    title: "Dead letter exchange",
+    hint: "Where messages go that expire, are rejected or are too many.",
+  },
+  {
+    key: "x-dead-letter-routing-key",
+    type: "text",
+    title: "Dead letter key",
+    hint: "The routing key they get there; else their own.",
+  },
+  {
+    key: "x-max-priority",
+    type: "number",
+    title: "Max priority",
+    hint: "The highest priority told apart, 1 to 255; a few are enough.",
+  },
+  {
+    key: "x-single-active-consumer",
+    type: "yesno",
+    title: "Single active consumer",
+    hint: "One consumer is served at a time.",
+  },
+  {
+    key: "x-delivery-limit",
+    type: "number",
+    title: "Delivery limit",
+    hint: "How often a message may be given back before it is dropped or dead-lettered.",
+  },
+  {
+    key: "x-queue-mode",
+    type: "text",
+    title: "Mode",
+    values: ["lazy", "default"],
+    hint: "Lazy keeps messages on disk.",
+  },
   { key: "x-queue-type", type: "text", title: "Type", values: ["classic", "quorum"], hint: "The kind of queue." },
 ];
 
 export const EXCHANGE_ARGUMENTS = [
-  { key: "alternate-exchange", type: "text", title: "Alternate exchange", hint: "Where messages go that find no way here." },
-  { key: "x-delayed-type", type: "text", title: "Delayed type", values: ["direct", "fanout", "topic", "headers"], hint: "For x-delayed-message: how it routes once the delay is over." },
+  {
+    key: "alternate-exchange",
+    type: "text",
+    title: "Alternate exchange",
+    hint: "Where messages go that find no way here.",
+  },
+  {
+    key: "x-delayed-type",
+    type: "text",
+    title: "Delayed type",
+    values: ["direct", "fanout", "topic", "headers"],
+    hint: "For x-delayed-message: how it routes once the delay is over.",
+  },
 ];
 
 export const BINDING_ARGUMENTS = [
-  { key: "x-match", type: "text", title: "Match", values: ["all", "any"], hint: "For headers exchanges: whether all headers must agree, or one." },
+  {
+    key: "x-match",
+    type: "text",
+    title: "Match",
+    values: ["all", "any"],
+    hint: "For headers exchanges: whether all headers must agree, or one.",
+  },
 ];
 
 const LIMITS = [
   { key: "message-ttl", type: "number", title: "Message TTL", hint: `How long a message may stay. ${MS}` },
-  { key: "expires", type: "number", title: "Expires", hint: `How long a queue may be unused before it is deleted. ${MS}` },
+  {
+    key: "expires",
+    type: "number",
+    title: "Expires",
+    hint: `How long a queue may be unused before it is deleted. ${MS}`,
+  },
   { key: "max-length", type: "number", title: "Max length", hint: "How many messages may be ready." },
   { key: "max-length-bytes", type: "number", title: "Max length bytes", hint: "How many bytes of ready messages." },
-  { key: "overflow", type: "text", title: "Overflow", values: ["drop-head", "reject-publish", "reject-publish-dlx"], hint: "What happens beyond the limit." },
+  {
+    key: "overflow",
+    type: "text",
+    title: "Overflow",
+    values: ["drop-head", "reject-publish", "reject-publish-dlx"],
+    hint: "What happens beyond the limit.",
+  },
   { key: "delivery-limit", type: "number", title: "Delivery limit", hint: "How often a message may be given back." },
 ];
 
 export const POLICY_KEYS = [
   ...LIMITS,
-  { key: "dead-letter-exchange", type: "text", title: "Dead letter exchange", hint: "Where messages go that expire, are rejected or are too many." },
-  { key: "dead-letter-routing-key", type: "text", title: "Dead letter key", hint: "The routing key they get there; else their own." },
-  { key: "alternate-exchange", type: "text", title: "Alternate exchange", hint: "For exchanges: where messages go that find no way." },
+  {
+    key: "dead-letter-exchange",
+    type: "text",
+    title: "Dead letter exchange",
+    hint: "Where messages go that expire, are rejected or are too many.",
+  },
+  {
+    key: "dead-letter-routing-key",
+    type: "text",
+    title: "Dead letter key",
+    hint: "The routing key they get there; else their own.",
+  },
+  {
+    key: "alternate-exchange",
+    type: "text",
+    title: "Alternate exchange",
+    hint: "For exchanges: where messages go that find no way.",
+  },
   { key: "queue-mode", type: "text", title: "Mode", values: ["lazy", "default"], hint: "Lazy keeps messages on disk." },
-  { key: "ha-mode", type: "text", title: "Mirrors", values: ["all", "exactly", "nodes"], hint: "Which nodes have a copy of the queue." },
-  { key: "ha-params", type: "json", title: "Mirrors: how many or which", hint: "For exactly a number, for nodes a list of names." },
-  { key: "ha-sync-mode", type: "text", title: "Mirrors: filling", values: ["manual", "automatic"], hint: "Whether a new mirror is filled at once." },
-  { key: "ha-promote-on-shutdown", type: "text", title: "Mirrors: at a stop", values: ["when-synced", "always"], hint: "Which mirrors may take over when the master is stopped." },
+  {
+    key: "ha-mode",
+    type: "text",
+    title: "Mirrors",
+    values: ["all", "exactly", "nodes"],
+    hint: "Which nodes have a copy of the queue.",
+  },
+  {
+    key: "ha-params",
+    type: "json",
+    title: "Mirrors: how many or which",
+    hint: "For exactly a number, for nodes a list of names.",
+  },
+  {
+    key: "ha-sync-mode",
+    type: "text",
+    title: "Mirrors: filling",
+    values: ["manual", "automatic"],
+    hint: "Whether a new mirror is filled at once.",
+  },
+  {
+    key: "ha-promote-on-shutdown",
+    type: "text",
+    title: "Mirrors: at a stop",
+    values: ["when-synced", "always"],
+    hint: "Which mirrors may take over when the master is stopped.",
+  },
 ];
 
 export const OPERATOR_POLICY_KEYS = LIMITS;
 
 /** Well-known properties of a message. */
 export const MESSAGE_PROPERTIES = [
-  { key: "content_type", type: "text" }, { key: "content_encoding", type: "text" }, { key: "priority", type: "number" }, { key: "correlation_id", type: "text" },
-  { key: "reply_to", type: "text" }, { key: "expiration", type: "text", hint: "Milliseconds, as text." }, { key: "message_id", type: "text" },
-  { key: "timestamp", type: "number", hint: "Seconds since 1970." }, { key: "type", type: "text" }, { key: "user_id", type: "text" }, { key: "app_id", type: "text" },
+  { key: "content_type", type: "text" },
+  { key: "content_encoding", type: "text" },
+  { key: "priority", type: "number" },
+  { key: "correlation_id", type: "text" },
+  { key: "reply_to", type: "text" },
+  { key: "expiration", type: "text", hint: "Milliseconds, as text." },
+  { key: "message_id", type: "text" },
+  { key: "timestamp", type: "number", hint: "Seconds since 1970." },
+  { key: "type", type: "text" },
+  { key: "user_id", type: "text" },
+  { key: "app_id", type: "text" },
 ];

@@ -16,9 +16,22 @@ const WORDS = { vhost: "Virtual host", user: "User" };
 /** `kind` is "vhost" or "user"; rows are `{vhost | user, value}`. */
 export function limitTable(kind) {
   const answer = answerPlace();
-  const of = { key: kind, title: WORDS[kind], cell: (row) => ({ text: row[kind], href: link(PAGES[kind], row[kind]) }) };
-  const limits = NAMES[kind].map((name) => ({ key: name, title: name, cell: (row) => limitCell(kind, name, row, answer.told) }));
-  const table = new Table({ caption: `Limits of ${kind === "vhost" ? "virtual hosts" : "users"}`, columns: [of, ...limits], keyOf: (row) => row[kind], empty: "No limits are set." });
+  const of = {
+    key: kind,
+    title: WORDS[kind],
+    cell: (row) => ({ text: row[kind], href: link(PAGES[kind], row[kind]) }),
+  };
+  const limits = NAMES[kind].map((name) => ({
+    key: name,
+    title: name,
+    cell: (row) => limitCell(kind, name, row, answer.told),
+  }));
+  const table = new Table({
+    caption: `Limits of ${kind === "vhost" ? "virtual hosts" : "users"}`,
+    columns: [of, ...limits],
+    keyOf: (row) => row[kind],
+    empty: "No limits are set.",
+  });
   return { element: h("div", {}, table.element, answer.element), update: (rows) => table.update(rows) };
 }
 
@@ -26,7 +39,14 @@ function limitCell(kind, name, row, told) {
   const value = row.value[name];
   if (value === undefined) return "";
   const shown = value < 0 ? "no limit" : count(value);
-  return [shown, { button: "Clear", label: `Clear ${name} of ${row[kind]}`, act: (current, button) => clear(kind, name, current[kind], button, told) }];
+  return [
+    shown,
+    {
+      button: "Clear",
+      label: `Clear ${name} of ${row[kind]}`,
+      act: (current, button) => clear(kind, name, current[kind], button, told),
+    },
+  ];
 }
 
 function clear(kind, name, of, button, told) {
@@ -42,7 +62,17 @@ export function limitForm(kind, of = null) {
   const target = of !== null ? [] : [kind === "vhost" ? vhostField() : textField("user", "User", { required: true })];
   const element = form({
     label: `Set a limit of a ${WORDS[kind].toLowerCase()}`,
-    fields: [[...target, choiceField("name", "Limit", NAMES[kind].map((name) => [name, name])), numberField("value", "At most", { required: true, min: -1, hint: "-1 for no limit." })]],
+    fields: [
+      [
+        ...target,
+        choiceField(
+          "name",
+          "Limit",
+          NAMES[kind].map((name) => [name, name]),
+        ),
+        numberField("value", "At most", { required: true, min: -1, hint: "-1 for no limit." }),
+      ],
+    ],
     submit: "Set limit",
     send: async (values) => {
       const whose = of ?? values[kind];

@@ -17,11 +17,22 @@ export function permissionSection(given) {
   return section({
     ...given,
     caption: "Permissions",
-    columns: ["configure", "write", "read"].map((key) => ({ key, title: { configure: "Configure", write: "Write", read: "Read" }[key], cell: (row) => code(row[key]) })),
-    fields: [[textField("configure", "Configure", { value: ".*" }), textField("write", "Write", { value: ".*" }), textField("read", "Read", { value: ".*" })]],
+    columns: ["configure", "write", "read"].map((key) => ({
+      key,
+      title: { configure: "Configure", write: "Write", read: "Read" }[key],
+      cell: (row) => code(row[key]),
+    })),
+    fields: [
+      [
+        textField("configure", "Configure", { value: ".*" }),
+        textField("write", "Write", { value: ".*" }),
+        textField("read", "Read", { value: ".*" }),
+      ],
+    ],
     hint: "Regular expressions over the names of queues and exchanges; an empty one matches nothing.",
     submit: "Set permission",
-    save: ({ vhost, user, configure, write, read }) => put(path("permissions", vhost, user), { configure, write, read }),
+    save: ({ vhost, user, configure, write, read }) =>
+      put(path("permissions", vhost, user), { configure, write, read }),
     clear: ({ vhost, user }) => remove(path("permissions", vhost, user)),
   });
 }
@@ -35,33 +46,70 @@ export function topicPermissionSection(given) {
       { key: "write", title: "Write", cell: (row) => code(row.write) },
       { key: "read", title: "Read", cell: (row) => code(row.read) },
     ],
-    fields: [textField("exchange", "Exchange", { value: "amq.topic", required: true }), [textField("write", "Write", { value: ".*" }), textField("read", "Read", { value: ".*" })]],
+    fields: [
+      textField("exchange", "Exchange", { value: "amq.topic", required: true }),
+      [textField("write", "Write", { value: ".*" }), textField("read", "Read", { value: ".*" })],
+    ],
     hint: "Regular expressions over routing keys of a topic exchange; without one for an exchange, every key is allowed there.",
     submit: "Set topic permission",
-    save: ({ vhost, user, exchange, write, read }) => put(path("topic-permissions", vhost, user), { exchange, write, read }),
+    save: ({ vhost, user, exchange, write, read }) =>
+      put(path("topic-permissions", vhost, user), { exchange, write, read }),
     clear: ({ vhost, user, exchange }) => remove(path("topic-permissions", vhost, user, exchange)),
   });
 }
 
 function section({ where, user, vhost, caption, columns, fields, hint, submit, save, clear }) {
   const answer = answerPlace();
-  const far = user ? { key: "vhost", title: "Virtual host", cell: (row) => ({ text: row.vhost, href: link("vhosts", row.vhost) }) }
+  const far = user
+    ? { key: "vhost", title: "Virtual host", cell: (row) => ({ text: row.vhost, href: link("vhosts", row.vhost) }) }
     : { key: "user", title: "User", cell: (row) => ({ text: row.user, href: link("users", row.user) }) };
-  const drop = { key: "clear", title: "", cell: (row) => ({ button: "Clear", danger: true, label: `Clear for ${user ? row.vhost : row.user}`, act: (current, button) => cleared(current, button, answer.told, clear) }) };
-  const table = new Table({ caption, columns: [far, ...columns, drop], keyOf: (row) => JSON.stringify([row.vhost, row.user, row.exchange]), empty: "None." });
+  const drop = {
+    key: "clear",
+    title: "",
+    cell: (row) => ({
+      button: "Clear",
+      danger: true,
+      label: `Clear for ${user ? row.vhost : row.user}`,
+      act: (current, button) => cleared(current, button, answer.told, clear),
+    }),
+  };
+  const table = new Table({
+    caption,
+    columns: [far, ...columns, drop],
+    keyOf: (row) => JSON.stringify([row.vhost, row.user, row.exchange]),
+    empty: "None.",
+  });
   const other = user ? vhostField() : textField("user", "User", { required: true });
   const setting = form({
-    label: submit, fields: [other, ...fields], submit, keep: true,
+    label: submit,
+    fields: [other, ...fields],
+    submit,
+    keep: true,
     send: async (values) => {
       await save({ user, vhost, ...values });
       return "Set.";
     },
   });
-  const refresh = (signal) => Promise.all([get(where, {}, signal).then((rows) => table.update(rows)), other.learn?.(signal)]);
-  return { element: h("div", { class: "panel-inner" }, table.element, answer.element, h("p", { class: "soft small" }, hint), setting), refresh };
+  const refresh = (signal) =>
+    Promise.all([get(where, {}, signal).then((rows) => table.update(rows)), other.learn?.(signal)]);
+  return {
+    element: h(
+      "div",
+      { class: "panel-inner" },
+      table.element,
+      answer.element,
+      h("p", { class: "soft small" }, hint),
+      setting,
+    ),
+    refresh,
+  };
 }
 
 function cleared(row, button, told, clear) {
-  const ask = { title: "Clear the permission?", text: `“${row.user}” loses this permission in “${row.vhost}”.`, action: "Clear it" };
+  const ask = {
+    title: "Clear the permission?",
+    text: `“${row.user}” loses this permission in “${row.vhost}”.`,
+    action: "Clear it",
+  };
   return actFromTable(button, { ask, told, act: () => clear(row).then(() => "Cleared.") });
 }

@@ -12,11 +12,20 @@ export function publishForm(vhost, exchange, queue = null) {
   return form({
     label: "Publish a message",
     fields: [
-      [...key, choiceField("mode", "Delivery mode", [["1", "Transient"], ["2", "Persistent"]])],
+      [
+        ...key,
+        choiceField("mode", "Delivery mode", [
+          ["1", "Transient"],
+          ["2", "Persistent"],
+        ]),
+      ],
       mapField("headers", "Headers"),
       mapField("properties", "Properties", MESSAGE_PROPERTIES),
       areaField("payload", "Payload"),
-      choiceField("encoding", "The payload is", [["string", "Text"], ["base64", "Base64"]]),
+      choiceField("encoding", "The payload is", [
+        ["string", "Text"],
+        ["base64", "Base64"],
+      ]),
     ],
     submit: "Publish",
     keep: true,

@@ -12,7 +12,14 @@ import { exchangeLink } from "../sections/bindings.js";
 import { consumerTable } from "../sections/consumers.js";
 import { channelMode, channelState } from "./channels.js";
 
-const RATES = [["publish", "Published"], ["confirm", "Confirmed"], ["deliver_get", "Delivered"], ["ack", "Acked"], ["redeliver", "Redelivered"], ["return_unroutable", "Returned"]];
+const RATES = [
+  ["publish", "Published"],
+  ["confirm", "Confirmed"],
+  ["deliver_get", "Delivered"],
+  ["ack", "Acked"],
+  ["redeliver", "Redelivered"],
+  ["return_unroutable", "Returned"],
+];
 
 export default function channel({ names: [, name] }) {
   const facts = new Facts();
@@ -20,7 +27,10 @@ export default function channel({ names: [, name] }) {
   const rates = rateChart("Message rates", RATES);
   const consumers = consumerTable("queue");
   const publishes = wayTable("Publishes to", "publish", ({ exchange }) => exchangeLink(exchange.vhost, exchange.name));
-  const deliveries = wayTable("Deliveries from", "deliver_get", ({ queue }) => ({ text: queue.name, href: link("queues", queue.vhost, queue.name) }));
+  const deliveries = wayTable("Deliveries from", "deliver_get", ({ queue }) => ({
+    text: queue.name,
+    href: link("queues", queue.vhost, queue.name),
+  }));
 
   async function refresh(signal) {
     const one = await get(path("channels", name), sampleQuery("msg_rates"), signal);
@@ -33,9 +43,19 @@ export default function channel({ names: [, name] }) {
   }
 
   const content = [
-    h("div", { class: "side-by-side" }, panel("Details", facts.element), h("div", { class: "panel" }, rangeChooser(), rates.element)),
+    h(
+      "div",
+      { class: "side-by-side" },
+      panel("Details", facts.element),
+      h("div", { class: "panel" }, rangeChooser(), rates.element),
+    ),
     panel("Consumers", consumers.element),
-    h("div", { class: "side-by-side" }, panel("Publishes to", publishes.element), panel("Deliveries from", deliveries.element)),
+    h(
+      "div",
+      { class: "side-by-side" },
+      panel("Publishes to", publishes.element),
+      panel("Deliveries from", deliveries.element),
+    ),
     folded("All figures", figures.element),
   ];
   return { title: name, crumb: h("a", { href: link("channels") }, "Channels"), content, refresh };
@@ -62,7 +82,10 @@ function factsOf(one) {
 function wayTable(caption, rate, cell) {
   return new Table({
     caption,
-    columns: [{ key: "name", title: "Name", cell }, { key: "rate", title: "Rate", number: true, cell: (row) => rateOf(row, rate) }],
+    columns: [
+      { key: "name", title: "Name", cell },
+      { key: "rate", title: "Rate", number: true, cell: (row) => rateOf(row, rate) },
+    ],
     keyOf: (row) => row.exchange?.name ?? row.queue?.name,
     empty: "Nothing measured.",
   });

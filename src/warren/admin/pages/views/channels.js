@@ -9,7 +9,11 @@ import { Listing } from "../parts/listing.js";
 
 export default function channels({ query }) {
   const listing = new Listing({
-    name: "channels", things: "channels", caption: "Channels", query, sort: "name",
+    name: "channels",
+    things: "channels",
+    caption: "Channels",
+    query,
+    sort: "name",
     where: () => (chosenVhost() ? path("vhosts", chosenVhost(), "channels") : "channels"),
     keyOf: (row) => row.name,
     extra: ["name"],
@@ -19,18 +23,53 @@ export default function channels({ query }) {
 }
 
 export function channelColumns() {
-  const amount = (key, title, rest = {}) => ({ key, title, sort: key, number: true, fields: [key], cell: (row) => count(row[key]), ...rest });
-  const speed = (key, title) => ({ key, title, sort: `message_stats.${key}_details.rate`, number: true, fields: [`message_stats.${key}_details.rate`], cell: (row) => rateOf(row, key) });
+  const amount = (key, title, rest = {}) => ({
+    key,
+    title,
+    sort: key,
+    number: true,
+    fields: [key],
+    cell: (row) => count(row[key]),
+    ...rest,
+  });
+  const speed = (key, title) => ({
+    key,
+    title,
+    sort: `message_stats.${key}_details.rate`,
+    number: true,
+    fields: [`message_stats.${key}_details.rate`],
+    cell: (row) => rateOf(row, key),
+  });
   return [
-    { key: "name", title: "Channel", sort: "name", phone: true, cell: (row) => ({ text: row.name, href: link("channels", row.name) }) },
+    {
+      key: "name",
+      title: "Channel",
+      sort: "name",
+      phone: true,
+      cell: (row) => ({ text: row.name, href: link("channels", row.name) }),
+    },
     { key: "vhost", title: "Virtual host", sort: "vhost", fields: ["vhost"], cell: (row) => row.vhost },
     { key: "user", title: "User", sort: "user", fields: ["user"], cell: (row) => row.user },
     { key: "mode", title: "Mode", fields: ["confirm", "transactional"], cell: (row) => channelMode(row) },
-    { key: "state", title: "State", sort: "state", phone: true, fields: ["state"], cell: (row) => channelState(row.state) },
+    {
+      key: "state",
+      title: "State",
+      sort: "state",
+      phone: true,
+      fields: ["state"],
+      cell: (row) => channelState(row.state),
+    },
     amount("consumer_count", "Consumers"),
     amount("messages_unacknowledged", "Unacked", { phone: true }),
     amount("messages_unconfirmed", "Unconfirmed"),
-    { key: "prefetch", title: "Prefetch", sort: "prefetch_count", number: true, fields: ["prefetch_count", "global_prefetch_count"], cell: prefetch },
+    {
+      key: "prefetch",
+      title: "Prefetch",
+      sort: "prefetch_count",
+      number: true,
+      fields: ["prefetch_count", "global_prefetch_count"],
+      cell: prefetch,
+    },
     speed("publish", "Published"),
     speed("confirm", "Confirmed"),
     speed("deliver_get", "Delivered"),
@@ -51,6 +90,9 @@ export function channelMode(row) {
 }
 
 function prefetch(row) {
-  const parts = [row.prefetch_count ? `${row.prefetch_count} each` : "", row.global_prefetch_count ? `${row.global_prefetch_count} in all` : ""];
+  const parts = [
+    row.prefetch_count ? `${row.prefetch_count} each` : "",
+    row.global_prefetch_count ? `${row.global_prefetch_count} in all` : "",
+  ];
   return parts.filter(Boolean).join(", ") || (row.prefetch_count === 0 ? "no limit" : "");
 }

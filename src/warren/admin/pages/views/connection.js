@@ -17,20 +17,45 @@ export default function connection({ names: [, name] }) {
   const here = path("connections", name);
   const facts = new Facts();
   const client = new Facts();
-  const data = rateChart("Data", [["recv_oct", "From client"], ["send_oct", "To client"]], { inBytes: true });
-  const channels = new Table({ caption: "Channels", columns: channelColumns().filter((column) => !column.hidden), keyOf: (row) => row.name, empty: "No channels." });
+  const data = rateChart(
+    "Data",
+    [
+      ["recv_oct", "From client"],
+      ["send_oct", "To client"],
+    ],
+    { inBytes: true },
+  );
+  const channels = new Table({
+    caption: "Channels",
+    columns: channelColumns().filter((column) => !column.hidden),
+    keyOf: (row) => row.name,
+    empty: "No channels.",
+  });
 
   async function refresh(signal) {
-    const [one, its] = await Promise.all([get(here, sampleQuery("data_rates"), signal), get(path("connections", name, "channels"), {}, signal)]);
+    const [one, its] = await Promise.all([
+      get(here, sampleQuery("data_rates"), signal),
+      get(path("connections", name, "channels"), {}, signal),
+    ]);
     facts.update(factsOf(one));
-    client.update([["Client", clientText(one.client_properties)], ["Properties", tableText(one.client_properties)]]);
+    client.update([
+      ["Client", clientText(one.client_properties)],
+      ["Properties", tableText(one.client_properties)],
+    ]);
     data.update(one);
     channels.update(its);
   }
 
   const content = [
-    h("div", { class: "side-by-side" }, panel("Details", facts.element), h("div", { class: "panel" }, rangeChooser(), data.element)),
-    panel("Channels", channels.element), folded("Client", client.element), folded("Close this connection", closeForm(here, name)),
+    h(
+      "div",
+      { class: "side-by-side" },
+      panel("Details", facts.element),
+      h("div", { class: "panel" }, rangeChooser(), data.element),
+    ),
+    panel("Channels", channels.element),
+    folded("Client", client.element),
+    folded("Close this connection", closeForm(here, name)),
   ];
   return { title: name, crumb: h("a", { href: link("connections") }, "Connections"), content, refresh };
 }
@@ -62,7 +87,11 @@ function closeForm(here, name) {
     fields: [textField("reason", "Reason", { value: "Closed via management", hint: "The client is told." })],
     submit: "Close the connection",
     danger: true,
-    ask: () => ({ title: "Close the connection?", text: `The client at “${name}” is told and disconnected. What it had not acked goes back to its queues.`, action: "Close it" }),
+    ask: () => ({
+      title: "Close the connection?",
+      text: `The client at “${name}” is told and disconnected. What it had not acked goes back to its queues.`,
+      action: "Close it",
+    }),
     send: async ({ reason }) => {
       await remove(here, { headers: reason ? { "x-reason": headerText(reason) } : {} });
       location.hash = link("connections");

@@ -14,7 +14,10 @@ export default function definitions() {
   const target = choiceField("into", "Into", [[EVERYTHING, "As the file says, everything"]]);
 
   const exporting = form({
-    label: "Export definitions", fields: [source], submit: "Download", keep: true,
+    label: "Export definitions",
+    fields: [source],
+    submit: "Download",
+    keep: true,
     send: async ({ from }) => {
       const all = await get(from === EVERYTHING ? "definitions" : path("definitions", JSON.parse(from)));
       save("definitions.json", JSON.stringify(all, null, 2));
@@ -22,9 +25,20 @@ export default function definitions() {
     },
   });
   const importing = form({
-    label: "Import definitions", submit: "Import",
-    fields: [fileField("file", "File", { accept: ".json,application/json", hint: "As exported here or by RabbitMQ. It is taken as a whole or not at all." }), target],
-    ask: ({ file }) => ({ title: "Import definitions?", text: `“${file.name}” changes what is defined on this node. What exists and is not in the file stays.`, action: "Import" }),
+    label: "Import definitions",
+    submit: "Import",
+    fields: [
+      fileField("file", "File", {
+        accept: ".json,application/json",
+        hint: "As exported here or by RabbitMQ. It is taken as a whole or not at all.",
+      }),
+      target,
+    ],
+    ask: ({ file }) => ({
+      title: "Import definitions?",
+      text: `“${file.name}” changes what is defined on this node. What exists and is not in the file stays.`,
+      action: "Import",
+    }),
     send: async ({ file, into }) => {
       const text = await file.text();
       const content = parsed(text);
@@ -38,16 +52,34 @@ export default function definitions() {
     for (const field of [source, target]) offer(field.input, vhosts);
   }
 
-  const lead = h("p", { class: "lead" }, "Virtual hosts, users, permissions, policies, durable exchanges and queues, and their bindings. Messages are not part of it.");
-  return { title: "Definitions", content: [lead, h("div", { class: "side-by-side" }, panel("Export", exporting), panel("Import", importing))], refresh };
+  const lead = h(
+    "p",
+    { class: "lead" },
+    "Virtual hosts, users, permissions, policies, durable exchanges and queues, and their bindings. Messages are not part of it.",
+  );
+  return {
+    title: "Definitions",
+    content: [lead, h("div", { class: "side-by-side" }, panel("Export", exporting), panel("Import", importing))],
+    refresh,
+  };
 }
 
 /** The virtual hosts as choices; names are written as JSON, so that none can be taken for “everything”. */
 function offer(select, vhosts) {
   const chosen = select.value;
   const names = vhosts.map((name) => JSON.stringify(name));
-  if (names.join() === [...select.options].slice(1).map((option) => option.value).join()) return;
-  select.replaceChildren(select.options[0], ...vhosts.map((name) => h("option", { value: JSON.stringify(name) }, `The virtual host ${name}`)));
+  if (
+    names.join() ===
+    [...select.options]
+      .slice(1)
+      .map((option) => option.value)
+      .join()
+  )
+    return;
+  select.replaceChildren(
+    select.options[0],
+    ...vhosts.map((name) => h("option", { value: JSON.stringify(name) }, `The virtual host ${name}`)),
+  );
   select.value = names.includes(chosen) ? chosen : EVERYTHING;
 }
 
@@ -60,7 +92,10 @@ function parsed(text) {
 }
 
 function summary(content) {
-  const parts = KINDS.filter((kind) => content[kind]?.length).map((kind) => `${count(content[kind].length)} ${content[kind].length === 1 ? kind.replace(/ies$/, "y").replace(/s$/, "") : kind}`);
+  const parts = KINDS.filter((kind) => content[kind]?.length).map(
+    (kind) =>
+      `${count(content[kind].length)} ${content[kind].length === 1 ? kind.replace(/ies$/, "y").replace(/s$/, "") : kind}`,
+  );
   return parts.join(", ") || "nothing that was in it";
 }
 

@@ -20,23 +20,47 @@ export default function exchange({ names: [, vhost, name = DEFAULT] }) {
   const isDefault = name === DEFAULT;
   const facts = new Facts();
   const figures = new Facts();
-  const rates = rateChart("Message rates", [["publish_in", "In"], ["publish_out", "Out"]]);
-  const from = bindingTable({ caption: "Bindings from this exchange", where: `${here}/bindings/source`, far: "destination" });
-  const to = bindingTable({ caption: "Bindings to this exchange", where: `${here}/bindings/destination`, far: "source" });
+  const rates = rateChart("Message rates", [
+    ["publish_in", "In"],
+    ["publish_out", "Out"],
+  ]);
+  const from = bindingTable({
+    caption: "Bindings from this exchange",
+    where: `${here}/bindings/source`,
+    far: "destination",
+  });
+  const to = bindingTable({
+    caption: "Bindings to this exchange",
+    where: `${here}/bindings/destination`,
+    far: "source",
+  });
 
   async function refresh(signal) {
-    const [one] = await Promise.all([get(here, sampleQuery("msg_rates"), signal), from.refresh(signal), isDefault ? null : to.refresh(signal)]);
+    const [one] = await Promise.all([
+      get(here, sampleQuery("msg_rates"), signal),
+      from.refresh(signal),
+      isDefault ? null : to.refresh(signal),
+    ]);
     facts.update(factsOf(one));
     figures.update(figureFacts(one.message_stats));
     rates.update(one.message_stats);
   }
 
   const content = [
-    h("div", { class: "side-by-side" }, panel("Details", facts.element, figures.element), h("div", { class: "panel" }, rangeChooser(), rates.element)),
+    h(
+      "div",
+      { class: "side-by-side" },
+      panel("Details", facts.element, figures.element),
+      h("div", { class: "panel" }, rangeChooser(), rates.element),
+    ),
     panel("Bindings from here", from.element),
   ];
   if (!isDefault) {
-    content.push(panel("Bindings to here", to.element), folded("Bind from here", bindFromForm(vhost, name)), folded("Bind to here", bindToForm(vhost, "exchange", name)));
+    content.push(
+      panel("Bindings to here", to.element),
+      folded("Bind from here", bindFromForm(vhost, name)),
+      folded("Bind to here", bindToForm(vhost, "exchange", name)),
+    );
   }
   content.push(folded("Publish a message", publishForm(vhost, name)));
   if (!name.startsWith("amq.")) content.push(folded("Delete this exchange", deleteForm(here, name)));
@@ -63,7 +87,11 @@ function deleteForm(here, name) {
     fields: [checkField("unused", "Only if nothing is bound to it")],
     submit: "Delete the exchange",
     danger: true,
-    ask: () => ({ title: "Delete the exchange?", text: `“${name}” and its bindings go. Publishers to it get a channel error.`, action: "Delete it" }),
+    ask: () => ({
+      title: "Delete the exchange?",
+      text: `“${name}” and its bindings go. Publishers to it get a channel error.`,
+      action: "Delete it",
+    }),
     send: async ({ unused }) => {
       await remove(here, { query: unused ? { "if-unused": "true" } : {} });
       location.hash = link("exchanges");

@@ -14,17 +14,42 @@ import { EXCHANGE_ARGUMENTS } from "../sections/known_arguments.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
 export default function exchanges({ query }) {
-  const speed = (key, title) => ({ key, title, sort: `message_stats.${key}_details.rate`, number: true, fields: [`message_stats.${key}_details.rate`], cell: (row) => rateOf(row, key) });
+  const speed = (key, title) => ({
+    key,
+    title,
+    sort: `message_stats.${key}_details.rate`,
+    number: true,
+    fields: [`message_stats.${key}_details.rate`],
+    cell: (row) => rateOf(row, key),
+  });
   const listing = new Listing({
-    name: "exchanges", things: "exchanges", caption: "Exchanges", query, sort: "name",
+    name: "exchanges",
+    things: "exchanges",
+    caption: "Exchanges",
+    query,
+    sort: "name",
     where: () => (chosenVhost() ? path("exchanges", chosenVhost()) : "exchanges"),
     keyOf: (row) => JSON.stringify([row.vhost, row.name]),
     extra: ["name", "vhost"],
     columns: [
-      { key: "name", title: "Name", sort: "name", phone: true, cell: (row) => ({ text: exchangeName(row.name), href: link("exchanges", row.vhost, row.name === "" ? "amq.default" : row.name) }) },
+      {
+        key: "name",
+        title: "Name",
+        sort: "name",
+        phone: true,
+        cell: (row) => ({
+          text: exchangeName(row.name),
+          href: link("exchanges", row.vhost, row.name === "" ? "amq.default" : row.name),
+        }),
+      },
       { key: "vhost", title: "Virtual host", sort: "vhost", fields: ["vhost"], cell: (row) => row.vhost },
       { key: "type", title: "Type", sort: "type", phone: true, fields: ["type"], cell: (row) => row.type },
-      { key: "features", title: "Features", fields: ["durable", "auto_delete", "internal", "arguments"], cell: exchangeBadges },
+      {
+        key: "features",
+        title: "Features",
+        fields: ["durable", "auto_delete", "internal", "arguments"],
+        cell: exchangeBadges,
+      },
       { key: "policy", title: "Policy", sort: "policy", fields: ["policy"], cell: (row) => row.policy },
       speed("publish_in", "Rate in"),
       speed("publish_out", "Rate out"),
@@ -40,7 +65,10 @@ export function exchangeBadges(row) {
     row.durable ? { badge: "durable" } : { badge: "transient" },
     row.auto_delete ? { badge: "auto-delete" } : "",
     row.internal ? { badge: "internal" } : "",
-    ...Object.entries(row.arguments ?? {}).map(([key, value]) => ({ badge: key, title: `${key}: ${JSON.stringify(value)}` })),
+    ...Object.entries(row.arguments ?? {}).map(([key, value]) => ({
+      badge: key,
+      title: `${key}: ${JSON.stringify(value)}`,
+    })),
   ].filter(Boolean);
 }
 
@@ -58,7 +86,13 @@ function addForm() {
     label: "Add an exchange",
     fields: [
       [vhost, textField("name", "Name", { required: true })],
-      [type, choiceField("durable", "Durability", [["true", "Durable"], ["false", "Transient"]])],
+      [
+        type,
+        choiceField("durable", "Durability", [
+          ["true", "Durable"],
+          ["false", "Transient"],
+        ]),
+      ],
       checkField("auto_delete", "Delete it with its last binding"),
       checkField("internal", "Internal: only other exchanges may publish to it"),
       mapField("arguments", "Arguments", EXCHANGE_ARGUMENTS),

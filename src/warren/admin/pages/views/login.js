@@ -22,6 +22,16 @@ export function loginPage(said, entered) {
     },
   });
   const notice = h("p", { class: "notice", role: "status" }, said);
-  return h("main", { class: "door" }, h("div", { class: "door-card" },
-    h("div", { class: "brand" }, h("img", { src: "burrow.svg", alt: "" }), "Warren"), h("h1", {}, "Log in"), notice, door));
+  return h(
+    "main",
+    { class: "door" },
+    h(
+      "div",
+      { class: "door-card" },
+      h("div", { class: "brand" }, h("img", { src: "burrow.svg", alt: "" }), "Warren"),
+      h("h1", {}, "Log in"),
+      notice,
+      door,
+    ),
+  );
 }

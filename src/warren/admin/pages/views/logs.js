@@ -18,20 +18,28 @@ export default function logs() {
     place.replaceChildren(levelForm(answer));
   }
 
-  const lead = h("p", { class: "lead" }, "From debug, which tells most, down to none. A change holds until the node is stopped; the configuration file is not touched.");
+  const lead = h(
+    "p",
+    { class: "lead" },
+    "From debug, which tells most, down to none. A change holds until the node is stopped; the configuration file is not touched.",
+  );
   return { title: "Log levels", content: [lead, panel("Categories", place)], refresh };
 }
 
 function levelForm({ levels, categories }) {
   const choices = levels.map((level) => [level, level]);
-  const fields = Object.entries(categories).map(([category, level]) => choiceField(category, category, choices, { value: level }));
+  const fields = Object.entries(categories).map(([category, level]) =>
+    choiceField(category, category, choices, { value: level }),
+  );
   return form({
     label: "Log levels",
     fields: [fields],
     submit: "Save",
     keep: true,
     send: async (values) => {
-      const changed = Object.fromEntries(Object.entries(values).filter(([category, level]) => categories[category] !== level));
+      const changed = Object.fromEntries(
+        Object.entries(values).filter(([category, level]) => categories[category] !== level),
+      );
       if (Object.keys(changed).length === 0) return "Nothing was changed.";
       await put(WHERE, { categories: changed });
       Object.assign(categories, changed);

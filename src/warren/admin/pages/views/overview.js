@@ -12,8 +12,22 @@ import { Tiles } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 import { nodeTable } from "../sections/nodes.js";
 
-const TOTALS = [["Messages"], ["Queues", link("queues")], ["Exchanges", link("exchanges")], ["Connections", link("connections")], ["Channels", link("channels")], ["Consumers"]];
-const RATES = [["publish", "Published"], ["confirm", "Confirmed"], ["deliver_get", "Delivered"], ["ack", "Acked"], ["redeliver", "Redelivered"], ["return_unroutable", "Returned"]];
+const TOTALS = [
+  ["Messages"],
+  ["Queues", link("queues")],
+  ["Exchanges", link("exchanges")],
+  ["Connections", link("connections")],
+  ["Channels", link("channels")],
+  ["Consumers"],
+];
+const RATES = [
+  ["publish", "Published"],
+  ["confirm", "Confirmed"],
+  ["deliver_get", "Delivered"],
+  ["ack", "Acked"],
+  ["redeliver", "Redelivered"],
+  ["return_unroutable", "Returned"],
+];
 
 export default function overview() {
   const lead = h("p", { class: "lead" });
@@ -27,7 +41,14 @@ export default function overview() {
   async function refresh(signal) {
     const query = { ...sampleQuery("lengths", "msg_rates"), vhost: chosenVhost() };
     const [all, every] = await Promise.all([get("overview", query, signal), nodes ? get("nodes", {}, signal) : []]);
-    setText(lead, [`${all.product_name ?? "RabbitMQ"} ${all.product_version ?? ""}`, `cluster ${all.cluster_name}`, `this is ${all.node}`].join(" · "));
+    setText(
+      lead,
+      [
+        `${all.product_name ?? "RabbitMQ"} ${all.product_version ?? ""}`,
+        `cluster ${all.cluster_name}`,
+        `this is ${all.node}`,
+      ].join(" · "),
+    );
     setText(alarms, alarmText(every));
     tiles.update(totals(all));
     lengths.update(all.queue_totals);
@@ -37,8 +58,15 @@ export default function overview() {
   }
 
   const content = [
-    h("div", { class: "row spread" }, lead, rangeChooser()), alarms, tiles.element,
-    h("div", { class: "side-by-side" }, h("div", { class: "panel" }, lengths.element), h("div", { class: "panel" }, rates.element)),
+    h("div", { class: "row spread" }, lead, rangeChooser()),
+    alarms,
+    tiles.element,
+    h(
+      "div",
+      { class: "side-by-side" },
+      h("div", { class: "panel" }, lengths.element),
+      h("div", { class: "panel" }, rates.element),
+    ),
   ];
   if (nodes) content.push(panel("Nodes", nodes.element), panel("Ports", listeners.element));
   return { title: "Overview", content, refresh };
@@ -47,18 +75,25 @@ export default function overview() {
 function totals(all) {
   const objects = all.object_totals ?? {};
   return {
-    Messages: count(all.queue_totals?.messages ?? 0), Queues: count(objects.queues), Exchanges: count(objects.exchanges),
-    Connections: count(objects.connections), Channels: count(objects.channels), Consumers: count(objects.consumers) || "–",
+    Messages: count(all.queue_totals?.messages ?? 0),
+    Queues: count(objects.queues),
+    Exchanges: count(objects.exchanges),
+    Connections: count(objects.connections),
+    Channels: count(objects.channels),
+    Consumers: count(objects.consumers) || "–",
   };
 }
 
 function alarmText(nodes) {
-  return nodes.flatMap((node) => [
-    node.mem_alarm ? `Memory is short on ${node.name}: publishers are held back.` : "",
-    node.disk_free_alarm ? `Disk space is short on ${node.name}: publishers are held back.` : "",
-    node.running === false ? `${node.name} is not running.` : "",
-    node.partitions?.length ? `${node.name} is cut off from ${node.partitions.join(", ")}.` : "",
-  ]).filter(Boolean).join(" ");
+  return nodes
+    .flatMap((node) => [
+      node.mem_alarm ? `Memory is short on ${node.name}: publishers are held back.` : "",
+      node.disk_free_alarm ? `Disk space is short on ${node.name}: publishers are held back.` : "",
+      node.running === false ? `${node.name} is not running.` : "",
+      node.partitions?.length ? `${node.name} is cut off from ${node.partitions.join(", ")}.` : "",
+    ])
+    .filter(Boolean)
+    .join(" ");
 }
 
 function listenerTable() {

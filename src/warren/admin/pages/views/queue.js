@@ -14,7 +14,12 @@ import { publishForm } from "../sections/publish.js";
 import { deleteQueueForm, moveForm, purgeForm } from "../sections/queue_actions.js";
 import { queueBadges, queueState } from "./queues.js";
 
-const RATES = [["publish", "Incoming"], ["deliver_get", "Delivered"], ["ack", "Acked"], ["redeliver", "Redelivered"]];
+const RATES = [
+  ["publish", "Incoming"],
+  ["deliver_get", "Delivered"],
+  ["ack", "Acked"],
+  ["redeliver", "Redelivered"],
+];
 
 export default function queue({ names: [, vhost, name = ""] }) {
   const here = path("queues", vhost, name);
@@ -43,14 +48,34 @@ export default function queue({ names: [, vhost, name = ""] }) {
   mirrorPanel.hidden = true;
   const content = [
     h("div", { class: "row" }, rangeChooser()),
-    h("div", { class: "side-by-side" }, h("div", { class: "panel" }, lengths.element), h("div", { class: "panel" }, rates.element)),
-    h("div", { class: "side-by-side" }, panel("Rules", facts.element), panel("Contents", contents.element), mirrorPanel),
-    panel("Consumers", consumers.element), panel("Bindings", bindings.element),
-    folded("Bind this queue", bindToForm(vhost, "queue", name)), folded("Publish a message", publishForm(vhost, "amq.default", name)),
-    folded("Get messages", getSection(vhost, name)), folded("Move messages", moveForm(here, name)), folded("All figures", figures.element),
+    h(
+      "div",
+      { class: "side-by-side" },
+      h("div", { class: "panel" }, lengths.element),
+      h("div", { class: "panel" }, rates.element),
+    ),
+    h(
+      "div",
+      { class: "side-by-side" },
+      panel("Rules", facts.element),
+      panel("Contents", contents.element),
+      mirrorPanel,
+    ),
+    panel("Consumers", consumers.element),
+    panel("Bindings", bindings.element),
+    folded("Bind this queue", bindToForm(vhost, "queue", name)),
+    folded("Publish a message", publishForm(vhost, "amq.default", name)),
+    folded("Get messages", getSection(vhost, name)),
+    folded("Move messages", moveForm(here, name)),
+    folded("All figures", figures.element),
     folded("Purge or delete", h("div", { class: "side-by-side" }, purgeForm(here, name), deleteQueueForm(here, name))),
   ];
-  return { title: name, crumb: h("span", {}, h("a", { href: link("queues") }, "Queues"), ` in ${vhost}`), content, refresh };
+  return {
+    title: name,
+    crumb: h("span", {}, h("a", { href: link("queues") }, "Queues"), ` in ${vhost}`),
+    content,
+    refresh,
+  };
 }
 
 function ruleFacts(one) {
@@ -64,12 +89,18 @@ function ruleFacts(one) {
     ["Effective definition", tableText(one.effective_policy_definition)],
     ["Virtual host", one.vhost],
     ["Node", one.node],
-    ["Owned by", one.owner_pid_details?.name ? { text: one.owner_pid_details.name, href: link("connections", one.owner_pid_details.name) } : ""],
+    [
+      "Owned by",
+      one.owner_pid_details?.name
+        ? { text: one.owner_pid_details.name, href: link("connections", one.owner_pid_details.name) }
+        : "",
+    ],
   ];
 }
 
 function contentFacts(one) {
-  const both = (amount, size) => (amount === undefined ? "" : `${count(amount)}${size === undefined ? "" : `  (${bytes(size)})`}`);
+  const both = (amount, size) =>
+    amount === undefined ? "" : `${count(amount)}${size === undefined ? "" : `  (${bytes(size)})`}`;
   return [
     ["Total", both(one.messages, one.message_bytes)],
     ["Ready", both(one.messages_ready, one.message_bytes_ready)],
@@ -90,7 +121,10 @@ function mirrorFacts(one) {
   const copies = (one.slave_nodes ?? one.members ?? []).filter((node) => node !== (one.leader ?? one.node));
   return [
     ["Master", one.leader ?? one.node],
-    ...copies.map((node) => [node, synced.has(node) ? { badge: "in sync", kind: "good" } : { badge: "not in sync", kind: "warn" }]),
+    ...copies.map((node) => [
+      node,
+      synced.has(node) ? { badge: "in sync", kind: "good" } : { badge: "not in sync", kind: "warn" },
+    ]),
     ["Mirrors", copies.length ? "" : "none"],
   ];
 }

@@ -15,13 +15,26 @@ import { vhostField } from "../sections/vhost_choice.js";
 
 // The marks operators know; what each stands for is in its title.
 const SHORT = {
-  "x-message-ttl": "TTL", "x-expires": "Exp", "x-max-length": "Lim", "x-max-length-bytes": "Lim B", "x-overflow": "Ovfl", "x-dead-letter-exchange": "DLX",
-  "x-dead-letter-routing-key": "DLK", "x-max-priority": "Pri", "x-single-active-consumer": "SAC", "x-delivery-limit": "Dlv lim", "x-queue-mode": "mode",
+  "x-message-ttl": "TTL",
+  "x-expires": "Exp",
+  "x-max-length": "Lim",
+  "x-max-length-bytes": "Lim B",
+  "x-overflow": "Ovfl",
+  "x-dead-letter-exchange": "DLX",
+  "x-dead-letter-routing-key": "DLK",
+  "x-max-priority": "Pri",
+  "x-single-active-consumer": "SAC",
+  "x-delivery-limit": "Dlv lim",
+  "x-queue-mode": "mode",
 };
 
 export default function queues({ query }) {
   const listing = new Listing({
-    name: "queues", things: "queues", caption: "Queues", query, sort: "name",
+    name: "queues",
+    things: "queues",
+    caption: "Queues",
+    query,
+    sort: "name",
     where: () => (chosenVhost() ? path("queues", chosenVhost()) : "queues"),
     keyOf: (row) => JSON.stringify([row.vhost, row.name]),
     extra: ["name", "vhost"],
@@ -33,12 +46,41 @@ export default function queues({ query }) {
 }
 
 function columns() {
-  const amount = (key, title, rest = {}) => ({ key, title, sort: key, number: true, fields: [key], cell: (row) => count(row[key]), ...rest });
-  const speed = (key, title, rest = {}) => ({ key, title, sort: `message_stats.${key}_details.rate`, number: true, fields: [`message_stats.${key}_details.rate`], cell: (row) => rateOf(row, key), ...rest });
+  const amount = (key, title, rest = {}) => ({
+    key,
+    title,
+    sort: key,
+    number: true,
+    fields: [key],
+    cell: (row) => count(row[key]),
+    ...rest,
+  });
+  const speed = (key, title, rest = {}) => ({
+    key,
+    title,
+    sort: `message_stats.${key}_details.rate`,
+    number: true,
+    fields: [`message_stats.${key}_details.rate`],
+    cell: (row) => rateOf(row, key),
+    ...rest,
+  });
   return [
-    { key: "name", title: "Name", sort: "name", phone: true, cell: (row) => ({ text: row.name, href: link("queues", row.vhost, row.name) }) },
+    {
+      key: "name",
+      title: "Name",
+      sort: "name",
+      phone: true,
+      cell: (row) => ({ text: row.name, href: link("queues", row.vhost, row.name) }),
+    },
     { key: "vhost", title: "Virtual host", sort: "vhost", fields: ["vhost"], cell: (row) => row.vhost },
-    { key: "state", title: "State", sort: "state", phone: true, fields: ["state"], cell: (row) => queueState(row.state) },
+    {
+      key: "state",
+      title: "State",
+      sort: "state",
+      phone: true,
+      fields: ["state"],
+      cell: (row) => queueState(row.state),
+    },
     amount("messages_ready", "Ready", { phone: true }),
     amount("messages_unacknowledged", "Unacked"),
     amount("messages", "Total", { phone: true }),
@@ -46,17 +88,49 @@ function columns() {
     speed("publish", "Incoming"),
     speed("deliver_get", "Delivered"),
     speed("ack", "Acked"),
-    { key: "policy", title: "Policy", sort: "policy", fields: ["policy", "operator_policy"], cell: (row) => [row.policy, row.operator_policy].filter(Boolean).join(", ") },
-    { key: "features", title: "Features", fields: ["type", "durable", "auto_delete", "exclusive", "arguments", "slave_nodes", "synchronised_slave_nodes"], cell: queueBadges },
-    { key: "message_bytes", title: "Bytes", sort: "message_bytes", number: true, hidden: true, fields: ["message_bytes"], cell: (row) => bytes(row.message_bytes) },
-    { key: "memory", title: "Memory", sort: "memory", number: true, hidden: true, fields: ["memory"], cell: (row) => bytes(row.memory) },
+    {
+      key: "policy",
+      title: "Policy",
+      sort: "policy",
+      fields: ["policy", "operator_policy"],
+      cell: (row) => [row.policy, row.operator_policy].filter(Boolean).join(", "),
+    },
+    {
+      key: "features",
+      title: "Features",
+      fields: ["type", "durable", "auto_delete", "exclusive", "arguments", "slave_nodes", "synchronised_slave_nodes"],
+      cell: queueBadges,
+    },
+    {
+      key: "message_bytes",
+      title: "Bytes",
+      sort: "message_bytes",
+      number: true,
+      hidden: true,
+      fields: ["message_bytes"],
+      cell: (row) => bytes(row.message_bytes),
+    },
+    {
+      key: "memory",
+      title: "Memory",
+      sort: "memory",
+      number: true,
+      hidden: true,
+      fields: ["memory"],
+      cell: (row) => bytes(row.memory),
+    },
     speed("redeliver", "Redelivered", { hidden: true }),
     { key: "node", title: "Node", sort: "node", hidden: true, fields: ["node"], cell: (row) => row.node },
   ];
 }
 
 export function queueState(state) {
-  return state ? { badge: state, kind: { running: "good", flow: "warn", down: "bad", crashed: "bad", stopped: "bad" }[state] ?? "" } : "";
+  return state
+    ? {
+        badge: state,
+        kind: { running: "good", flow: "warn", down: "bad", crashed: "bad", stopped: "bad" }[state] ?? "",
+      }
+    : "";
 }
 
 export function queueBadges(row) {
@@ -68,8 +142,12 @@ export function queueBadges(row) {
     row.exclusive ? { badge: "exclusive" } : "",
     row.auto_delete ? { badge: "auto-delete" } : "",
     mirrors ? { badge: `${synced} of ${mirrors} mirrors in sync`, kind: synced === mirrors ? "good" : "warn" } : "",
-    ...Object.entries(row.arguments ?? {}).filter(([key]) => key !== "x-queue-type")
-      .map(([key, value]) => ({ badge: SHORT[key] ?? key.replace(/^x-/, ""), title: `${key}: ${JSON.stringify(value)}` })),
+    ...Object.entries(row.arguments ?? {})
+      .filter(([key]) => key !== "x-queue-type")
+      .map(([key, value]) => ({
+        badge: SHORT[key] ?? key.replace(/^x-/, ""),
+        title: `${key}: ${JSON.stringify(value)}`,
+      })),
   ].filter(Boolean);
 }
 
@@ -78,7 +156,10 @@ function addForm(vhost) {
     label: "Add a queue",
     fields: [
       [vhost, textField("name", "Name", { required: true })],
-      choiceField("durable", "Durability", [["true", "Durable: it outlives a restart"], ["false", "Transient"]]),
+      choiceField("durable", "Durability", [
+        ["true", "Durable: it outlives a restart"],
+        ["false", "Transient"],
+      ]),
       checkField("auto_delete", "Delete it with its last consumer"),
       mapField("arguments", "Arguments", QUEUE_ARGUMENTS),
     ],

@@ -18,27 +18,59 @@ export default function tracing() {
   const files = fileTable(reader, answer.told);
 
   async function refresh(signal) {
-    const [running, kept] = await Promise.all([get("traces", {}, signal), get("trace-files", {}, signal), vhost.learn(signal)]);
+    const [running, kept] = await Promise.all([
+      get("traces", {}, signal),
+      get("trace-files", {}, signal),
+      vhost.learn(signal),
+    ]);
     traces.update(running);
     files.update(kept);
   }
 
-  const lead = h("p", { class: "lead" }, "A trace writes every message that is published or delivered in a virtual host, and matches its pattern, to a file. It costs as much as the messages do: stop it when you have seen enough.");
-  return { title: "Tracing", content: [lead, panel("Running", traces.element), folded("Start a trace", startForm(vhost)), panel("Files", files.element, answer.element, reader)], refresh };
+  const lead = h(
+    "p",
+    { class: "lead" },
+    "A trace writes every message that is published or delivered in a virtual host, and matches its pattern, to a file. It costs as much as the messages do: stop it when you have seen enough.",
+  );
+  return {
+    title: "Tracing",
+    content: [
+      lead,
+      panel("Running", traces.element),
+      folded("Start a trace", startForm(vhost)),
+      panel("Files", files.element, answer.element, reader),
+    ],
+    refresh,
+  };
 }
 
 function traceTable(told) {
   return new Table({
-    caption: "Running traces", keyOf: (row) => JSON.stringify([row.vhost, row.name]), empty: "No trace is running.",
+    caption: "Running traces",
+    keyOf: (row) => JSON.stringify([row.vhost, row.name]),
+    empty: "No trace is running.",
     columns: [
       { key: "name", title: "Name", cell: (row) => row.name },
       { key: "vhost", title: "Virtual host", cell: (row) => row.vhost },
       { key: "pattern", title: "Pattern", cell: (row) => ({ text: row.pattern, class: "code" }) },
       { key: "format", title: "Format", cell: (row) => row.format },
-      { key: "limit", title: "Payload limit", cell: (row) => (row.max_payload_bytes ? bytes(row.max_payload_bytes) : "none") },
+      {
+        key: "limit",
+        title: "Payload limit",
+        cell: (row) => (row.max_payload_bytes ? bytes(row.max_payload_bytes) : "none"),
+      },
       { key: "user", title: "As user", cell: (row) => row.tracer_connection_username },
       { key: "rate", title: "Waiting", number: true, cell: (row) => count(row.queue?.messages) },
-      { key: "stop", title: "", cell: (row) => ({ button: "Stop", danger: true, label: `Stop the trace ${row.name}`, act: (current, button) => stop(current, button, told) }) },
+      {
+        key: "stop",
+        title: "",
+        cell: (row) => ({
+          button: "Stop",
+          danger: true,
+          label: `Stop the trace ${row.name}`,
+          act: (current, button) => stop(current, button, told),
+        }),
+      },
     ],
   });
 }
@@ -56,8 +88,18 @@ function startForm(vhost) {
     label: "Start a trace",
     fields: [
       [vhost, textField("name", "Name", { required: true, hint: "The file is called the same." })],
-      [choiceField("format", "Format", [["text", "Text"], ["json", "JSON lines"]]), numberField("max_payload_bytes", "Payload limit, bytes", { hint: "Longer payloads are cut; empty for none." })],
-      textField("pattern", "Pattern", { value: "#", required: true, hint: "# for all, publish.# or deliver.# for one direction, publish.amq.topic for one exchange, deliver.myqueue for one queue." }),
+      [
+        choiceField("format", "Format", [
+          ["text", "Text"],
+          ["json", "JSON lines"],
+        ]),
+        numberField("max_payload_bytes", "Payload limit, bytes", { hint: "Longer payloads are cut; empty for none." }),
+      ],
+      textField("pattern", "Pattern", {
+        value: "#",
+        required: true,
+        hint: "# for all, publish.# or deliver.# for one direction, publish.amq.topic for one exchange, deliver.myqueue for one queue.",
+      }),
     ],
     submit: "Start trace",
     send: async ({ vhost: into, name, ...rest }) => {
@@ -69,15 +111,34 @@ function startForm(vhost) {
 
 function fileTable(reader, told) {
   return new Table({
-    caption: "Trace files", keyOf: (row) => row.name, empty: "No files.",
+    caption: "Trace files",
+    keyOf: (row) => row.name,
+    empty: "No files.",
     columns: [
       { key: "name", title: "File", cell: (row) => row.name },
       { key: "size", title: "Size", number: true, cell: (row) => bytes(row.size) },
-      { key: "actions", title: "", cell: (row) => [
-        { button: "View", label: `View ${row.name}`, act: (current, button) => view(current.name, button, reader, told) },
-        { button: "Download", label: `Download ${row.name}`, act: (current, button) => download(current.name, button, told) },
-        { button: "Delete", danger: true, label: `Delete ${row.name}`, act: (current, button) => deleteFile(current.name, button, reader, told) },
-      ] },
+      {
+        key: "actions",
+        title: "",
+        cell: (row) => [
+          {
+            button: "View",
+            label: `View ${row.name}`,
+            act: (current, button) => view(current.name, button, reader, told),
+          },
+          {
+            button: "Download",
+            label: `Download ${row.name}`,
+            act: (current, button) => download(current.name, button, told),
+          },
+          {
+            button: "Delete",
+            danger: true,
+            label: `Delete ${row.name}`,
+            act: (current, button) => deleteFile(current.name, button, reader, told),
+          },
+        ],
+      },
     ],
   });
 }
@@ -92,7 +153,10 @@ function view(name, button, reader, told) {
     const text = await textOf(name);
     const cut = text.length > SHOWN_CHARACTERS;
     const heading = h("h3", { tabindex: "-1" }, cut ? `The end of ${name}` : name);
-    reader.replaceChildren(heading, h("pre", { class: "body", tabindex: "0", role: "region", "aria-label": name }, text.slice(-SHOWN_CHARACTERS)));
+    reader.replaceChildren(
+      heading,
+      h("pre", { class: "body", tabindex: "0", role: "region", "aria-label": name }, text.slice(-SHOWN_CHARACTERS)),
+    );
     heading.focus();
     return "";
   };

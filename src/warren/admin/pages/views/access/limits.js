@@ -10,10 +10,18 @@ export default function limits() {
   const vhostForm = limitForm("vhost");
 
   async function refresh(signal) {
-    const [ofVhosts, ofUsers] = await Promise.all([get("vhost-limits", {}, signal), get("user-limits", {}, signal), vhostForm.learn(signal)]);
+    const [ofVhosts, ofUsers] = await Promise.all([
+      get("vhost-limits", {}, signal),
+      get("user-limits", {}, signal),
+      vhostForm.learn(signal),
+    ]);
     vhosts.update(ofVhosts);
     users.update(ofUsers);
   }
 
-  return { title: "Limits", content: [panel("Virtual hosts", vhosts.element, vhostForm), panel("Users", users.element, limitForm("user"))], refresh };
+  return {
+    title: "Limits",
+    content: [panel("Virtual hosts", vhosts.element, vhostForm), panel("Users", users.element, limitForm("user"))],
+    refresh,
+  };
 }

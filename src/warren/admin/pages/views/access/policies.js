@@ -12,12 +12,34 @@ import { Table } from "../../parts/table.js";
 import { OPERATOR_POLICY_KEYS, POLICY_KEYS } from "../../sections/known_arguments.js";
 import { vhostField } from "../../sections/vhost_choice.js";
 
-const ALL = [["all", "Queues and exchanges"], ["queues", "Queues"], ["exchanges", "Exchanges"]];
+const ALL = [
+  ["all", "Queues and exchanges"],
+  ["queues", "Queues"],
+  ["exchanges", "Exchanges"],
+];
 
 export default function policies() {
-  const ordinary = part({ kind: "policies", title: "Policies", word: "policy", keys: POLICY_KEYS, targets: ALL, editable: may("policymaker") });
-  const operator = part({ kind: "operator-policies", title: "Operator policies", word: "operator policy", keys: OPERATOR_POLICY_KEYS, targets: [["queues", "Queues"]], editable: may("administrator") });
-  const lead = h("p", { class: "lead" }, "Of the policies whose pattern matches a name, the one with the highest priority holds. An operator policy adds limits on top: of two limits the smaller holds.");
+  const ordinary = part({
+    kind: "policies",
+    title: "Policies",
+    word: "policy",
+    keys: POLICY_KEYS,
+    targets: ALL,
+    editable: may("policymaker"),
+  });
+  const operator = part({
+    kind: "operator-policies",
+    title: "Operator policies",
+    word: "operator policy",
+    keys: OPERATOR_POLICY_KEYS,
+    targets: [["queues", "Queues"]],
+    editable: may("administrator"),
+  });
+  const lead = h(
+    "p",
+    { class: "lead" },
+    "Of the policies whose pattern matches a name, the one with the highest priority holds. An operator policy adds limits on top: of two limits the smaller holds.",
+  );
   const refresh = (signal) => Promise.all([ordinary.refresh(signal), operator.refresh(signal)]);
   return { title: "Policies", content: [lead, ...ordinary.content, ...operator.content], refresh };
 }
@@ -26,12 +48,23 @@ function part({ kind, title, word, keys, targets, editable }) {
   const answer = answerPlace();
   const edit = editable ? policyForm(kind, word, keys, targets) : null;
   const fold = editable ? folded(`Add or change an ${word}`.replace("an policy", "a policy"), edit.element) : null;
-  const actions = { key: "actions", title: "", cell: (row) => [
-    { button: "Change", label: `Change ${row.name}`, act: (current) => edit.load(current, fold) },
-    { button: "Delete", danger: true, label: `Delete ${row.name}`, act: (current, button) => deletePolicy(kind, word, current, button, answer.told) },
-  ] };
+  const actions = {
+    key: "actions",
+    title: "",
+    cell: (row) => [
+      { button: "Change", label: `Change ${row.name}`, act: (current) => edit.load(current, fold) },
+      {
+        button: "Delete",
+        danger: true,
+        label: `Delete ${row.name}`,
+        act: (current, button) => deletePolicy(kind, word, current, button, answer.told),
+      },
+    ],
+  };
   const table = new Table({
-    caption: title, keyOf: (row) => JSON.stringify([row.vhost, row.name]), empty: "None.",
+    caption: title,
+    keyOf: (row) => JSON.stringify([row.vhost, row.name]),
+    empty: "None.",
     columns: [
       { key: "name", title: "Name", cell: (row) => row.name },
       { key: "vhost", title: "Virtual host", cell: (row) => row.vhost },
@@ -53,7 +86,10 @@ function part({ kind, title, word, keys, targets, editable }) {
 function policyForm(kind, word, keys, targets) {
   const vhost = vhostField();
   const name = textField("name", "Name", { required: true });
-  const pattern = textField("pattern", "Pattern", { required: true, hint: "A regular expression over names: ^orders\\. for all that begin so." });
+  const pattern = textField("pattern", "Pattern", {
+    required: true,
+    hint: "A regular expression over names: ^orders\\. for all that begin so.",
+  });
   const applyTo = choiceField("target", "Applies to", targets);
   const priority = numberField("priority", "Priority", { value: 0, required: true, min: -2_147_483_648 });
   const definition = mapField("definition", "Definition", keys);
@@ -62,7 +98,8 @@ function policyForm(kind, word, keys, targets) {
     fields: [[vhost, name], pattern, [applyTo, priority], definition],
     submit: "Save",
     send: async (values) => {
-      if (Object.keys(values.definition).length === 0) throw new FieldError("The definition is empty.", definition.element.querySelector(".chips button"));
+      if (Object.keys(values.definition).length === 0)
+        throw new FieldError("The definition is empty.", definition.element.querySelector(".chips button"));
       const { vhost: into, name: called, target, ...rest } = values;
       await put(path(kind, into, called), { ...rest, "apply-to": target });
       return `“${called}” holds.`;
@@ -82,7 +119,11 @@ function policyForm(kind, word, keys, targets) {
 }
 
 function deletePolicy(kind, word, row, button, told) {
-  const ask = { title: `Delete the ${word}?`, text: `“${row.name}” in “${row.vhost}” goes; what it ruled falls to the next one that matches, or to none.`, action: "Delete" };
+  const ask = {
+    title: `Delete the ${word}?`,
+    text: `“${row.name}” in “${row.vhost}” goes; what it ruled falls to the next one that matches, or to none.`,
+    action: "Delete",
+  };
   const act = async () => {
     await remove(path(kind, row.vhost, row.name));
     return `“${row.name}” is gone.`;

@@ -24,7 +24,12 @@ export default function user({ names: [, name] }) {
 
   async function refresh(signal) {
     const [one] = await Promise.all([get(here, {}, signal), permissions.refresh(signal), topics.refresh(signal)]);
-    facts.update([["Tags", tagList(one.tags).map((tag) => ({ badge: tag }))], ["Password", one.password_hash ? "set" : "none"], ["Hashed by", one.hashing_algorithm], ["Limits", limitText(one.limits)]]);
+    facts.update([
+      ["Tags", tagList(one.tags).map((tag) => ({ badge: tag }))],
+      ["Password", one.password_hash ? "set" : "none"],
+      ["Hashed by", one.hashing_algorithm],
+      ["Limits", limitText(one.limits)],
+    ]);
     limits.update(one.limits && Object.keys(one.limits).length ? [{ user: name, value: one.limits }] : []);
     const now = tagList(one.tags).join();
     if (now !== shown) tags.set(tagList(one.tags)); // what somebody is ticking is not undone by an update
@@ -32,15 +37,22 @@ export default function user({ names: [, name] }) {
   }
 
   const content = [
-    panel("Details", facts.element), panel("Permissions", permissions.element), panel("Topic permissions", topics.element),
-    panel("Limits", limits.element, limitForm("user", name)), folded("Change tags or password", changeForm(here, name, tags)),
+    panel("Details", facts.element),
+    panel("Permissions", permissions.element),
+    panel("Topic permissions", topics.element),
+    panel("Limits", limits.element, limitForm("user", name)),
+    folded("Change tags or password", changeForm(here, name, tags)),
     folded("Delete this user", deleteButton(here, name)),
   ];
   return { title: name, crumb: h("a", { href: link("users") }, "Users"), content, refresh };
 }
 
 function changeForm(here, name, tags) {
-  const what = choiceField("what", "Password", [[KEEP, "Leave it as it is"], ["set", "Set a new one"], [CLEAR, "Remove it: no login by password"]]);
+  const what = choiceField("what", "Password", [
+    [KEEP, "Leave it as it is"],
+    ["set", "Set a new one"],
+    [CLEAR, "Remove it: no login by password"],
+  ]);
   const password = textField("password", "New password", { type: "password", autocomplete: "new-password" });
   const again = textField("again", "Once more", { type: "password", autocomplete: "new-password" });
   // for whoever keeps passwords: whose it is
@@ -48,7 +60,12 @@ function changeForm(here, name, tags) {
   const fresh = h("div", { class: "pair" }, known, password.element, again.element);
   fresh.hidden = true;
   what.input.addEventListener("change", () => (fresh.hidden = what.input.value !== "set"));
-  const both = { name: "passwords", element: fresh, read: () => readPasswords(what, password, again), clear: () => [password, again].forEach((field) => field.clear()) };
+  const both = {
+    name: "passwords",
+    element: fresh,
+    read: () => readPasswords(what, password, again),
+    clear: () => [password, again].forEach((field) => field.clear()),
+  };
   return form({
     label: "Change this user",
     fields: [tags, what, both],
@@ -81,7 +98,11 @@ function deleteButton(here, name) {
   return actionButton({
     text: "Delete the user",
     danger: true,
-    ask: () => ({ title: "Delete the user?", text: `“${name}” and their permissions go. Their connections are closed.`, action: "Delete" }),
+    ask: () => ({
+      title: "Delete the user?",
+      text: `“${name}” and their permissions go. Their connections are closed.`,
+      action: "Delete",
+    }),
     act: async () => {
       await remove(here);
       location.hash = link("users");

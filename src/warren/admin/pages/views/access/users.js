@@ -18,16 +18,44 @@ export default function users({ query }) {
   const answer = answerPlace();
   let vhosts = new Map();
   const listing = new Listing({
-    name: "users", things: "users", caption: "Users", query, sort: "name",
+    name: "users",
+    things: "users",
+    caption: "Users",
+    query,
+    sort: "name",
     where: () => "users",
     keyOf: (row) => row.name,
     columns: [
-      { key: "name", title: "Name", sort: "name", phone: true, cell: (row) => ({ text: row.name, href: link("users", row.name) }) },
+      {
+        key: "name",
+        title: "Name",
+        sort: "name",
+        phone: true,
+        cell: (row) => ({ text: row.name, href: link("users", row.name) }),
+      },
       { key: "tags", title: "Tags", phone: true, cell: (row) => tagList(row.tags).map((tag) => ({ badge: tag })) },
-      { key: "vhosts", title: "May enter", cell: (row) => vhosts.get(row.name)?.join(", ") ?? { badge: "no virtual host", kind: "warn" } },
-      { key: "password", title: "Password", cell: (row) => (row.password_hash ? "set" : { badge: "none", kind: "warn" }) },
+      {
+        key: "vhosts",
+        title: "May enter",
+        cell: (row) => vhosts.get(row.name)?.join(", ") ?? { badge: "no virtual host", kind: "warn" },
+      },
+      {
+        key: "password",
+        title: "Password",
+        cell: (row) => (row.password_hash ? "set" : { badge: "none", kind: "warn" }),
+      },
       { key: "limits", title: "Limits", cell: (row) => limitText(row.limits) },
-      { key: "delete", title: "", phone: true, cell: (row) => ({ button: "Delete", danger: true, label: `Delete the user ${row.name}`, act: (current, button) => deleteUser(current.name, button, answer.told) }) },
+      {
+        key: "delete",
+        title: "",
+        phone: true,
+        cell: (row) => ({
+          button: "Delete",
+          danger: true,
+          label: `Delete the user ${row.name}`,
+          act: (current, button) => deleteUser(current.name, button, answer.told),
+        }),
+      },
     ],
   });
 
@@ -46,11 +74,17 @@ export function tagList(tags) {
 }
 
 export function limitText(limits) {
-  return Object.entries(limits ?? {}).map(([name, value]) => `${name} ${value}`).join(", ");
+  return Object.entries(limits ?? {})
+    .map(([name, value]) => `${name} ${value}`)
+    .join(", ");
 }
 
 function addForm() {
-  const password = textField("password", "Password", { type: "password", autocomplete: "new-password", hint: "Left empty, the user has none and cannot log in by password." });
+  const password = textField("password", "Password", {
+    type: "password",
+    autocomplete: "new-password",
+    hint: "Left empty, the user has none and cannot log in by password.",
+  });
   const again = textField("again", "Password, once more", { type: "password", autocomplete: "new-password" });
   return form({
     label: "Add a user",
@@ -66,7 +100,11 @@ function addForm() {
 
 export function deleteUser(name, button, told) {
   return actFromTable(button, {
-    ask: { title: "Delete the user?", text: `“${name}” and their permissions go. Their connections are closed.`, action: "Delete" },
+    ask: {
+      title: "Delete the user?",
+      text: `“${name}” and their permissions go. Their connections are closed.`,
+      action: "Delete",
+    },
     act: async () => {
       await remove(path("users", name));
       return `The user “${name}” is gone.`;

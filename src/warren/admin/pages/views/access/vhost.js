@@ -13,7 +13,12 @@ import { limitForm, limitTable } from "../../sections/limits.js";
 import { permissionSection, topicPermissionSection } from "../../sections/permissions.js";
 import { vhostState } from "./vhosts.js";
 
-const RATES = [["publish", "Published"], ["confirm", "Confirmed"], ["deliver_get", "Delivered"], ["ack", "Acked"]];
+const RATES = [
+  ["publish", "Published"],
+  ["confirm", "Confirmed"],
+  ["deliver_get", "Delivered"],
+  ["ack", "Acked"],
+];
 
 export default function vhost({ names: [, name] }) {
   const here = path("vhosts", name);
@@ -26,8 +31,19 @@ export default function vhost({ names: [, name] }) {
   const tracing = tracingSwitch(here);
 
   async function refresh(signal) {
-    const [one, set] = await Promise.all([get(here, sampleQuery("lengths", "msg_rates"), signal), get(path("vhost-limits", name), {}, signal), permissions.refresh(signal), topics.refresh(signal)]);
-    facts.update([["Description", one.description], ["Tags", (one.tags ?? []).map((tag) => ({ badge: tag }))], ["State", vhostState(one)], ["Messages", count(one.messages ?? 0)], ["Tracing", one.tracing ? "on" : "off"]]);
+    const [one, set] = await Promise.all([
+      get(here, sampleQuery("lengths", "msg_rates"), signal),
+      get(path("vhost-limits", name), {}, signal),
+      permissions.refresh(signal),
+      topics.refresh(signal),
+    ]);
+    facts.update([
+      ["Description", one.description],
+      ["Tags", (one.tags ?? []).map((tag) => ({ badge: tag }))],
+      ["State", vhostState(one)],
+      ["Messages", count(one.messages ?? 0)],
+      ["Tracing", one.tracing ? "on" : "off"],
+    ]);
     lengths.update(one);
     rates.update(one.message_stats);
     limits.update(set);
@@ -36,21 +52,30 @@ export default function vhost({ names: [, name] }) {
 
   const content = [
     h("div", { class: "row" }, rangeChooser()),
-    h("div", { class: "side-by-side" }, h("div", { class: "panel" }, lengths.element), h("div", { class: "panel" }, rates.element)),
-    panel("Details", facts.element, tracing.element), panel("Permissions", permissions.element), panel("Topic permissions", topics.element),
-    panel("Limits", limits.element, limitForm("vhost", name)), folded("Delete this virtual host", deleteForm(here, name)),
+    h(
+      "div",
+      { class: "side-by-side" },
+      h("div", { class: "panel" }, lengths.element),
+      h("div", { class: "panel" }, rates.element),
+    ),
+    panel("Details", facts.element, tracing.element),
+    panel("Permissions", permissions.element),
+    panel("Topic permissions", topics.element),
+    panel("Limits", limits.element, limitForm("vhost", name)),
+    folded("Delete this virtual host", deleteForm(here, name)),
   ];
   return { title: name, crumb: h("a", { href: link("vhosts") }, "Virtual hosts"), content, refresh };
 }
 
 function tracingSwitch(here) {
-  const change = (tracing) => actionButton({
-    text: tracing ? "Switch tracing on" : "Switch tracing off",
-    act: async () => {
-      await put(here, { tracing });
-      return tracing ? "Copies of all messages go to amq.rabbitmq.trace." : "Tracing is off.";
-    },
-  });
+  const change = (tracing) =>
+    actionButton({
+      text: tracing ? "Switch tracing on" : "Switch tracing off",
+      act: async () => {
+        await put(here, { tracing });
+        return tracing ? "Copies of all messages go to amq.rabbitmq.trace." : "Tracing is off.";
+      },
+    });
   const [on, off] = [change(true), change(false)];
   const show = (tracing) => {
     on.hidden = tracing;
@@ -69,7 +94,11 @@ function deleteForm(here, name) {
     danger: true,
     ask: () => {
       if (typed.input.value !== name) throw new FieldError("This is not its name.", typed.input);
-      return { title: "Delete the virtual host?", text: `“${name}” goes with all its queues, messages, exchanges, policies and permissions. Its connections are closed.`, action: "Delete all of it" };
+      return {
+        title: "Delete the virtual host?",
+        text: `“${name}” goes with all its queues, messages, exchanges, policies and permissions. Its connections are closed.`,
+        action: "Delete all of it",
+      };
     },
     send: async () => {
       await remove(here);

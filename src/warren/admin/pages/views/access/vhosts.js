@@ -10,13 +10,30 @@ import { Listing } from "../../parts/listing.js";
 import { rateOf } from "../../charts/stats.js";
 
 export default function vhosts({ query }) {
-  const amount = (key, title, rest = {}) => ({ key, title, sort: key, number: true, cell: (row) => count(row[key] ?? 0), ...rest });
+  const amount = (key, title, rest = {}) => ({
+    key,
+    title,
+    sort: key,
+    number: true,
+    cell: (row) => count(row[key] ?? 0),
+    ...rest,
+  });
   const listing = new Listing({
-    name: "vhosts", things: "virtual hosts", caption: "Virtual hosts", query, sort: "name",
+    name: "vhosts",
+    things: "virtual hosts",
+    caption: "Virtual hosts",
+    query,
+    sort: "name",
     where: () => "vhosts",
     keyOf: (row) => row.name,
     columns: [
-      { key: "name", title: "Name", sort: "name", phone: true, cell: (row) => ({ text: row.name, href: link("vhosts", row.name) }) },
+      {
+        key: "name",
+        title: "Name",
+        sort: "name",
+        phone: true,
+        cell: (row) => ({ text: row.name, href: link("vhosts", row.name) }),
+      },
       { key: "description", title: "Description", sort: "description", wrap: true, cell: (row) => row.description },
       { key: "tags", title: "Tags", cell: (row) => (row.tags ?? []).map((tag) => ({ badge: tag })) },
       { key: "state", title: "State", phone: true, cell: vhostState },
@@ -25,12 +42,28 @@ export default function vhosts({ query }) {
       amount("messages", "Total"),
       { key: "publish", title: "Published", number: true, cell: (row) => rateOf(row, "publish") },
       { key: "deliver", title: "Delivered", number: true, cell: (row) => rateOf(row, "deliver_get") },
-      { key: "in", title: "From clients", number: true, hidden: true, cell: (row) => byteRate(row.recv_oct_details?.rate) },
-      { key: "out", title: "To clients", number: true, hidden: true, cell: (row) => byteRate(row.send_oct_details?.rate) },
+      {
+        key: "in",
+        title: "From clients",
+        number: true,
+        hidden: true,
+        cell: (row) => byteRate(row.recv_oct_details?.rate),
+      },
+      {
+        key: "out",
+        title: "To clients",
+        number: true,
+        hidden: true,
+        cell: (row) => byteRate(row.send_oct_details?.rate),
+      },
       { key: "tracing", title: "Tracing", cell: (row) => (row.tracing ? { badge: "on", kind: "warn" } : "off") },
     ],
   });
-  return { title: "Virtual hosts", content: [listing.element, folded("Add a virtual host", addForm())], refresh: (signal) => listing.refresh(signal) };
+  return {
+    title: "Virtual hosts",
+    content: [listing.element, folded("Add a virtual host", addForm())],
+    refresh: (signal) => listing.refresh(signal),
+  };
 }
 
 export function vhostState(row) {
@@ -41,7 +74,10 @@ export function vhostState(row) {
 function addForm() {
   return form({
     label: "Add a virtual host",
-    fields: [[textField("name", "Name", { required: true }), textField("description", "Description")], textField("tags", "Tags", { hint: "Separated by commas." })],
+    fields: [
+      [textField("name", "Name", { required: true }), textField("description", "Description")],
+      textField("tags", "Tags", { hint: "Separated by commas." }),
+    ],
     submit: "Add virtual host",
     send: async ({ name, description, tags }) => {
       await put(path("vhosts", name), { description, tags });
