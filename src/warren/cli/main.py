@@ -68,7 +68,9 @@ def serve(
     name: Annotated[str, _option("NAME[@HOST]", "The node's name.")] = "",
     data: Annotated[str, _option("DIR", "Where the node keeps its data; ./var unless given.")] = "",
     amqp: Annotated[str, _option("HOST:PORT", "Where to listen for AMQP; port 0 picks a free one.")] = "",
-    http: Annotated[str, _option("HOST:PORT", "Where to serve the HTTP API and the pages; port 0 picks a free one.")] = "",
+    http: Annotated[
+        str, _option("HOST:PORT", "Where to serve the HTTP API and the pages; port 0 picks a free one.")
+    ] = "",
     peer: Annotated[str, _option("HOST:PORT", "Where to listen for other nodes; no effect yet.")] = "",
     config: Annotated[str, _option("FILE", "A rabbitmq.conf-style file of key = value lines.")] = "",
 ) -> int:
@@ -92,6 +94,17 @@ def sim(
 
 
 app.add_typer(journal.app, name="journal")
+
+
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+    epilog="Example: warren ctl list_queues name messages",
+)
+def ctl(context: typer.Context) -> int:
+    """Operate a node: rabbitmqctl's verbs, over the HTTP API."""
+    from warren.cli.ctl.run import run as run_verb
+
+    return run_verb(context.args)
 
 
 @app.command(epilog="Example: warren version")

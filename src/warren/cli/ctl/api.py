@@ -1,0 +1,164 @@
+"""The HTTP API as a verb calls it: JSON in, JSON out, one kept connection, and a `Failure` for whatever goes wrong.
+
+Names become path segments with everything but letters and digits escaped, so that a virtual host `/` or a queue with
+any name is one segment. Long lists are asked for a page at a time where the server pages them.
+
+Not here: what is asked (`cli.ctl.verbs`).
+"""
+
+import base64
+import html
+import http.client
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from warren.cli.ctl.failure import UNAVAILABLE, Declined, Failure, TimedOut, failed
+from warren.cli.ctl.terms import elixir
+
+PAGE_SIZE: Final = 500
+Document = dict[str, Any]
+Query = Mapping[str, object]
+
+
+class Api:
+    """One server, as one user."""
+
+    def __init__(self, url: str, user: str, password: str, ca_file: str, timeout_s: float) -> None:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        self.url = parts.geturl()
+        self.host = parts.hostname or ""
+        try:
+            self._connection = _connection(parts.scheme, self.host, parts.port, ca_file, timeout_s)
+        except (OSError, ValueError) as error:
+            raise failed(f"{self.url} cannot be used: {error}") from error
+        self._prefix = parts.path.rstrip("/")
+        self._authorization = basic(user, password)
+        self.timeout_s = timeout_s
+
+    def get(self, *segments: str, **query: object) -> Any:
+        return self._ask("GET", segments, query=query)
+
+    def find(self, *segments: str, **query: object) -> Any:
+        """What is there, or None when nothing is."""
+        try:
+            return self.get(*segments, **query)
+        except Declined as answer:
+            if answer.status == 404:
+                return None
+            raise
+
+    def put(self, *segments: str, body: object) -> None:
+        self._ask("PUT", segments, body=body)
+
+    def post(self, *segments: str, body: object) -> None:
+        """Bytes are sent as they are, so that a server that names a line names the one in the file."""
+        self._ask("POST", segments, body=body)
+
+    def delete(self, *segments: str, query: Query | None = None, headers: dict[str, str] | None = None) -> None:
+        self._ask("DELETE", segments, query=query, headers=headers)
+
+    def remove(self, *segments: str) -> bool:
+        """Delete it; False when it was not there."""
+        try:
+            self.delete(*segments)
+        except Declined as answer:
+            if answer.status == 404:
+                return False
+            raise
+        return True
+
+    def accepts(self, user: str, password: str) -> bool:
+        """Whether these are a user's name and password; the user need not be allowed to use the API."""
+        try:
+            self._ask("GET", ("whoami",), headers={"Authorization": basic(user, password)})
+        except Declined as answer:
+            if answer.status not in (401, 403):
+                raise
+            return answer.error == "not_authorised"
+        return True
+
+    def pages(self, *segments: str, columns: list[str]) -> Iterator[Document]:
+        """Every item of a list that is there; nothing when it is not."""
+        page = 1
+        while True:
+            found = self.find(*segments, page=page, page_size=PAGE_SIZE, columns=",".join(columns))
+            if not isinstance(found, dict):
+                yield from found or []
+                return
+            yield from found["items"]
+            page += 1
+            if page > found["page_count"]:
+                return
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _ask(
+        self,
+        method: str,
+        segments: tuple[str, ...],
+        query: Query | None = None,
+        body: object = None,
+        headers: dict[str, str] | None = None,
+    ) -> Any:
+        path = "/".join([self._prefix, "api", *(quote(segment, safe="") for segment in segments)])
+        target = f"{path}?{urlencode(query)}" if query else path
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
+        sent = {"Authorization": self._authorization, "Content-Type": "application/json", **(headers or {})}
+        if self.timeout_s <= 0:
+            raise TimedOut(self.timeout_s)
+        try:
+            self._connection.request(method, target, content, sent)
+            answer = self._connection.getresponse()
+            status, received = answer.status, answer.read()
+        except TimeoutError as error:
+            self.close()
+            raise TimedOut(self.timeout_s) from error
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise Failure(UNAVAILABLE, unreachable(self.url, str(error) or type(error).__name__)) from error
+        return self._read(status, received)
+
+    def _read(self, status: int, received: bytes) -> Any:
+        try:
+            document = json.loads(received) if received else None
+        except ValueError:
+            document = None
+        if status < 300:
+            return document
+        fields = document if isinstance(document, dict) else {}
+        reason = fields.get("reason", http.client.responses.get(status, f"HTTP status {status}"))
+        reason = html.unescape(reason if isinstance(reason, str) else elixir(reason))
+        if status == 401 and fields.get("error") != "not_authorised":
+            reason = f"{self.url} does not accept this user name and password"
+        raise Declined(status, str(fields.get("error", "")), reason, fields)
+
+
+def basic(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def unreachable(place: str, detail: str) -> str:
+    return (
+        f"Error: unable to perform an operation on node '{place}'. "
+        "Please see diagnostics information and suggestions below.\n\n"
+        "Most common reasons for this are:\n\n"
+        " * The node does not run\n"
+        " * Its HTTP API is elsewhere: give its address with --http URL or in WARREN_HTTP\n"
+        " * A firewall or a name that does not resolve is in between\n\n"
+        f"DIAGNOSTICS\n===========\n\nattempted to contact: {place}\n\n * {detail}"
+    )
+
+
+def _connection(scheme: str, host: str, port: int | None, ca_file: str, timeout_s: float) -> http.client.HTTPConnection:
+    if not host:
+        raise ValueError("it names no host")
+    if scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=timeout_s)
+    if scheme == "https":
+        context = ssl.create_default_context(cafile=ca_file or None)
+        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+    raise ValueError("it must begin with http:// or https://")

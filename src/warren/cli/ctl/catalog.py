@@ -1,0 +1,120 @@
+"""The table of verbs, in groups as help lists them; and the report, which is made of other verbs.
+
+Not here: what a verb does (`cli.ctl.verbs`).
+"""
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from warren.cli.ctl import output, usage
+from warren.cli.ctl.failure import USAGE, Failure
+from warren.cli.ctl.verb import Call, Text, Verb
+from warren.cli.ctl.verbs import (
+    checks,
+    connections,
+    definitions,
+    nodes,
+    parameters,
+    permissions,
+    policies,
+    queues,
+    status,
+    topology,
+    users,
+    vhosts,
+)
+
+
+def report(call: Call) -> None:
+    """Print what the other verbs tell, one after another; what one of them cannot tell is said in its place."""
+    for verb, vhost in _reported(call):
+        print()
+        options = dataclasses.replace(call.options, vhost=vhost, formatter="table", own={})
+        part = Call(verb, list(verb.columns), options)
+        output.announce(part, part.banner())
+        try:
+            output.write(part, verb.run(part))
+        except Failure as failure:
+            print(failure.text)
+
+
+def _reported(call: Call) -> Iterator[tuple[Verb, str]]:
+    for verb in (*status.VERBS, status.ENVIRONMENT, *connections.LISTS):
+        yield verb, call.vhost
+    for vhost in call.api.get("vhosts", columns="name"):
+        for name in REPORTED_OF_A_VHOST:
+            yield VERBS[name], vhost["name"]
+    yield VERBS["list_users"], call.vhost
+    yield VERBS["list_global_parameters"], call.vhost
+
+
+def show_help(call: Call) -> Text:
+    if not call.arguments:
+        return Text(usage.overview(GROUPS, sys.stdout))
+    verb = VERBS.get(call.arguments[0])
+    if verb is None:
+        raise Failure(USAGE, f"Error:\n\nCommand '{call.arguments[0]}' not found.")
+    return Text(usage.page(verb, sys.stdout))
+
+
+def autocomplete(call: Call) -> Text | None:
+    prefix = call.arguments[0] if call.arguments else ""
+    names = sorted(name for name in VERBS if name.startswith(prefix))
+    return Text("\n".join(names)) if names else None
+
+
+REPORTED_OF_A_VHOST: Final = (
+    "list_queues",
+    "list_exchanges",
+    "list_bindings",
+    "list_permissions",
+    "list_policies",
+    "list_operator_policies",
+    "list_parameters",
+)
+GROUPS: Final[dict[str, list[Verb]]] = {
+    "Help": [
+        Verb(
+            "autocomplete",
+            "Prints the verbs that begin with a prefix",
+            autocomplete,
+            "[prefix]",
+            "autocomplete list_",
+            "",
+            (0, 1),
+        ),
+        Verb("help", "Prints how to use a verb, or all verbs", show_help, "[<command>]", "help set_policy", "", (0, 1)),
+        nodes.VERSION,
+    ],
+    "Nodes": nodes.VERBS,
+    "Cluster": [status.VERBS[1]],
+    "Replication": queues.REPLICATION,
+    "Users": users.VERBS,
+    "Access Control": permissions.VERBS,
+    "Monitoring, observability and health checks": [
+        queues.LIST,
+        *topology.VERBS,
+        *connections.LISTS,
+        nodes.PING,
+        status.VERBS[0],
+        Verb(
+            "report",
+            "Prints the status and all lists, to hand to somebody who helps",
+            report,
+            "",
+            "report > report.txt",
+            "Reporting server status of node {node} ...",
+        ),
+        *checks.VERBS,
+    ],
+    "Parameters": parameters.VERBS,
+    "Policies": policies.VERBS,
+    "Virtual hosts": vhosts.VERBS,
+    "Configuration and Environment": [status.ENVIRONMENT, *nodes.SETTINGS],
+    "Definitions": definitions.VERBS,
+    "Operations": connections.VERBS,
+    "Queues": queues.VERBS,
+}
+VERBS: Final[dict[str, Verb]] = {verb.name: verb for verbs in GROUPS.values() for verb in verbs}

@@ -1,0 +1,92 @@
+"""One command line of `warren ctl`, from its words to its exit code.
+
+The only place where a `Failure` becomes lines on standard error.
+
+Not here: reading the words (`cli.ctl.command_line`), the verbs (`cli.ctl.catalog`).
+"""
+
+import os
+import sys
+from typing import Final
+
+from warren import __version__
+from warren.cli.ctl import command_line, output, usage
+from warren.cli.ctl.catalog import GROUPS, VERBS
+from warren.cli.ctl.command_line import CommandLine
+from warren.cli.ctl.failure import OK, USAGE, Failure, Misuse, TimedOut
+from warren.cli.ctl.verb import Call, Verb
+
+INTERRUPTED: Final = 130
+
+
+def run(words: list[str]) -> int:
+    """Run one verb; its exit code."""
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the lines has seen enough; nothing else may be written at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _run(words: list[str]) -> int:
+    line = command_line.read(words, VERBS)
+    if line.verb is None and "version" in line.switches:
+        print(__version__)
+        return OK
+    if line.verb is None:
+        asked = "help" in line.switches
+        stream = sys.stdout if asked else sys.stderr
+        print(usage.overview(GROUPS, stream), file=stream)
+        return OK if asked else USAGE
+    verb = VERBS.get(line.verb)
+    if verb is None:
+        print(usage.unknown(line.verb, GROUPS), file=sys.stderr)
+        return USAGE
+    if "help" in line.switches:
+        print(usage.page(verb, sys.stdout))
+        return OK
+    return _carry_out(line, verb)
+
+
+def _carry_out(line: CommandLine, verb: Verb) -> int:
+    call = None
+    try:
+        line.refuse_invalid()
+        call = Call(verb, line.arguments, line.options(os.environ), verb.patience_s)
+        _check(call)
+        if call.options.node:
+            _ = call.node
+        output.announce(call, call.banner())
+        if not call.options.dry_run:
+            output.write(call, verb.run(call))
+    except Misuse as misuse:
+        print(f"Error (argument validation): {misuse.text}", file=sys.stderr)
+        print(f"Arguments given:\n\t{' '.join(line.shown)}\n", file=sys.stderr)
+        print(f"{usage.heading('Usage', sys.stderr)}\n\n{usage.usage_line(verb)}", file=sys.stderr)
+        return misuse.exit_code
+    except TimedOut as late:
+        node = line.switches.get("node") or (call.api.url if call else "")
+        print(f"Error: operation {verb.name} on node {node} {late.text}", file=sys.stderr)
+        return late.exit_code
+    except Failure as failure:
+        sys.stdout.flush()
+        print(failure.text, file=sys.stderr)
+        return failure.exit_code
+    return OK
+
+
+def _check(call: Call) -> None:
+    fewest, most = call.verb.arguments
+    if len(call.arguments) < fewest:
+        raise Misuse(USAGE, "not enough arguments.")
+    if len(call.arguments) > most:
+        raise Misuse(USAGE, "too many arguments.")
+    if call.verb.columns:
+        call.chosen_columns("")
+    if call.verb.check is not None:
+        call.verb.check(call)

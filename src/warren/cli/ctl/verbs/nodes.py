@@ -1,0 +1,285 @@
+"""Nodes: are they there, wait for one, stop one, change its settings while it runs.
+
+Not here: what a node is like (`status`), whether it is well (`checks`).
+"""
+
+import os
+import re
+import time
+from typing import Final
+
+from warren import __version__
+from warren.cli.ctl.failure import DATA_ERROR, Declined, Failure, Misuse, TimedOut, failed
+from warren.cli.ctl.verb import Call, Text, Verb
+
+START_PATIENCE_S: Final = 300.0
+POLL_S: Final = 0.2
+LEVELS: Final = ("debug", "info", "warning", "error", "critical", "none")
+SIZE: Final = re.compile(r"\d+\s*([kmgt]i?b?)?$", re.IGNORECASE)
+
+
+def ping(call: Call) -> Text:
+    try:
+        call.api.get("whoami")
+    except Declined:
+        raise
+    except Failure as failure:
+        place, limit_ms = call.options.node or call.api.url, int(call.timeout_s * 1000)
+        raise failed(f"Failed to connect and authenticate to {place} in {limit_ms} ms") from failure
+    return Text("Ping succeeded")
+
+
+def _ping_banner(call: Call) -> str:
+    place, limit_ms = call.options.node or call.api.url, int(call.timeout_s * 1000)
+    return f"Will ping {place}. This only checks that its HTTP API answers. Timeout: {limit_ms} ms."
+
+
+def await_startup(call: Call) -> None:
+    deadline = time.monotonic() + call.timeout_s
+    while not _answers(call):
+        if time.monotonic() >= deadline:
+            raise TimedOut(call.timeout_s)
+        time.sleep(POLL_S)
+
+
+def _answers(call: Call) -> bool:
+    """Whether the node is there; one that is starting refuses connections, or says 503."""
+    try:
+        call.api.get("overview", columns="node")
+    except Declined as answer:
+        if answer.status != 503:
+            raise
+        return False
+    except TimedOut:
+        raise
+    except Failure:
+        return False
+    return True
+
+
+def stop(call: Call) -> None:
+    """Ask it to stop; with a pid file, wait until that process is gone."""
+    process = _process(call.arguments[0]) if call.arguments else None
+    try:
+        _stop(call)
+    except Declined:
+        raise
+    except Failure:
+        if not call.own("idempotent"):
+            raise
+    if process is not None:
+        _wait_until_gone(call, lambda: not os.path.exists(f"/proc/{process}"))
+
+
+def _stop(call: Call) -> None:
+    try:
+        call.api.post("nodes", call.node, "stop", body={})
+    except Declined as answer:
+        if answer.status in (404, 405):
+            raise failed("this server cannot be stopped over HTTP") from answer
+        raise
+
+
+def shutdown(call: Call) -> None:
+    _stop(call)
+    call.api.close()
+    if not call.own("no-wait"):
+        _wait_until_gone(call, lambda: not _answers(call))
+
+
+def _process(path: str) -> int:
+    try:
+        with open(path) as file:
+            return int(file.read())
+    except (OSError, ValueError) as error:
+        raise failed(f"{path} is not a file with a process id", DATA_ERROR) from error
+
+
+def _wait_until_gone(call: Call, gone: object) -> None:
+    assert callable(gone)
+    deadline = time.monotonic() + call.timeout_s
+    while not gone():
+        if time.monotonic() >= deadline:
+            raise TimedOut(call.timeout_s)
+        time.sleep(POLL_S)
+
+
+def _stop_banner(call: Call) -> str:
+    try:
+        return f"Stopping and halting node {call.node} ..."
+    except Declined:
+        raise
+    except Failure:
+        if call.own("idempotent"):
+            return f"Stopping and halting node {call.options.node or call.api.url} ..."
+        raise
+
+
+def set_cluster_name(call: Call) -> None:
+    call.api.put("cluster-name", body={"name": call.arguments[0]})
+
+
+def set_log_level(call: Call) -> None:
+    level, *category = call.arguments
+    _put_setting(call, "log-levels", category[0] if category else "default", {"level": level})
+
+
+def _check_level(call: Call) -> None:
+    if call.arguments[0] not in LEVELS:
+        raise failed(f"level {call.arguments[0]} is not supported. Try one of {', '.join(LEVELS)}")
+
+
+def _level_banner(call: Call) -> str:
+    level, *category = call.arguments
+    return f'Setting log level{f" of {category[0]}" if category else ""} to "{level}" ...'
+
+
+def set_vm_memory_high_watermark(call: Call) -> None:
+    kind, value = _watermark(call)
+    _put_setting(call, "settings", f"vm_memory_high_watermark.{kind}", {"value": value})
+
+
+def set_disk_free_limit(call: Call) -> None:
+    kind, value = _disk_limit(call)
+    _put_setting(call, "settings", f"disk_free_limit.{kind}", {"value": value})
+
+
+def _watermark(call: Call) -> tuple[str, str | float]:
+    """A fraction of memory between nothing and all of it, or `absolute` and a size."""
+    if len(call.arguments) == 2:
+        return _absolute(call, "absolute")
+    fraction = _fraction(call.arguments[0])
+    if not 0 <= fraction <= 1:
+        raise Misuse(DATA_ERROR, "Bad argument: The threshold should be a fraction between 0.0 and 1.0")
+    return "relative", fraction
+
+
+def _disk_limit(call: Call) -> tuple[str, str | float]:
+    """A size, or `mem_relative` and a factor of memory."""
+    if len(call.arguments) == 1:
+        return _absolute(call, "")
+    if call.arguments[0] != "mem_relative":
+        raise Misuse(DATA_ERROR, "Bad argument.")
+    return "relative", _fraction(call.arguments[1])
+
+
+def _absolute(call: Call, word: str) -> tuple[str, str]:
+    *before, size = call.arguments
+    if before != ([word] if word else []) or not SIZE.match(size):
+        raise Misuse(DATA_ERROR, "Bad argument.")
+    return "absolute", size
+
+
+def _fraction(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise Misuse(DATA_ERROR, "Bad argument.") from error
+
+
+def _put_setting(call: Call, kind: str, name: str, body: dict[str, object]) -> None:
+    try:
+        call.api.put("warren", kind, name, body=body)
+    except Declined as answer:
+        if answer.status in (404, 405) and answer.error in ("Object Not Found", ""):
+            raise failed("this server does not let this be changed over HTTP") from answer
+        raise
+
+
+def _watermark_banner(call: Call) -> str:
+    *kind, value = call.arguments
+    return f"Setting memory threshold on {call.node} to {value}{' bytes' if kind else ''} ..."
+
+
+def _disk_banner(call: Call) -> str:
+    *kind, value = call.arguments
+    return f"Setting disk free limit on {call.node} to {value} {'times the total RAM' if kind else 'bytes'} ..."
+
+
+def version(call: Call) -> Text:
+    return Text(__version__)
+
+
+PING: Final = Verb(
+    "ping",
+    "Checks that the node answers and takes this user name and password",
+    ping,
+    "[--timeout <timeout>]",
+    "ping",
+    _ping_banner,
+)
+VERSION: Final = Verb("version", "Prints the version of this command", version, "", "version")
+VERBS: Final = [
+    Verb(
+        "await_startup",
+        "Waits until a node has started",
+        await_startup,
+        "",
+        "await_startup --timeout 60",
+        patience_s=START_PATIENCE_S,
+    ),
+    Verb(
+        "stop",
+        "Stops a node; with a pid file, waits until its process has ended",
+        stop,
+        "[--idempotent] [<pidfile>]",
+        "stop",
+        _stop_banner,
+        (0, 1),
+        {"idempotent": bool},
+    ),
+    Verb(
+        "shutdown",
+        "Stops a node and waits until it has stopped answering",
+        shutdown,
+        "[--wait] [--no-wait] [--timeout <timeout>]",
+        "shutdown",
+        "Shutting down node {node} ...",
+        switches={"wait": bool, "no-wait": bool},
+    ),
+]
+SETTINGS: Final = [
+    Verb(
+        "set_cluster_name",
+        "Names the cluster",
+        set_cluster_name,
+        "<name>",
+        "set_cluster_name warehouse",
+        "Setting cluster name to {0} ...",
+        (1, 1),
+    ),
+    Verb(
+        "set_log_level",
+        "Sets from which level on a node logs, of everything or of one category",
+        set_log_level,
+        "<log_level> [<category>]",
+        "set_log_level debug connection",
+        _level_banner,
+        (1, 2),
+        check=_check_level,
+    ),
+    Verb(
+        "set_vm_memory_high_watermark",
+        "Sets how much memory a node may use before it holds publishers back",
+        set_vm_memory_high_watermark,
+        "<fraction> | absolute <value>",
+        "set_vm_memory_high_watermark absolute 2GB",
+        _watermark_banner,
+        (1, 2),
+        check=lambda call: _ignore(_watermark(call)),
+    ),
+    Verb(
+        "set_disk_free_limit",
+        "Sets how little free disk space holds publishers back",
+        set_disk_free_limit,
+        "<disk_limit> | mem_relative <fraction>",
+        "set_disk_free_limit 1GB",
+        _disk_banner,
+        (1, 2),
+        check=lambda call: _ignore(_disk_limit(call)),
+    ),
+]
+
+
+def _ignore(_: object) -> None:
+    """What was read of the arguments: reading them was the check."""

@@ -1,0 +1,180 @@
+"""Queues: list, purge, delete, synchronise.
+
+Not here: exchanges, bindings and consumers (`topology`).
+"""
+
+from typing import Any, Final
+
+from warren.cli.ctl.failure import USAGE, Declined, failed
+from warren.cli.ctl.terms import Atom, Table, pid
+from warren.cli.ctl.verb import MANY, Call, Rows, Source, Text, Verb, listed, same
+
+COLUMNS: Final[dict[str, Source]] = {
+    **same(
+        "auto_delete consumer_capacity consumer_utilisation consumers durable exclusive"
+        " exclusive_consumer_tag head_message_timestamp leader members memory message_bytes message_bytes_persistent"
+        " message_bytes_ram message_bytes_ready message_bytes_unacknowledged messages messages_persistent messages_ram"
+        " messages_ready messages_ready_ram messages_unacknowledged messages_unacknowledged_ram name online policy"
+    ),
+    "arguments": Source(("arguments",), lambda queue: Table(queue.get("arguments") or {})),
+    "disk_reads": Source(("backing_queue_status",), lambda queue: _kept(queue, "disk_reads")),
+    "disk_writes": Source(("backing_queue_status",), lambda queue: _kept(queue, "disk_writes")),
+    "exclusive_consumer_pid": Source((), lambda queue: None),
+    "owner_pid": Source(("owner_pid_details", "node"), lambda queue: _owner(queue)),
+    "pid": Source(("node", "name", "type"), lambda queue: _process(queue, queue.get("node"))),
+    "slave_pids": Source(("slave_nodes", "name"), lambda queue: _mirrors(queue, "slave_nodes")),
+    "state": Source(("state",), lambda queue: Atom(queue.get("state") or "")),
+    "synchronised_slave_pids": Source(
+        ("synchronised_slave_nodes", "name"), lambda queue: _mirrors(queue, "synchronised_slave_nodes")
+    ),
+    "type": Source(("type",), lambda queue: Atom(queue.get("type") or "")),
+}
+REACHABLE: Final = ("running", "syncing", "live", "idle", "flow")
+
+
+def _kept(queue: dict[str, Any], name: str) -> object:
+    return (queue.get("backing_queue_status") or {}).get(name, 0)
+
+
+def _owner(queue: dict[str, Any]) -> Atom | None:
+    return pid(queue.get("node"), (queue.get("owner_pid_details") or {}).get("name"))
+
+
+def _process(queue: dict[str, Any], node: object) -> Atom | None:
+    return None if queue.get("type") == "stream" else pid(node, queue.get("name"))
+
+
+def _mirrors(queue: dict[str, Any], name: str) -> list[Atom | None] | None:
+    nodes = queue.get(name)
+    return None if nodes is None else [pid(node, queue.get("name")) for node in nodes]
+
+
+def list_queues(call: Call) -> Rows:
+    return listed(call, "name messages", "queues", call.vhost, lists=_wanted(call), needs=("node", "state"))
+
+
+def _wanted(call: Call) -> Any:
+    """Which queues `--online`, `--offline` and `--local` leave."""
+    here = call.node if call.own("local") else None
+    states = [bool(call.own("online")), bool(call.own("offline"))]
+
+    def wanted(queue: dict[str, Any]) -> bool:
+        if here is not None and queue.get("node") != here:
+            return False
+        return states[0] == states[1] or (queue.get("state") in REACHABLE) == states[0]
+
+    return wanted
+
+
+def purge_queue(call: Call) -> None:
+    try:
+        call.api.delete("queues", call.vhost, call.arguments[0], "contents")
+    except Declined as answer:
+        if answer.status == 404:
+            raise failed("not_found") from answer
+        if "not supported" in answer.reason:
+            raise failed("not_supported") from answer
+        raise
+
+
+def delete_queue(call: Call) -> Text:
+    place = ("queues", call.vhost, call.arguments[0])
+    queue = call.api.find(*place, columns="messages_ready")
+    if queue is None:
+        raise failed("Queue not found", USAGE)
+    conditions = {name: "true" for name in ("if-empty", "if-unused") if call.own(name)}
+    try:
+        call.api.delete(*place, query=conditions)
+    except Declined as answer:
+        raise _not_deleted(answer) from answer
+    return Text(f"Queue was successfully deleted with {queue.get('messages_ready', 0)} ready messages")
+
+
+def _not_deleted(answer: Declined) -> Exception:
+    if answer.status == 404:
+        return failed("Queue not found", USAGE)
+    if answer.reason.endswith("in use"):
+        return failed("Queue is in use", USAGE)
+    return failed("Queue is not empty", USAGE) if answer.reason.endswith("not empty") else answer
+
+
+def _delete_banner(call: Call) -> str:
+    conditions = [f"if queue is {name[3:]}" for name in ("if-empty", "if-unused") if call.own(name)]
+    return " ".join(
+        filter(None, [f"Deleting queue '{call.arguments[0]}' on vhost '{call.vhost}'", " and ".join(conditions), "..."])
+    )
+
+
+def sync_queue(call: Call) -> None:
+    if "slave_nodes" not in _mirrored(call):
+        raise failed("not_mirrored")
+    call.api.post("queues", call.vhost, call.arguments[0], "actions", body={"action": "sync"})
+
+
+def cancel_sync_queue(call: Call) -> Text | None:
+    if "syncing" not in str(_mirrored(call).get("state")):
+        return Text("not_syncing")
+    call.api.post("queues", call.vhost, call.arguments[0], "actions", body={"action": "cancel_sync"})
+    return None
+
+
+def _mirrored(call: Call) -> dict[str, Any]:
+    queue: dict[str, Any] | None = call.api.find("queues", call.vhost, call.arguments[0])
+    if queue is None:
+        raise failed("not_found")
+    return queue
+
+
+LIST: Final = Verb(
+    "list_queues",
+    "Lists the queues of a virtual host",
+    list_queues,
+    "[--vhost <vhost>] [--online] [--offline] [--local] [--no-table-headers] [<column>, ...] [--timeout <timeout>]",
+    "list_queues -p / name messages consumers",
+    "Timeout: {timeout:.1f} seconds ...\nListing queues for vhost {vhost} ...",
+    (0, MANY),
+    {"online": bool, "offline": bool, "local": bool},
+    columns=COLUMNS,
+)
+VERBS: Final = [
+    Verb(
+        "purge_queue",
+        "Drops the ready messages of a queue",
+        purge_queue,
+        "<queue> [--timeout <timeout>]",
+        "purge_queue -p / orders",
+        "Purging queue '{0}' in vhost '{vhost}' ...",
+        (1, 1),
+    ),
+    Verb(
+        "delete_queue",
+        "Deletes a queue, or only an empty or an unused one",
+        delete_queue,
+        "<queue_name> [--if-empty|-e] [--if-unused|-u] [--timeout <timeout>]",
+        "delete_queue --if-empty orders",
+        _delete_banner,
+        (1, 1),
+        {"if-empty": bool, "if-unused": bool},
+        {"e": "if-empty", "u": "if-unused"},
+    ),
+]
+REPLICATION: Final = [
+    Verb(
+        "sync_queue",
+        "Starts to synchronise the mirrors of a queue",
+        sync_queue,
+        "[--vhost <vhost>] <queue>",
+        "sync_queue orders",
+        "Synchronising queue '{0}' in vhost '{vhost}' ...",
+        (1, 1),
+    ),
+    Verb(
+        "cancel_sync_queue",
+        "Stops synchronising the mirrors of a queue",
+        cancel_sync_queue,
+        "[--vhost <vhost>] <queue>",
+        "cancel_sync_queue orders",
+        "Stopping synchronising queue '{0}' in vhost '{vhost}' ...",
+        (1, 1),
+    ),
+]

@@ -1,0 +1,83 @@
+"""Exchanges, bindings and consumers: list them.
+
+Not here: queues (`queues`).
+"""
+
+from typing import Any, Final
+
+from warren.cli.ctl.terms import Atom, Table, pid
+from warren.cli.ctl.verb import MANY, Call, Rows, Source, Verb, listed, same
+
+ARGUMENTS: Final = Source(("arguments",), lambda item: Table(item.get("arguments") or {}))
+EXCHANGE_COLUMNS: Final[dict[str, Source]] = {
+    **same("auto_delete durable internal name policy"),
+    "arguments": ARGUMENTS,
+    "type": Source(("type",), lambda exchange: Atom(exchange["type"])),
+}
+BINDING_COLUMNS: Final[dict[str, Source]] = {
+    "source_name": Source(("source",), lambda binding: binding["source"]),
+    "source_kind": Source((), lambda binding: Atom("exchange")),
+    "destination_name": Source(("destination",), lambda binding: binding["destination"]),
+    "destination_kind": Source(("destination_type",), lambda binding: Atom(binding["destination_type"])),
+    **same("routing_key"),
+    "arguments": ARGUMENTS,
+}
+CONSUMER_COLUMNS: Final[dict[str, Source]] = {
+    **same("ack_required active activity_status consumer_tag prefetch_count"),
+    "arguments": ARGUMENTS,
+    "channel_pid": Source(("channel_details",), lambda consumer: _channel(consumer)),
+    "queue_name": Source(("queue",), lambda consumer: consumer["queue"]["name"]),
+}
+
+
+def _channel(consumer: dict[str, Any]) -> Atom | None:
+    details = consumer.get("channel_details") or {}
+    return pid(details.get("node"), details.get("name"))
+
+
+def list_exchanges(call: Call) -> Rows:
+    return listed(call, "name type", "exchanges", call.vhost)
+
+
+def list_bindings(call: Call) -> Rows:
+    default = "source_name source_kind destination_name destination_kind routing_key arguments"
+    return listed(call, default, "bindings", call.vhost, needs=("source",))
+
+
+def list_consumers(call: Call) -> Rows:
+    default = "queue_name channel_pid consumer_tag ack_required prefetch_count active arguments"
+    return listed(call, default, "consumers", call.vhost)
+
+
+VERBS: Final = [
+    Verb(
+        "list_exchanges",
+        "Lists the exchanges of a virtual host",
+        list_exchanges,
+        "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
+        "list_exchanges name type durable",
+        "Listing exchanges for vhost {vhost} ...",
+        (0, MANY),
+        columns=EXCHANGE_COLUMNS,
+    ),
+    Verb(
+        "list_bindings",
+        "Lists the bindings of a virtual host",
+        list_bindings,
+        "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
+        "list_bindings source_name destination_name routing_key",
+        "Listing bindings for vhost {vhost}...",
+        (0, MANY),
+        columns=BINDING_COLUMNS,
+    ),
+    Verb(
+        "list_consumers",
+        "Lists the consumers of a virtual host",
+        list_consumers,
+        "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
+        "list_consumers queue_name consumer_tag",
+        "Listing consumers in vhost {vhost} ...",
+        (0, MANY),
+        columns=CONSUMER_COLUMNS,
+    ),
+]

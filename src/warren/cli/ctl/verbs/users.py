@@ -1,0 +1,242 @@
+"""Users: their passwords, tags and limits.
+
+Over HTTP a user is put as a whole, so a verb that changes one part reads the rest first and writes it back.
+
+Not here: what users may do (`permissions`); the server hashes the passwords it is given.
+"""
+
+import base64
+import hashlib
+import os
+from typing import Any, Final
+
+from warren.cli.ctl.failure import DATA_ERROR, NO_SUCH_USER, SOFTWARE, Declined, Failure, failed
+from warren.cli.ctl.verb import MANY, Call, Rows, Text, Verb, no_empty_name
+from warren.cli.ctl.verbs.parameters import decoded, shown_limits
+
+LIMITS: Final = ("max-connections", "max-channels")
+WELCOME: Final = (
+    "Done. Don't forget to grant the user permissions to some virtual hosts! "
+    "See 'warren ctl help set_permissions' to learn more."
+)
+
+
+def _user(call: Call, name: str) -> dict[str, Any]:
+    user: dict[str, Any] | None = call.api.find("users", name)
+    if user is None:
+        raise failed(f'User "{name}" does not exist', NO_SUCH_USER)
+    return user
+
+
+def unknown_user(name: str) -> Failure:
+    """The refusal of the verbs that name a user as the server's internals do."""
+    return failed(f'{{:no_such_user, "{name}"}}')
+
+
+def list_users(call: Call) -> Rows:
+    users = call.api.get("users")
+    return Rows(["user", "tags"], [{"user": user["name"], "tags": _tags(user)} for user in users])
+
+
+def _tags(user: dict[str, Any]) -> list[str]:
+    tags = user.get("tags") or []
+    return tags if isinstance(tags, list) else [tag.strip() for tag in tags.split(",")]
+
+
+def add_user(call: Call) -> Text:
+    name = call.arguments[0]
+    password = call.password(1, DATA_ERROR)
+    if call.api.find("users", name) is not None:
+        raise failed(f'User "{name}" already exists', SOFTWARE)
+    call.api.put("users", name, body={"password": password, "tags": ""})
+    return Text(WELCOME, {"message": WELCOME, "node": call.node, "status": "ok"})
+
+
+def delete_user(call: Call) -> None:
+    if not call.api.remove("users", call.arguments[0]):
+        raise failed(f'User "{call.arguments[0]}" does not exist', NO_SUCH_USER)
+
+
+def change_password(call: Call) -> None:
+    name = call.arguments[0]
+    password = call.password(1, SOFTWARE)
+    tags = ",".join(_tags(_user(call, name)))
+    call.api.put("users", name, body={"password": password, "tags": tags})
+
+
+def clear_password(call: Call) -> None:
+    name = call.arguments[0]
+    user = call.api.find("users", name)
+    if user is None:
+        raise unknown_user(name)
+    call.api.put("users", name, body={"password_hash": "", "tags": ",".join(_tags(user))})
+
+
+def authenticate_user(call: Call) -> Text:
+    name = call.arguments[0]
+    if not call.api.accepts(name, call.password(1, DATA_ERROR)):
+        sentence = f"Error: failed to authenticate user \"{name}\"\nuser '{name}' - invalid credentials"
+        raise failed(sentence, DATA_ERROR)
+    return Text("Success")
+
+
+def set_user_tags(call: Call) -> None:
+    name, *tags = call.arguments
+    user = _user(call, name)
+    kept = {key: user[key] for key in ("password_hash", "hashing_algorithm") if user.get(key) is not None}
+    call.api.put("users", name, body={**kept, "tags": ",".join(tags)})
+
+
+def hash_password(call: Call) -> Text:
+    """The salted SHA-256 hash that definitions carry."""
+    salt = os.urandom(4)
+    digest = hashlib.sha256(salt + call.password(0, DATA_ERROR).encode()).digest()
+    return Text(base64.b64encode(salt + digest).decode())
+
+
+def list_user_limits(call: Call) -> Rows | Text:
+    if call.own("global"):
+        limits = call.api.get("user-limits")
+        return Rows(["user", "limits"], [{"user": row["user"], "limits": shown_limits(row["value"])} for row in limits])
+    user = call.own("user", "guest")
+    if call.api.find("users", user) is None:
+        raise unknown_user(user)
+    rows = call.api.get("user-limits", user)
+    return Text(shown_limits(rows[0]["value"] if rows else {}))
+
+
+def set_user_limits(call: Call) -> None:
+    user, text = call.arguments
+    limits = decoded(text)
+    if not isinstance(limits, dict):
+        raise failed("JSON decoding error. Reason: badarg")
+    if call.api.find("users", user) is None:
+        raise unknown_user(user)
+    # The server takes them one by one: what it will refuse goes first, so that nothing is changed then.
+    for name, value in sorted(limits.items(), key=lambda limit: (limit[0] in LIMITS, type(limit[1]) is int)):
+        try:
+            call.api.put("user-limits", user, name, body={"value": value})
+        except Declined as answer:
+            raise failed(answer.reason.removeprefix("Validation failed\n\n").rstrip("\n")) from answer
+
+
+def clear_user_limits(call: Call) -> None:
+    user, limit = call.arguments
+    if call.api.find("users", user) is None:
+        raise unknown_user(user)
+    rows = call.api.get("user-limits", user)
+    present = list(rows[0]["value"]) if rows else []
+    for name in present:
+        if limit in (name, "all"):
+            call.api.remove("user-limits", user, name)
+
+
+VERBS: Final = [
+    Verb(
+        "list_users",
+        "Lists users and their tags",
+        list_users,
+        "[--no-table-headers] [--timeout <timeout>]",
+        "list_users --formatter json",
+        "Listing users ...",
+    ),
+    Verb(
+        "add_user",
+        "Adds a user, with no permission anywhere; without a password it asks for one",
+        add_user,
+        "<username> <password>",
+        "add_user ops s3cret",
+        'Adding user "{0}" ...',
+        (1, 2),
+        check=no_empty_name,
+    ),
+    Verb(
+        "delete_user",
+        "Deletes a user",
+        delete_user,
+        "<username>",
+        "delete_user ops",
+        'Deleting user "{0}" ...',
+        (1, 1),
+    ),
+    Verb(
+        "change_password",
+        "Changes the password of a user; without one it asks for it",
+        change_password,
+        "<username> <password>",
+        "change_password ops n3w-s3cret",
+        'Changing password for user "{0}" ...',
+        (1, 2),
+    ),
+    Verb(
+        "clear_password",
+        "Leaves a user without a password, so that none lets it in",
+        clear_password,
+        "<username>",
+        "clear_password ops",
+        'Clearing password for user "{0}" ...',
+        (1, 1),
+    ),
+    Verb(
+        "authenticate_user",
+        "Tells whether a password is the one of a user",
+        authenticate_user,
+        "<username> <password>",
+        "authenticate_user ops s3cret",
+        'Authenticating user "{0}" ...',
+        (1, 2),
+    ),
+    Verb(
+        "set_user_tags",
+        "Sets the tags of a user, in place of those it has",
+        set_user_tags,
+        "<username> <tag> [...]",
+        "set_user_tags ops monitoring policymaker",
+        lambda call: f'Setting tags for user "{call.arguments[0]}" to [{", ".join(call.arguments[1:])}] ...',
+        (1, MANY),
+    ),
+    Verb(
+        "hash_password",
+        "Prints the salted SHA-256 hash of a password, as definitions carry it",
+        hash_password,
+        "<password>",
+        "hash_password s3cret",
+        "Hashing a password ...",
+        (0, 1),
+    ),
+    Verb(
+        "list_user_limits",
+        "Lists the limits of a user, or of all",
+        list_user_limits,
+        "[--user <username>] [--global]",
+        "list_user_limits --user ops",
+        lambda call: (
+            "Listing limits for all users ..."
+            if call.own("global")
+            else f'Listing limits for user "{call.own("user", "guest")}" ...'
+        ),
+        switches={"user": str, "global": bool},
+    ),
+    Verb(
+        "set_user_limits",
+        "Limits the connections and channels of a user",
+        set_user_limits,
+        "<username> <definition>",
+        """set_user_limits ops '{"max-connections": 10, "max-channels": 100}'""",
+        'Setting user limits to "{1}" for user "{0}" ...',
+        (2, 2),
+    ),
+    Verb(
+        "clear_user_limits",
+        "Lifts one limit of a user, or all",
+        clear_user_limits,
+        "<username> <limit_type> | all",
+        "clear_user_limits ops max-connections",
+        lambda call: (
+            f'Clearing all limits for user "{call.arguments[0]}" ...'
+            if call.arguments[1] == "all"
+            else f'Clearing "{call.arguments[1]}" limit for user "{call.arguments[0]}" ...'
+        ),
+        (2, 2),
+    ),
+]
