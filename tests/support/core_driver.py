@@ -8,9 +8,29 @@ Not here: sockets (`amqp_client`), a whole simulated world (`warren.sim`).
 
 from collections.abc import Iterable
 
+from warren.access.hashing import is_password
 from warren.broker.broker import Broker
-from warren.model.effects import CloseConnection, Effect, Note, PauseReading, ResumeReading, SendBytes, SetTimer
-from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
+from warren.errors import Refused
+from warren.model.commands import Command
+from warren.model.effects import (
+    Answered,
+    CloseConnection,
+    Effect,
+    Note,
+    PauseReading,
+    ResumeReading,
+    SendBytes,
+    SetTimer,
+    VerifyPassword,
+)
+from warren.model.events import (
+    BytesReceived,
+    Commanded,
+    ConnectionLost,
+    ConnectionOpened,
+    Event,
+    PasswordVerified,
+)
 from warren.model.settings import BrokerSettings
 from warren.wire.frames import PROTOCOL_HEADER, content_frames
 from warren.wire.method_stream import Heard, MethodStream
@@ -45,6 +65,9 @@ class Core:
         # when the broker wants to be called next; 0 for not at all
         self.timer_at_ms = 0
         self.notes: list[Note] = []
+        self.answers: dict[int, Answered] = {}
+        # passwords that nobody has looked at yet
+        self.asked: list[VerifyPassword] = []
         self.closed: list[int] = []
         self.unread: set[int] = set()
         self._clients: dict[int, Client] = {}
@@ -83,14 +106,37 @@ class Core:
         self.turn(ConnectionOpened(client.number, peer_host, 40_000 + client.number, "127.0.0.1", 5672))
         return client
 
-    def client(self, heartbeat_s: int = 0, capabilities: Table = CAPABLE, channels: int = 1) -> "Client":
-        """A client that shook hands and opened channels 1 and up."""
+    def client(
+        self,
+        heartbeat_s: int = 0,
+        capabilities: Table = CAPABLE,
+        channels: int = 1,
+        user: str = "guest",
+        vhost: str = "/",
+    ) -> "Client":
+        """A client that shook hands, with its user's name as its password, and opened channels 1 and up."""
         client = self.connect()
-        client.shake_hands(heartbeat_s, capabilities)
+        client.shake_hands(heartbeat_s, capabilities, user, vhost)
         for number in range(1, channels + 1):
             client.say(ChannelOpen(), channel=number)
         client.heard()
         return client
+
+    def command(self, command: Command) -> object:
+        """What an operator's command comes to; a `Refused` if it is."""
+        ticket = len(self.answers) + 1
+        self.turn(Commanded(ticket, command))
+        answer = self.answers[ticket]
+        if answer.refusal:
+            raise Refused(answer.refusal, answer.reason)
+        return answer.result
+
+    def verify_passwords(self) -> None:
+        """Compute what the broker asked for, and tell it."""
+        asked, self.asked = self.asked, []
+        for order in asked:
+            good = is_password(order.password, order.algorithm, order.password_hash)
+            self.turn(PasswordVerified(order.ticket, good))
 
     def held_bytes(self) -> int:
         return int(self.broker.turn.held_bytes)
@@ -111,6 +157,10 @@ class Core:
             self.unread.remove(effect.connection_id)
         elif isinstance(effect, CloseConnection):
             self.closed.append(effect.connection_id)
+        elif isinstance(effect, VerifyPassword):
+            self.asked.append(effect)
+        elif isinstance(effect, Answered):
+            self.answers[effect.ticket] = effect
         elif isinstance(effect, Note):
             self.notes.append(effect)
 
@@ -139,15 +189,21 @@ class Client:
     def lose(self) -> list[Effect]:
         return self.core.turn(ConnectionLost(self.number, "gone"))
 
-    def shake_hands(self, heartbeat_s: int = 0, capabilities: Table = CAPABLE) -> list[Heard]:
+    def shake_hands(
+        self, heartbeat_s: int = 0, capabilities: Table = CAPABLE, user: str = "guest", vhost: str = "/"
+    ) -> list[Heard]:
+        self.log_in(user, user, capabilities)
+        self.say(ConnectionTuneOk(channel_max=2047, frame_max=FRAME_MAX, heartbeat=heartbeat_s), channel=0)
+        self.say(ConnectionOpen(virtual_host=vhost), channel=0)
+        return self.heard()
+
+    def log_in(self, user: str, password: str, capabilities: Table = CAPABLE) -> list[Effect]:
         self.read(PROTOCOL_HEADER)
         properties: Table = {"capabilities": dict(capabilities)}
-        self.say(
-            ConnectionStartOk(client_properties=properties, mechanism="PLAIN", response=b"\0guest\0guest"), channel=0
+        response = f"\0{user}\0{password}".encode()
+        return self.say(
+            ConnectionStartOk(client_properties=properties, mechanism="PLAIN", response=response), channel=0
         )
-        self.say(ConnectionTuneOk(channel_max=2047, frame_max=FRAME_MAX, heartbeat=heartbeat_s), channel=0)
-        self.say(ConnectionOpen(virtual_host="/"), channel=0)
-        return self.heard()
 
     def declare(self, queue: str, arguments: Table | None = None, **flags: bool) -> None:
         self.say(QueueDeclare(queue=queue, arguments=arguments or {}, **flags))

@@ -41,6 +41,7 @@ from warren.node.http_door import HttpDoor
 from warren.node.listeners import ListenAddress, bind, bound_address, listen
 from warren.node.logs import Log
 from warren.node.memory import MemoryWatch
+from warren.node.password_checks import PasswordChecks
 from warren.node.tls import server_context
 from warren.node.tls_door import TlsDoor
 from warren.node.turns import Core, Turns
@@ -117,6 +118,8 @@ class Node:
         memory = MemoryWatch(loop, self._turns.add, self._settings.memory_limit_bytes, self._settings.memory_interval_s)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
+        passwords = PasswordChecks(loop, self._turns.add)
+        self._turns.attach(passwords.orders())
         if self._disk is not None:
             self._start_disk(self._disk, loop)
         facts = ProcessFacts(
@@ -134,6 +137,7 @@ class Node:
         exit_code = await self._finished
         self._close_listeners()
         memory.stop()
+        passwords.close()
         facts.stop()
         await self._let_last_bytes_out(loop)
         self._http.drop()

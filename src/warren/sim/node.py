@@ -14,6 +14,7 @@ Not here: the asyncio shell (`warren.node`), links (`sim.network`), files (`sim.
 from random import Random
 from typing import TYPE_CHECKING
 
+from warren.access.hashing import is_password
 from warren.broker.broker import Broker
 from warren.model.effects import (
     CloseConnection,
@@ -30,8 +31,17 @@ from warren.model.effects import (
     SetTimer,
     StopNode,
     Store,
+    VerifyPassword,
 )
-from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event, MemoryMeasured, StopRequested
+from warren.model.events import (
+    BytesReceived,
+    ConnectionLost,
+    ConnectionOpened,
+    Event,
+    MemoryMeasured,
+    PasswordVerified,
+    StopRequested,
+)
 from warren.model.settings import BrokerSettings
 from warren.session.connection import Connection
 from warren.sim.disk import PretendDisk
@@ -270,6 +280,9 @@ class Node:
             self.disk.order(effect)
         elif isinstance(effect, ReadIndex | ReadJournal):
             self.disk.read(effect)
+        elif isinstance(effect, VerifyPassword):
+            good = is_password(effect.password, effect.algorithm, effect.password_hash)
+            self._later(self._chance.randint(1, 100), PasswordVerified(effect.ticket, good))
         elif isinstance(effect, Note):
             self.witness.noted(effect)
         elif isinstance(effect, StopNode):
@@ -279,6 +292,11 @@ class Node:
             link = self.links.get(effect.connection_id)
             if link is not None:
                 self._move_bytes(link, effect)
+
+    def _later(self, delay_ms: int, event: Event) -> None:
+        """Something will have happened, if the node lives to see it."""
+        life = self.lives
+        self._world.schedule(delay_ms, lambda: self.add(event) if life == self.lives else None)
 
     def _move_bytes(self, link: Link, effect: SendBytes | CloseConnection | PauseReading | ResumeReading) -> None:
         if isinstance(effect, SendBytes):

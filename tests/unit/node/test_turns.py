@@ -32,6 +32,7 @@ from warren.model.events import (
 )
 from warren.node.clock import Clock
 from warren.node.disk.disk import Disk
+from warren.node.password_checks import PasswordChecks
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 BIG = b"x" * 32 * 1024 * 1024
@@ -143,6 +144,7 @@ def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: P
         disk.start(turns.loop, turns.add, lambda error: turns.halt())
         turns.attach(disk.orders())
         turns.attach(Desk(turns.loop, turns.add).orders())
+        turns.attach(PasswordChecks(turns.loop, turns.add).orders())
         assert set(turns.carried_out()) == set(Effect.__subclasses__())
         disk.close()
 

@@ -9,6 +9,7 @@ Not here: the settings themselves (`node.config`).
 import difflib
 from collections.abc import Callable
 
+from warren.access.hashing import ALGORITHMS
 from warren.node.config import values
 from warren.node.logs import LEVELS
 from warren.node.tls import TLS_VERSIONS
@@ -21,7 +22,11 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "consumer_timeout": ("consumer_timeout_ms", values.timeout_ms),
     "consumer_timeout_action": ("consumer_timeout_action", values.one_of(("close", "requeue"))),
     "default_pass": ("default_pass", values.text),
+    "default_permissions.configure": ("default_configure", values.text),
+    "default_permissions.read": ("default_read", values.text),
+    "default_permissions.write": ("default_write", values.text),
     "default_user": ("default_user", values.name),
+    "default_user_tags.*": ("default_user_tags", values.truth),
     "default_vhost": ("default_vhost", values.name),
     "disk_free_limit.absolute": ("disk_limit_absolute_bytes", values.information_size),
     "disk_free_limit.relative": ("disk_limit_relative", values.factor),
@@ -61,6 +66,7 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "management.tcp.request_timeout": ("http.request_timeout_ms", values.patience_ms),
     "max_message_size": ("max_message_size", values.whole_number(1, 536_870_912)),
     "memory_monitor_interval": ("memory_interval_ms", values.whole_number(100, 3_600_000)),
+    "password_hashing_module": ("password_hashing_module", values.one_of(ALGORITHMS)),
     "ssl_cert_login_from": (
         "cert_login_from",
         values.one_of(("distinguished_name", "common_name", "subject_alternative_name", "subject_alt_name")),
@@ -104,8 +110,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "collect_statistics_interval",
         "connection_max",
         "credential_validator.*",
-        "default_permissions.*",
-        "default_user_tags.*",
         "default_worker_pool_size",
         "definitions.*",
         "delegate_count",
@@ -145,7 +149,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "mqtt.*",
         "net_ticktime",
         "num_acceptors.*",
-        "password_hashing_module",
         "product.*",
         "prometheus.*",
         "proxy_protocol",

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from warren.access.hashing import SCRYPT
+from warren.access.users import ADMINISTRATOR
 from warren.errors import ConfigError
 from warren.model.settings import BrokerSettings
 from warren.node.certificates import CertificateNaming
@@ -39,6 +41,10 @@ _BROKER_FIELDS = (
     "default_user",
     "default_pass",
     "default_vhost",
+    "default_configure",
+    "default_write",
+    "default_read",
+    "password_hashing_module",
     "frame_max",
     "channel_max",
     "heartbeat_s",
@@ -167,11 +173,13 @@ def _take_environment(gathered: _Gathered, environment: Mapping[str, str]) -> li
 
 def _broker_settings(gathered: _Gathered, flags: Flags) -> BrokerSettings:
     chosen = {name: gathered.values[name] for name in _BROKER_FIELDS if name in gathered.values}
+    chosen.setdefault("password_hashing_module", SCRYPT)
     mechanisms = gathered.members("auth_mechanisms")
     if not mechanisms:
         mechanisms = ["PLAIN", "AMQPLAIN", *(["EXTERNAL"] if _ssl_listeners(gathered) else [])]
     return BrokerSettings(
         node_name=_node_name(flags.name),
+        default_user_tags=_default_user_tags(gathered),
         loopback_users=_loopback_users(gathered),
         auth_mechanisms=mechanisms,
         **chosen,
@@ -183,6 +191,12 @@ def _node_name(given: str) -> str:
         raise ConfigError(f"--name must be NAME or NAME@HOST, without spaces, not {given!r}")
     name, _, host = given.partition("@")
     return f"{name or 'warren'}@{host or socket.gethostname().partition('.')[0]}"
+
+
+def _default_user_tags(gathered: _Gathered) -> list[str]:
+    named = gathered.families.get("default_user_tags")
+    # as in RabbitMQ, naming any replaces the default
+    return [ADMINISTRATOR] if named is None else [tag for tag, given in named.items() if given]
 
 
 def _loopback_users(gathered: _Gathered) -> list[str]:

@@ -1,0 +1,44 @@
+"""Computes slow password hashes beside the event loop.
+
+The core asks for few at a time (`broker.access.logins`), so what waits here is bounded by that. A computation that is
+under way when the node ends is not waited for.
+
+Not here: the hashes (`access.hashing`), which logins need them.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from warren.access.hashing import is_password
+from warren.model.effects import Effect, VerifyPassword
+from warren.model.events import Event, PasswordVerified
+
+THREADS = 2
+
+
+class PasswordChecks:
+    """Carries `VerifyPassword` out and answers it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, add: Callable[[Event], None]) -> None:
+        self._loop = loop
+        self._add = add
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="password")
+
+    def orders(self) -> Mapping[type[Effect], Callable[[Any], None]]:
+        return {VerifyPassword: self._verify}
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _verify(self, effect: VerifyPassword) -> None:
+        future = self._loop.run_in_executor(
+            self._threads, is_password, effect.password, effect.algorithm, effect.password_hash
+        )
+        future.add_done_callback(lambda done: self._verified(effect.ticket, done))
+
+    def _verified(self, ticket: int, done: "asyncio.Future[bool]") -> None:
+        if not done.cancelled():
+            # what cannot be computed fits nobody's password
+            self._add(PasswordVerified(ticket, done.exception() is None and done.result()))
