@@ -75,6 +75,8 @@ class Connection(OutputPort, FlushWaiter):
         self.early: bytes = b""
         self.reader: FrameReader = FrameReader(FRAME_MIN)
         self.user: str = ""
+        # the SASL mechanism by which it proved that
+        self.mechanism: str = ""
         self.client_properties: Table = {}
         self.vhost: VhostPort | None = None
         # what its user may do there
@@ -153,21 +155,13 @@ class Connection(OutputPort, FlushWaiter):
     def await_entry(self, queue: QueuePort) -> None:
         """The frame at hand waits for what its queue reads from disk, and all that follows waits behind it."""
         self.reader.step_back()
-        self._awaits_answer = True
-        self.hold_input()
+        self.await_answer()
         queue.await_entry(self)
 
-    def await_login(self) -> None:
-        """What follows the login waits until that is decided."""
+    def await_answer(self) -> None:
+        """What follows the frame at hand waits until whoever has the answer puts this on `Turn.inputs`."""
         self._awaits_answer = True
         self.hold_input()
-
-    def awaits_login(self) -> bool:
-        return self.state == AWAIT_START_OK
-
-    def login_decided(self) -> None:
-        if self.held:
-            self.turn.inputs.append(self)
 
     def release_input(self) -> None:
         self.held = False

@@ -16,9 +16,10 @@ that. Until a login is decided, which may take a while, what follows it waits un
 Not here: who may log in (`broker.access`), the frames (`session.input`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, ConnectionFault, Distrusted
+from warren.session.connection import AWAIT_START_OK, Connection
 from warren.session.ports import LoginAttempt, LoginWaiter
 from warren.wire.frames import FRAME_MIN
 from warren.wire.methods import (
@@ -32,9 +33,6 @@ from warren.wire.methods import (
     Method,
 )
 from warren.wire.values import Table, decode_table
-
-if TYPE_CHECKING:
-    from warren.session.connection import Connection
 
 # the header of 0-9-1, and that of 0-9, which RabbitMQ answers alike
 HEADERS: Final = (b"AMQP\x00\x00\x09\x01", b"AMQP\x01\x01\x00\x09")
@@ -55,7 +53,7 @@ CAPABILITIES: Final = (
 )
 
 
-def start(connection: "Connection") -> None:
+def start(connection: Connection) -> None:
     capabilities: Table = dict.fromkeys(CAPABILITIES, True)
     node_name = connection.node.settings.node_name
     properties: Table = {
@@ -71,14 +69,14 @@ def start(connection: "Connection") -> None:
     connection.send(ConnectionStart(server_properties=properties, mechanisms=mechanisms))
 
 
-def offered_mechanisms(connection: "Connection") -> list[str]:
+def offered_mechanisms(connection: Connection) -> list[str]:
     if connection.opened.internal:
         return ["EXTERNAL"]
     offered = connection.node.settings.auth_mechanisms
     return [name for name in offered if name != "EXTERNAL" or connection.opened.tls]
 
 
-def start_ok(connection: "Connection", method: Method) -> None:
+def start_ok(connection: Connection, method: Method) -> None:
     if not isinstance(method, ConnectionStartOk):
         raise Distrusted(f"{method.name} instead of connection.start-ok")
     connection.client_properties = method.client_properties
@@ -88,14 +86,14 @@ def start_ok(connection: "Connection", method: Method) -> None:
     login = PendingLogin(connection, method.mechanism, attempt.user)
     connection.node.log_in(attempt, login)
     if not login.decided:
-        connection.await_login()
+        connection.await_answer()
 
 
 @final
 class PendingLogin(LoginWaiter):
     """A client that waits to be let in; it may be gone when that is decided."""
 
-    def __init__(self, connection: "Connection", mechanism: str, user: str) -> None:
+    def __init__(self, connection: Connection, mechanism: str, user: str) -> None:
         self.decided: bool = False
         self._connection: Connection = connection
         self._mechanism: str = mechanism
@@ -104,16 +102,18 @@ class PendingLogin(LoginWaiter):
     def login_decided(self, refusal: str) -> None:
         self.decided = True
         connection = self._connection
-        if not connection.awaits_login():
+        if connection.state != AWAIT_START_OK:
             return
         if refusal:
             _refuse_login(connection, self._mechanism, refusal)
         else:
+            connection.mechanism = self._mechanism
             _welcome(connection, self._user)
-        connection.login_decided()
+        if connection.held:
+            connection.turn.inputs.append(connection)
 
 
-def _welcome(connection: "Connection", user: str) -> None:
+def _welcome(connection: Connection, user: str) -> None:
     connection.user = user
     settings = connection.node.settings
     connection.send(
@@ -122,7 +122,7 @@ def _welcome(connection: "Connection", user: str) -> None:
     connection.awaits_tune_ok()
 
 
-def attempt_of(connection: "Connection", mechanism: str, response: bytes) -> LoginAttempt:
+def attempt_of(connection: Connection, mechanism: str, response: bytes) -> LoginAttempt:
     """Who the client says it is, in the words of its mechanism."""
     opened = connection.opened
     if opened.internal:
@@ -149,7 +149,7 @@ def _amqplain(response: bytes) -> tuple[str, str]:
     return login, password
 
 
-def _refuse_login(connection: "Connection", mechanism: str, refusal: str) -> None:
+def _refuse_login(connection: Connection, mechanism: str, refusal: str) -> None:
     if not connection.capable("authentication_failure_close"):
         connection.distrust(refusal)
         return
@@ -162,7 +162,7 @@ def _refuse_login(connection: "Connection", mechanism: str, refusal: str) -> Non
     connection.await_close_ok()
 
 
-def tune_ok(connection: "Connection", method: Method) -> None:
+def tune_ok(connection: Connection, method: Method) -> None:
     if not isinstance(method, ConnectionTuneOk):
         raise Distrusted(f"{method.name} instead of connection.tune-ok")
     settings = connection.node.settings
@@ -179,7 +179,7 @@ def _check_limit(name: str, value: int, lowest: int, highest: int) -> None:
         raise Distrusted(f"negotiated {name} = {value} is lower than the minimum allowed value ({lowest})")
 
 
-def open_vhost(connection: "Connection", method: Method) -> None:
+def open_vhost(connection: Connection, method: Method) -> None:
     if not isinstance(method, ConnectionOpen):
         raise ConnectionFault(CHANNEL_ERROR, "unexpected method in connection state opening")
     vhost = connection.node.enter(connection, method.virtual_host)
