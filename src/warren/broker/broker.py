@@ -27,6 +27,11 @@ from warren.broker.alarms import DiskAlarm, MemoryAlarm, reason_of
 from warren.broker.control import Control
 from warren.broker.dead_letters import DeadLetters
 from warren.broker.names import FreshNames
+from warren.broker.orders.connection_commands import ConnectionCommands
+from warren.broker.orders.topology_commands import TopologyCommands
+from warren.broker.policy.parameter_commands import ParameterCommands
+from warren.broker.policy.policy_commands import PolicyCommands
+from warren.broker.policy.recorder import PolicyRecorder, load_policies
 from warren.broker.storage import Storage
 from warren.broker.timeouts import ConsumerTimeouts
 from warren.broker.vhost import Vhost
@@ -52,6 +57,7 @@ from warren.model.events import (
 from warren.model.figures import NodeFigures
 from warren.model.settings import BrokerSettings
 from warren.model.turn import FlushWaiter, Turn
+from warren.policy.policies import CLUSTER_ID, CLUSTER_NAME, Policies
 from warren.session import input as session_input
 from warren.session.connection import RUNNING, Connection
 from warren.session.ports import LoginAttempt, LoginWaiter, NodePort, VhostPort
@@ -89,11 +95,15 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         self._rested: bool = False
         self._storage: Storage | None = None
         self.control: Control = Control(self.turn)
+        self.policies: Policies = Policies()
+        self.parameters: ParameterCommands = ParameterCommands(self.policies, self.vhosts)
         if found is not None:
             self.turn.now_ms = found.now_ms
             self._storage = Storage(settings, self.turn, found)
             self.control.journal = self._storage.journal
             self._registry.metadata = self._storage.metadata
+            load_policies(self.policies, self._storage.other_definitions())
+            self.policies.listener = PolicyRecorder(self._storage.metadata)
         self._add_handlers()
         loader = AccessLoader([] if self._storage is None else self._storage.other_definitions())
         loader.load_vhosts(self, [] if self._storage is None else self._storage.vhost_names())
@@ -101,6 +111,8 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         if self._storage is not None:
             self._storage.load(self.vhosts)
         loader.complete(settings, seed, self, self.vhosts, self._registry)
+        if CLUSTER_ID not in self.policies.global_parameters:
+            self.policies.set_global_parameter(CLUSTER_ID, self._names.fresh("rabbitmq-cluster-id-"))
         # what loading ordered goes out with the first turn
         self._first_effects: list[Effect] = self.turn.effects
 
@@ -121,9 +133,9 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
     def add_vhost(self, name: str) -> Vhost:
         storage = self._storage
         if storage is None:
-            vhost = Vhost(name, self.turn)
+            vhost = Vhost(name, self.turn, policies=self.policies)
         else:
-            vhost = Vhost(name, self.turn, storage.metadata, storage.journal)
+            vhost = Vhost(name, self.turn, storage.metadata, storage.journal, self.policies)
         vhost.undertaker = self._dead_letters
         self.vhosts[name] = vhost
         return vhost
@@ -135,6 +147,7 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         self._dead_letters.drop_those_of(name)
         del self.vhosts[name]
         self._registry.vhost_removed(name)
+        self.policies.forget_vhost(name)
 
     def check(self) -> None:
         """Raise `InvariantBroken` if anything in this node contradicts itself."""
@@ -148,6 +161,10 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         self.control.add(UserCommands(self._registry, self.vhosts))
         self.control.add(VhostCommands(self, self.vhosts, self._registry))
         self.control.add_deferring(LoginCommands(self._logins, self.turn))
+        self.control.add(PolicyCommands(self.policies, self.vhosts))
+        self.control.add(self.parameters)
+        self.control.add(TopologyCommands(self.vhosts))
+        self.control.add(ConnectionCommands(self.connections))
 
     # -- what sessions ask for
 
@@ -175,6 +192,10 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         user = self.access.users.get(connection.user)
         if user is not None and user.limits and not connection.opened.internal:
             self._population.check_channel_room_for(user)
+
+    def cluster_name(self) -> str:
+        name = self.policies.global_parameters.get(CLUSTER_NAME)
+        return name if isinstance(name, str) else self.settings.node_name
 
     def fresh_name(self, prefix: str) -> str:
         return self._names.fresh(prefix)

@@ -16,6 +16,7 @@ from warren.model.commands import Command, Together
 from warren.model.effects import Answered
 from warren.model.events import Commanded
 from warren.model.turn import FlushWaiter, Turn
+from warren.routing.exchange import Matcher
 from warren.store.journal import Journal
 
 
@@ -26,8 +27,8 @@ class Planned:
     def __init__(self) -> None:
         self.vhosts: dict[str, None] = {}
         self.users: dict[str, None] = {}
-        # of exchanges and queues: virtual host and name
-        self.exchanges: dict[tuple[str, str], None] = {}
+        # of exchanges and queues: virtual host and name, and how the exchange will route
+        self.exchanges: dict[tuple[str, str], Matcher] = {}
         self.queues: dict[tuple[str, str], None] = {}
 
 

@@ -1,7 +1,7 @@
 """One virtual host: its topology, the life of its queues, and the messages its exchanges delay.
 
-Not here: routing (`routing.topology`), what clients may ask (`session.declaring`), what outlives the node
-(`broker.recorder`, `broker.definitions`).
+Not here: routing (`routing.topology`), what clients may ask (`session.declaring`), what policies do to whom
+(`broker.policy.governor`), what outlives the node (`broker.recorder`, `broker.definitions`).
 """
 
 from abc import ABC, abstractmethod
@@ -10,13 +10,15 @@ from typing import final
 from mypy_extensions import i64
 
 from warren.broker.delays import Delays
+from warren.broker.policy.governor import Governor, tell
 from warren.broker.recorder import Recorder
 from warren.model.message import Message
 from warren.model.ports import DeadLetter, QueueLog, QueueLogs, QueuePort
 from warren.model.turn import Turn
+from warren.policy.policies import Policies
+from warren.policy.policy import Policy
 from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
-from warren.queue.settings import settings_of
 from warren.routing.exchange import Exchange
 from warren.routing.topology import PREDECLARED
 from warren.session.ports import VhostPort
@@ -37,7 +39,14 @@ class Undertaker(ABC):
 class Vhost(VhostPort):
     """Makes and unmakes queues and exchanges."""
 
-    def __init__(self, name: str, turn: Turn, metadata: Metadata | None = None, logs: QueueLogs | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        turn: Turn,
+        metadata: Metadata | None = None,
+        logs: QueueLogs | None = None,
+        policies: Policies | None = None,
+    ) -> None:
         """Without metadata nothing outlives the node; without logs its queues are in memory alone."""
         super().__init__(name)
         self._turn: Turn = turn
@@ -50,6 +59,7 @@ class Vhost(VhostPort):
         self.delays: Delays = Delays(self.topology, turn, logs)
         self.topology.listener = self._recorder
         self.undertaker: Undertaker | None = None
+        self._governor: Governor = Governor(name, self.topology, Policies() if policies is None else policies)
 
     def declare_queue(
         self, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table, owner_id: int
@@ -76,7 +86,8 @@ class Vhost(VhostPort):
         arguments: Table,
         owner_id: int,
     ) -> Queue:
-        settings = settings_of(arguments)
+        in_force = self._governor.in_force_for(name)
+        settings = self._governor.settings_for(arguments, in_force)
         log: QueueLog | None = None
         if self._logs is not None:
             log = self._logs.open(queue_id, durable, int(settings.max_priority))
@@ -93,6 +104,7 @@ class Vhost(VhostPort):
             self._keeper,
             log,
         )
+        tell(queue, in_force)
         self._queues[name] = queue
         self.topology.add_queue(queue)
         return queue
@@ -119,6 +131,7 @@ class Vhost(VhostPort):
         exchange = self.topology.declare_exchange(name, kind, durable, auto_delete, internal, arguments)
         if self._recorder is not None:
             self._recorder.exchange_declared(exchange)
+        self._governor.govern_exchange(exchange)
         self.delays.begin(exchange)
         return exchange
 
@@ -133,6 +146,7 @@ class Vhost(VhostPort):
             definition.arguments,
         )
         exchange.exchange_id = exchange_id
+        self._governor.govern_exchange(exchange)
         self.delays.begin(exchange)
         return exchange
 
@@ -158,6 +172,10 @@ class Vhost(VhostPort):
         self.topology.unbind(source, destination, routing_key, arguments)
         self.delays.forget_deleted()
 
+    def policy_changed(self, name: str, policy: Policy | None, operator: bool) -> None:
+        """A policy of this virtual host was set or, if there is none of that name any more, cleared."""
+        self._governor.policy_changed(list(self._queues.values()), name, policy, operator)
+
     def delay(self, exchange: Exchange, message: Message) -> i64:
         return self.delays.hold(exchange, message)
 
@@ -174,6 +192,7 @@ class Vhost(VhostPort):
     def check(self) -> None:
         for queue in self._queues.values():
             queue.check()
+        self._governor.check(list(self._queues.values()))
 
 
 @final

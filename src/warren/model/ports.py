@@ -71,6 +71,10 @@ class QueuePort(ABC):
         self.uncounted: i64 = 0
         # when something was last taken from it, or acked; 0 for never
         self.taken_at_ms: i64 = 0
+        # the policies that count for it, empty for none, and what they say together; shared, so never changed
+        self.policy: str = ""
+        self.operator_policy: str = ""
+        self.effective_policy: Table = {}
 
     # -- contents
 

@@ -63,6 +63,10 @@ class Exchange:
         self.arguments: Table = arguments
         # where a message goes that no binding here wants; empty: nowhere
         self.alternate: str = ""
+        # the policy that counts for it, empty for none, and what it says; operators' policies limit queues only
+        self.policy: str = ""
+        self.operator_policy: str = ""
+        self.effective_policy: Table = {}
         self.matcher: Matcher = matcher
         # keeps messages that ask for it before routing them
         self.delays: bool = type == "x-delayed-message"

@@ -106,6 +106,12 @@ class Topology:
         self.version += 1
         return exchange
 
+    def set_alternate(self, exchange: Exchange, name: str) -> None:
+        """From here on, what no binding of the exchange wants goes to the exchange of that name; empty: nowhere."""
+        if exchange.alternate != name:
+            exchange.alternate = name
+            self.version += 1
+
     def delete_exchange(self, exchange: Exchange) -> list[Exchange]:
         """Remove an exchange and its bindings both ways; the auto-delete exchanges that went with it."""
         self.version += 1

@@ -55,10 +55,9 @@ CAPABILITIES: Final = (
 
 def start(connection: Connection) -> None:
     capabilities: Table = dict.fromkeys(CAPABILITIES, True)
-    node_name = connection.node.settings.node_name
     properties: Table = {
         "capabilities": capabilities,
-        "cluster_name": node_name,
+        "cluster_name": connection.node.cluster_name(),
         "copyright": "Copyright the Warren authors.",
         "information": "Licensed under the Apache License 2.0.",
         "platform": "Python",

@@ -127,6 +127,10 @@ class NodePort(ABC):
     def check_channel_room(self, connection: "Connection") -> None:
         """Raise a fault if its user has as many channels as it may have."""
 
+    def cluster_name(self) -> str:
+        """What clients are told that they are connected to."""
+        return self.settings.node_name
+
     @abstractmethod
     def fresh_name(self, prefix: str) -> str:
         """A name nobody else has or can guess."""

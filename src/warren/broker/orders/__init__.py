@@ -1,0 +1,1 @@
+"""Operators' orders about what clients make and about clients themselves."""

@@ -1,0 +1,38 @@
+"""Operators' commands about connections.
+
+Not here: how a client learns of its end (`session.connection`).
+"""
+
+from typing import final
+
+from warren.broker.commands import DismissConnection
+from warren.broker.control import CommandHandler, Planned
+from warren.errors import CONNECTION_FORCED, ConnectionFault, InvariantBroken, Refused
+from warren.model.commands import Command
+from warren.session.connection import RUNNING, Connection
+
+
+@final
+class ConnectionCommands(CommandHandler):
+    """Checks them and carries them out."""
+
+    def __init__(self, connections: dict[int, Connection]) -> None:
+        self._connections: dict[int, Connection] = connections
+
+    def kinds(self) -> list[type[Command]]:
+        return [DismissConnection]
+
+    def check(self, command: Command, planned: Planned) -> None:
+        if isinstance(command, DismissConnection) and command.connection_id not in self._connections:
+            raise Refused("not_found", "Not Found")
+
+    def carry_out(self, command: Command) -> object:
+        if not isinstance(command, DismissConnection):
+            raise InvariantBroken(f"{type(command).__name__} is not about connections")
+        connection = self._connections[command.connection_id]
+        if connection.state == RUNNING:
+            connection.dismiss(ConnectionFault(CONNECTION_FORCED, command.reason), 0, 0)
+        elif connection.state < RUNNING:
+            # it has not shaken hands, so there is nobody to tell
+            connection.hang_up()
+        return None

@@ -1,0 +1,166 @@
+"""Exchanges, queues and bindings that the node makes itself, as a file of definitions asks for.
+
+Arguments are judged as a client's would be, and in the same words. A binding may refer to what commands before it
+will have made.
+
+Not here: reading definitions (`admin`), what a client may declare (`session.declaring`).
+"""
+
+from typing import Final, final
+
+from warren.access.limits import MAX_QUEUES, UNLIMITED, limit_of
+from warren.broker.commands import MakeBinding, MakeExchange, MakeQueue
+from warren.broker.control import CommandHandler, Planned
+from warren.broker.policy.policy_commands import check_vhost
+from warren.broker.vhost import Vhost
+from warren.errors import InvariantBroken, ProtocolFault, Refused
+from warren.model.commands import Command
+from warren.model.ports import QueuePort
+from warren.queue.arguments import validate_declaration
+from warren.routing.exchange import Exchange, Matcher
+from warren.routing.topology import PREDECLARED
+from warren.routing.types import alternate_of, matcher_for, validate_exchange_type
+
+NAME_OCTETS_MAX: Final = 255
+
+
+@final
+class TopologyCommands(CommandHandler):
+    """Checks them and carries them out."""
+
+    def __init__(self, vhosts: dict[str, Vhost]) -> None:
+        self._vhosts: dict[str, Vhost] = vhosts
+
+    def kinds(self) -> list[type[Command]]:
+        return [MakeExchange, MakeQueue, MakeBinding]
+
+    # -- before anything changes
+
+    def check(self, command: Command, planned: Planned) -> None:
+        try:
+            if isinstance(command, MakeExchange):
+                self._check_exchange(command, planned)
+            elif isinstance(command, MakeQueue):
+                self._check_queue(command, planned)
+            elif isinstance(command, MakeBinding):
+                self._check_binding(command, planned)
+        except ProtocolFault as fault:
+            raise Refused("bad_request", fault.text) from fault
+
+    def _check_exchange(self, command: MakeExchange, planned: Planned) -> None:
+        check_vhost(command.vhost, self._vhosts, planned)
+        if self._matcher(command.vhost, command.name, planned) is not None:
+            return
+        _check_length("exchange name", command.name)
+        validate_exchange_type(command.type)
+        alternate_of(command.vhost, command.name, command.arguments)
+        planned.exchanges[command.vhost, command.name] = matcher_for(command.type, command.arguments)
+
+    def _check_queue(self, command: MakeQueue, planned: Planned) -> None:
+        check_vhost(command.vhost, self._vhosts, planned)
+        if self._has_queue(command.vhost, command.name, planned):
+            return
+        if not command.name:
+            raise Refused("bad_request", "queue name must not be empty")
+        _check_length("queue name", command.name)
+        validate_declaration(
+            command.name, command.vhost, command.durable, False, command.auto_delete, command.arguments
+        )
+        self._check_room(command, planned)
+        planned.queues[command.vhost, command.name] = None
+
+    def _check_room(self, command: MakeQueue, planned: Planned) -> None:
+        vhost = self._vhosts.get(command.vhost)
+        limit = UNLIMITED if vhost is None else limit_of(vhost.limits, MAX_QUEUES)
+        if vhost is None or limit == UNLIMITED or len(vhost.topology.queues) + len(planned.queues) < limit:
+            return
+        count = len(vhost.topology.queues) + len([name for place, name in planned.queues if place == vhost.name])
+        if count >= limit:
+            reached = f"queue limit in vhost '{vhost.name}' ({limit}) is reached"
+            raise Refused("bad_request", f"cannot declare queue '{command.name}': {reached}")
+
+    def _check_binding(self, command: MakeBinding, planned: Planned) -> None:
+        vhost = command.vhost
+        check_vhost(vhost, self._vhosts, planned)
+        _check_length("routing key", command.routing_key)
+        if command.destination_is_queue:
+            if not self._has_queue(vhost, command.destination, planned):
+                raise Refused("bad_request", f"no queue '{command.destination}' in vhost '{vhost}'")
+        elif self._matcher(vhost, command.destination, planned) is None:
+            raise Refused("bad_request", f"no exchange '{command.destination}' in vhost '{vhost}'")
+        if _is_implied(command):
+            return
+        source = self._matcher(vhost, command.source, planned)
+        if source is None:
+            raise Refused("bad_request", f"no exchange '{command.source}' in vhost '{vhost}'")
+        if not command.source or not (command.destination or command.destination_is_queue):
+            raise Refused("bad_request", "operation not permitted on the default exchange")
+        source.check(command.routing_key, command.arguments)
+
+    def _matcher(self, vhost: str, name: str, planned: Planned) -> Matcher | None:
+        """How an exchange routes that is there, or will be."""
+        found = self._vhosts.get(vhost)
+        if found is not None:
+            exchange = found.topology.exchanges.get(name)
+            if exchange is not None:
+                return exchange.matcher
+        else:
+            for predeclared, type, _ in PREDECLARED:
+                if predeclared == name:
+                    return matcher_for(type, {})
+        return planned.exchanges.get((vhost, name))
+
+    def _has_queue(self, vhost: str, name: str, planned: Planned) -> bool:
+        found = self._vhosts.get(vhost)
+        return (found is not None and name in found.topology.queues) or (vhost, name) in planned.queues
+
+    # -- what was found good
+
+    def carry_out(self, command: Command) -> object:
+        if isinstance(command, MakeExchange):
+            self._make_exchange(command)
+        elif isinstance(command, MakeQueue):
+            self._make_queue(command)
+        elif isinstance(command, MakeBinding):
+            self._make_binding(command)
+        else:
+            raise InvariantBroken(f"{type(command).__name__} is not about exchanges, queues or bindings")
+        return None
+
+    def _make_exchange(self, command: MakeExchange) -> None:
+        vhost = self._vhosts[command.vhost]
+        if command.name not in vhost.topology.exchanges:
+            vhost.declare_exchange(
+                command.name,
+                command.type,
+                command.durable,
+                command.auto_delete,
+                command.internal,
+                command.arguments,
+            )
+
+    def _make_queue(self, command: MakeQueue) -> None:
+        vhost = self._vhosts[command.vhost]
+        if command.name not in vhost.topology.queues:
+            vhost.declare_queue(command.name, command.durable, False, command.auto_delete, command.arguments, 0)
+
+    def _make_binding(self, command: MakeBinding) -> None:
+        if _is_implied(command):
+            return
+        topology = self._vhosts[command.vhost].topology
+        destination: QueuePort | Exchange
+        if command.destination_is_queue:
+            destination = topology.queues[command.destination]
+        else:
+            destination = topology.exchanges[command.destination]
+        topology.bind(topology.exchanges[command.source], destination, command.routing_key, command.arguments)
+
+
+def _is_implied(command: MakeBinding) -> bool:
+    """Whether it is a binding every queue has."""
+    return command.destination_is_queue and not command.source and command.routing_key == command.destination
+
+
+def _check_length(what: str, text: str) -> None:
+    if len(text.encode("utf-8", "surrogateescape")) > NAME_OCTETS_MAX:
+        raise Refused("bad_request", f"{what} is longer than {NAME_OCTETS_MAX} bytes: {text[:32]}...")
