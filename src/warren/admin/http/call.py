@@ -56,6 +56,11 @@ class Call:
             raise not_found()
         return vhost
 
+    def entered_vhosts(self) -> list[Vhost]:
+        """The virtual hosts the visitor has permissions in, in order."""
+        vhosts = self.station.broker.vhosts
+        return [vhosts[name] for name in self.visitor.vhosts if name in vhosts]
+
     async def body(self) -> bytes:
         announced = self.header("content-length")
         if announced.isdigit() and int(announced) > self._body_bytes_max:
@@ -71,6 +76,11 @@ class Call:
         except ClientDisconnect:
             raise malformed() from None
         return b"".join(parts)
+
+    async def form(self) -> dict[str, str]:
+        """The body as the fields of a form."""
+        text = (await self.body()).decode("utf-8", "surrogateescape")
+        return dict(parse_qsl(text, keep_blank_values=True, errors="surrogateescape"))
 
     async def document(self) -> dict[str, Any]:
         """The body as a JSON object; an empty body is an empty one."""

@@ -1,7 +1,8 @@
 """What an HTTP request can be refused with, worded as RabbitMQ's management API words it.
 
 A fault is raised anywhere below the application, and caught there, in one place, where it becomes a status and a
-body `{"error": …, "reason": …}`. A reason of `None` is an answer without a body.
+body `{"error": …, "reason": …}`. A reason of `None` is an answer without a body; some of RabbitMQ's
+reasons are lists.
 
 Not here: errors of commands (`errors.Refused`, which the application translates).
 """
@@ -15,10 +16,12 @@ _STATUS_OF_REFUSALS = {"bad_request": 400, "not_authorised": 401, "not_found": 4
 
 
 class HttpFault(WarrenError):
-    """A request that is not carried out; `headers` go into its answer."""
+    """A request that is not carried out. The reason is a text or, for some, a list of words; `headers` go into it."""
 
-    def __init__(self, status: int, error: str, reason: str | None, headers: dict[str, str] | None = None) -> None:
-        super().__init__(reason or error)
+    def __init__(
+        self, status: int, error: str, reason: "str | list[object] | None", headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(str(reason or error))
         self.status = status
         self.error = error
         self.reason = reason

@@ -1,0 +1,151 @@
+"""Connections, channels and consumers, to read.
+
+Whoever may not monitor sees their own only.
+
+Not here: closing connections.
+"""
+
+from collections.abc import Iterator
+
+from warren.admin.http.answers import Answer
+from warren.admin.http.call import Call
+from warren.admin.http.faults import bad_request, not_authorised, not_found
+from warren.admin.http.levels import in_vhost, manager
+from warren.admin.http.router import Resource
+from warren.admin.http.spans import spans_of
+from warren.admin.listing.rows import Listed, Row, answer_list, answer_object, answer_rows
+from warren.admin.station import Station
+from warren.admin.views.channels import ChannelRows, channel_name, consumer_row
+from warren.admin.views.connections import ConnectionRows, connection_name, listed_connections
+from warren.queue.queue import Queue
+from warren.session.channel import Channel
+from warren.session.connection import Connection
+from warren.session.consumer import ChannelConsumer
+
+
+def routes(station: Station) -> dict[str, Resource]:
+    return {
+        "/api/connections": Resource(manager, {"GET": all_connections}),
+        "/api/connections/{name}": Resource(manager, {"GET": one_connection}),
+        "/api/connections/{name}/channels": Resource(manager, {"GET": channels_of_connection}),
+        "/api/connections/username/{user}": Resource(manager, {"GET": connections_of_user}),
+        "/api/vhosts/{vhost}/connections": Resource(in_vhost, {"GET": connections_of_vhost}),
+        "/api/channels": Resource(manager, {"GET": all_channels}),
+        "/api/channels/{name}": Resource(manager, {"GET": one_channel}),
+        "/api/vhosts/{vhost}/channels": Resource(in_vhost, {"GET": channels_of_vhost}),
+        "/api/consumers": Resource(manager, {"GET": all_consumers}),
+        "/api/consumers/{vhost}": Resource(in_vhost, {"GET": consumers_of_vhost}),
+    }
+
+
+def connection_named(call: Call, name: str) -> Connection:
+    """The connection of that name; a fault if it is not there, or somebody else's."""
+    for connection in listed_connections(call.station.broker):
+        if connection_name(connection) == name:
+            visitor = call.visitor
+            if not visitor.is_monitor and connection.user != visitor.name:
+                raise not_authorised("User not authorised to access object")
+            return connection
+    raise not_found()
+
+
+async def all_connections(call: Call) -> Answer:
+    return await _list_connections(call, _seen_connections(call))
+
+
+async def connections_of_vhost(call: Call) -> Answer:
+    return await _list_connections(call, _in_vhost(call))
+
+
+async def one_connection(call: Call) -> Answer:
+    connection = connection_named(call, call.params["name"])
+    return answer_object(call, _connection_rows(call).detailed(connection))
+
+
+async def connections_of_user(call: Call) -> Answer:
+    user = call.params["user"]
+    rows = _connection_rows(call)
+    return await answer_rows(call, [rows.short(c) for c in _seen_connections(call) if c.user == user])
+
+
+async def all_channels(call: Call) -> Answer:
+    return await _list_channels(call, _seen_connections(call))
+
+
+async def channels_of_connection(call: Call) -> Answer:
+    return await _list_channels(call, [connection_named(call, call.params["name"])])
+
+
+async def channels_of_vhost(call: Call) -> Answer:
+    return await _list_channels(call, _in_vhost(call))
+
+
+async def one_channel(call: Call) -> Answer:
+    _refuse_without_stats(call)
+    name = call.params["name"]
+    connection = connection_named(call, name.rpartition(" (")[0])
+    for channel in connection.channels.values():
+        if channel_name(channel) == name:
+            return answer_object(call, _channel_rows(call).detailed(channel))
+    raise not_found()
+
+
+async def all_consumers(call: Call) -> Answer:
+    vhosts = list(call.station.broker.vhosts) if call.visitor.is_monitor else call.visitor.vhosts
+    return await answer_rows(call, list(_consumers(call, vhosts)))
+
+
+async def consumers_of_vhost(call: Call) -> Answer:
+    return await answer_rows(call, list(_consumers(call, [call.vhost().name])))
+
+
+def _seen_connections(call: Call) -> list[Connection]:
+    found = listed_connections(call.station.broker)
+    visitor = call.visitor
+    return found if visitor.is_monitor else [connection for connection in found if connection.user == visitor.name]
+
+
+def _in_vhost(call: Call) -> list[Connection]:
+    name = call.vhost().name
+    return [c for c in _seen_connections(call) if c.vhost is not None and c.vhost.name == name]
+
+
+def _connection_rows(call: Call) -> ConnectionRows:
+    return ConnectionRows(call.station.facts.name, call.station.history, spans_of(call.query))
+
+
+def _channel_rows(call: Call) -> ChannelRows:
+    station = call.station
+    return ChannelRows(station.facts.name, station.history, station.facts.now_ms(), spans_of(call.query))
+
+
+async def _list_connections(call: Call, connections: list[Connection]) -> Answer:
+    rows = _connection_rows(call)
+    build = rows.short if call.flag("disable_stats") else rows.row
+    return await answer_list(call, Listed(connections, build, connection_name))
+
+
+async def _list_channels(call: Call, connections: list[Connection]) -> Answer:
+    _refuse_without_stats(call)
+    channels: list[Channel] = [channel for connection in connections for channel in connection.channels.values()]
+    return await answer_list(call, Listed(channels, _channel_rows(call).row, channel_name))
+
+
+def _refuse_without_stats(call: Call) -> None:
+    if call.flag("disable_stats"):
+        raise bad_request("Stats in management UI are disabled on this node")
+
+
+def _consumers(call: Call, vhosts: list[str]) -> Iterator[Row]:
+    broker, node, visitor = call.station.broker, call.station.facts.name, call.visitor
+    for name in vhosts:
+        if name not in broker.vhosts:
+            continue
+        for queue in broker.vhosts[name].topology.queues.values():
+            if not isinstance(queue, Queue) or not queue.consumer_count():
+                continue
+            for consumer, active in queue.consumers():
+                if not isinstance(consumer, ChannelConsumer) or consumer.channel.connection.opened.internal:
+                    continue
+                if visitor.is_monitor or consumer.channel.connection.user == visitor.name:
+                    yield consumer_row(node, consumer, active)

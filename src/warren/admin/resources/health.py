@@ -1,0 +1,115 @@
+"""Health checks: 200 and `ok`, or 503 and the reason.
+
+Not here: the aliveness test, which sends a message.
+"""
+
+from typing import Any
+
+from warren.admin.http.answers import Answer, json_answer
+from warren.admin.http.call import Call
+from warren.admin.http.faults import bad_request
+from warren.admin.http.levels import manager
+from warren.admin.http.router import Resource
+from warren.admin.resources.node import check_node
+from warren.admin.station import Station
+
+_DAYS = {"days": 1, "weeks": 7, "months": 28, "years": 365}
+_DAY_MS = 24 * 3600 * 1000
+_PROTOCOL_NAMES = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp0-9-1": "amqp", "amqps": "amqp/ssl"}
+
+
+def routes(station: Station) -> dict[str, Resource]:
+    checks = {
+        "/api/healthchecks/node": node_health,
+        "/api/healthchecks/node/{node}": node_health,
+        "/api/health/checks/alarms": alarms,
+        "/api/health/checks/local-alarms": local_alarms,
+        "/api/health/checks/certificate-expiration/{within}/{unit}": certificate_expiration,
+        "/api/health/checks/port-listener/{port}": port_listener,
+        "/api/health/checks/protocol-listener/{protocol}": protocol_listener,
+        "/api/health/checks/virtual-hosts": virtual_hosts,
+        "/api/health/checks/node-is-mirror-sync-critical": alone,
+        "/api/health/checks/node-is-quorum-critical": alone,
+    }
+    return {template: Resource(manager, {"GET": check}) for template, check in checks.items()}
+
+
+def _good(**facts: object) -> Answer:
+    return json_answer({"status": "ok", **facts})
+
+
+def _failed(reason: str, **facts: object) -> Answer:
+    return json_answer({"status": "failed", "reason": reason, **facts}, 503)
+
+
+def _alarms(call: Call) -> list[dict[str, Any]]:
+    alarm, node = call.station.broker.alarm, call.station.facts.name
+    return [{"node": node, "resource": resource} for resource in ("memory", "disk") if resource in alarm]
+
+
+async def node_health(call: Call) -> Answer:
+    check_node(call)
+    raised = _alarms(call)
+    if raised:
+        return json_answer({"status": "failed", "reason": "resource alarm(s) in effect"})
+    return _good()
+
+
+async def alarms(call: Call) -> Answer:
+    raised = _alarms(call)
+    return _failed("There are alarms in effect in the cluster", alarms=raised) if raised else _good()
+
+
+async def local_alarms(call: Call) -> Answer:
+    raised = _alarms(call)
+    return _failed("There are alarms in effect on the node", alarms=raised) if raised else _good()
+
+
+async def certificate_expiration(call: Call) -> Answer:
+    within, unit = call.params["within"], call.params["unit"]
+    if unit not in _DAYS:
+        raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
+    if not within.isascii() or not within.isdigit() or len(within) > 9:
+        raise bad_request("Invalid expiration value.")
+    facts = call.station.facts
+    until_ms = facts.now_ms() + int(within) * _DAYS[unit] * _DAY_MS
+    expiring = [
+        {
+            "node": facts.name,
+            "interface": found.listener.host,
+            "port": found.listener.port,
+            "protocol": found.listener.protocol,
+            "certfile": found.path,
+            "certfile_expires_on": found.expires_at_ms // 1000,
+        }
+        for found in facts.certificates()
+        if found.expires_at_ms <= until_ms
+    ]
+    return _failed("Certificates expiring", expired=expiring) if expiring else _good()
+
+
+async def port_listener(call: Call) -> Answer:
+    text = call.params["port"]
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise bad_request("Invalid port")
+    port = int(text)
+    ports = sorted({listener.port for listener in call.station.facts.listeners()})
+    return _good(port=port) if port in ports else _failed("No active listener", missing=port, ports=ports)
+
+
+async def protocol_listener(call: Call) -> Answer:
+    named = call.params["protocol"]
+    protocol = _PROTOCOL_NAMES.get(named.lower(), named)
+    protocols = list(dict.fromkeys(listener.protocol for listener in call.station.facts.listeners()))
+    if protocol in protocols:
+        return _good(protocol=protocol)
+    return _failed("No active listener", missing=protocol, protocols=protocols)
+
+
+async def virtual_hosts(call: Call) -> Answer:
+    """A virtual host that is there is up."""
+    return _good()
+
+
+async def alone(call: Call) -> Answer:
+    return _good(reason="single node cluster")

@@ -1,0 +1,153 @@
+"""The node itself, to read: overview, nodes, memory, feature flags, who the visitor is and how logins went.
+
+Not here: health checks (`resources.health`).
+"""
+
+from warren.admin.http.answers import Answer, json_answer
+from warren.admin.http.call import Call
+from warren.admin.http.faults import not_found
+from warren.admin.http.levels import administrator, manager, monitor
+from warren.admin.http.login import log_in
+from warren.admin.http.router import Resource
+from warren.admin.http.spans import spans_of
+from warren.admin.listing.rows import answer_object, answer_rows
+from warren.admin.station import Station
+from warren.admin.views import nodes, overview
+
+_FEATURE_FLAGS = {
+    "classic_mirrored_queue_version": "Support setting version for classic mirrored queues",
+    "drop_unroutable_metric": "Count unroutable publishes to be dropped in stats",
+    "empty_basic_get_metric": "Count AMQP `basic.get` on empty queues in stats",
+    "implicit_default_bindings": "Default bindings are now implicit, instead of being stored in the database",
+    "maintenance_mode_status": "Maintenance mode status",
+    "quorum_queue": "Support queues of type `quorum`",
+    "stream_queue": "Support queues of type `stream`",
+    "user_limits": "Configure connection and channel limits for a user",
+    "virtual_host_metadata": "Virtual host metadata (description, tags, etc)",
+}
+_DISABLED_FLAGS = ("classic_mirrored_queue_version", "stream_queue")
+
+
+def routes(station: Station) -> dict[str, Resource]:
+    return {
+        "/api/overview": Resource(manager, {"GET": show_overview}),
+        "/api/cluster-name": Resource(manager, {"GET": cluster_name}),
+        "/api/nodes": Resource(monitor, {"GET": all_nodes}),
+        "/api/nodes/{node}": Resource(monitor, {"GET": one_node}),
+        "/api/nodes/{node}/memory": Resource(monitor, {"GET": memory}),
+        "/api/nodes/{node}/memory/relative": Resource(monitor, {"GET": relative_memory}),
+        "/api/extensions": Resource(manager, {"GET": extensions}),
+        "/api/feature-flags": Resource(administrator, {"GET": feature_flags}),
+        "/api/whoami": Resource(manager, {"GET": whoami}),
+        "/api/auth": Resource(None, {"GET": auth}),
+        "/api/auth/attempts/{node}": Resource(monitor, {"GET": auth_attempts, "DELETE": forget_attempts}),
+        "/api/auth/attempts/{node}/source": Resource(monitor, {"GET": auth_sources}),
+        "/api/login": Resource(None, {"POST": login}),
+    }
+
+
+def check_node(call: Call) -> None:
+    """404 unless the path names this node."""
+    if call.params.get("node", call.station.facts.name) != call.station.facts.name:
+        raise not_found()
+
+
+async def show_overview(call: Call) -> Answer:
+    station = call.station
+    if call.flag("disable_stats"):
+        return answer_object(call, overview.without_stats(station.broker, station.facts, call.visitor))
+    spans = spans_of(call.query)
+    return answer_object(
+        call, overview.overview_row(station.broker, station.facts, station.history, call.visitor, spans)
+    )
+
+
+async def cluster_name(call: Call) -> Answer:
+    return answer_object(call, {"name": overview.cluster_name(call.station.broker)})
+
+
+async def all_nodes(call: Call) -> Answer:
+    station = call.station
+    if call.flag("disable_stats"):
+        return await answer_rows(call, [nodes.without_stats(station.facts)])
+    span = spans_of(call.query).node
+    return await answer_rows(call, [nodes.node_row(station.broker, station.facts, station.history, span)])
+
+
+async def one_node(call: Call) -> Answer:
+    check_node(call)
+    station = call.station
+    row = nodes.node_row(station.broker, station.facts, station.history, spans_of(call.query).node)
+    if call.flag("memory"):
+        row["memory"] = nodes.memory_breakdown(station.broker, station.facts)
+    if call.flag("binary"):
+        row["binary"] = {}
+    return answer_object(call, row)
+
+
+async def memory(call: Call) -> Answer:
+    check_node(call)
+    return answer_object(call, {"memory": nodes.memory_breakdown(call.station.broker, call.station.facts)})
+
+
+async def relative_memory(call: Call) -> Answer:
+    check_node(call)
+    return answer_object(call, {"memory": nodes.relative_memory(call.station.broker, call.station.facts)})
+
+
+async def extensions(call: Call) -> Answer:
+    return json_answer([{"javascript": "dispatcher.js"}, {"javascript": "tracing.js"}])
+
+
+async def feature_flags(call: Call) -> Answer:
+    rows = [
+        {
+            "name": name,
+            "desc": text,
+            "doc_url": "",
+            "state": "disabled" if name in _DISABLED_FLAGS else "enabled",
+            "stability": "stable",
+            "provided_by": "rabbit",
+        }
+        for name, text in _FEATURE_FLAGS.items()
+    ]
+    return await answer_rows(call, rows, ("name",))
+
+
+async def whoami(call: Call) -> Answer:
+    return answer_object(call, {"name": call.visitor.name, "tags": call.visitor.tags})
+
+
+async def auth(call: Call) -> Answer:
+    return json_answer({"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""})
+
+
+async def auth_attempts(call: Call) -> Answer:
+    check_node(call)
+    accounts = call.station.accounts
+    row = {
+        "protocol": "http",
+        "auth_attempts": accounts.attempts,
+        "auth_attempts_failed": accounts.refused,
+        "auth_attempts_succeeded": accounts.attempts - accounts.refused,
+    }
+    return await answer_rows(call, [row])
+
+
+async def forget_attempts(call: Call) -> Answer:
+    check_node(call)
+    call.station.accounts.forget_attempts()
+    return Answer(204)
+
+
+async def auth_sources(call: Call) -> Answer:
+    """RabbitMQ counts by address only when told to."""
+    check_node(call)
+    return json_answer([])
+
+
+async def login(call: Call) -> Answer:
+    """Find out whether a user and a password are good. Nothing is remembered of it, on either side."""
+    form = await call.form()
+    await log_in(call, form.get("username", ""), form.get("password", ""))
+    return json_answer("ok")

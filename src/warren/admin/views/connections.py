@@ -1,0 +1,112 @@
+"""A connection as a row.
+
+Not here: its channels (`views.channels`).
+"""
+
+from typing import Any
+
+from warren.admin.history_port import HistoryPort, Spans
+from warren.admin.listing.columns import EVERYTHING, Wanted
+from warren.admin.views.amqp_values import plain
+from warren.admin.views.erlang import GARBAGE_COLLECTION, NO_RATE
+from warren.broker.broker import Broker
+from warren.session.connection import RUNNING, Connection
+
+_OF_CERTIFICATES = (
+    "peer_cert_issuer",
+    "peer_cert_subject",
+    "peer_cert_validity",
+    "ssl_cipher",
+    "ssl_hash",
+    "ssl_key_exchange",
+    "ssl_protocol",
+)
+_OCTETS = ("recv_oct", "recv_oct_details", "send_oct", "send_oct_details")
+
+
+def connection_name(connection: Connection) -> str:
+    """`127.0.0.1:52486 -> 127.0.0.1:5672`, the name under which operators know it."""
+    opened = connection.opened
+    return f"{opened.peer_host}:{opened.peer_port} -> {opened.local_host}:{opened.local_port}"
+
+
+def listed_connections(broker: Broker) -> list[Connection]:
+    """Those of clients, from the moment they are let in."""
+    return [
+        connection
+        for connection in broker.connections.values()
+        if connection.vhost is not None and connection.state >= RUNNING and not connection.opened.internal
+    ]
+
+
+class ConnectionRows:
+    """Builds rows of one node's connections."""
+
+    def __init__(self, node: str, history: HistoryPort, spans: Spans) -> None:
+        self._node = node
+        self._history = history
+        self._spans = spans
+
+    def row(self, connection: Connection, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+        opened = connection.opened
+        row = self.short(connection)
+        row |= {
+            "auth_mechanism": connection.mechanism,
+            "channel_max": int(connection.channel_max),
+            "channels": len(connection.channels),
+            "client_properties": plain(connection.client_properties),
+            "connected_at": int(connection.connected_at_ms),
+            "frame_max": int(connection.frame_max),
+            "garbage_collection": GARBAGE_COLLECTION,
+            "host": opened.local_host,
+            "peer_cert_issuer": None,
+            "peer_cert_subject": opened.certificate_name or None,
+            "peer_cert_validity": None,
+            "peer_host": opened.peer_host,
+            "peer_port": opened.peer_port,
+            "port": opened.local_port,
+            "protocol": "AMQP 0-9-1",
+            "recv_cnt": int(connection.received_reads),
+            "reductions": 0,
+            "reductions_details": NO_RATE,
+            "send_cnt": int(connection.sends),
+            "send_pend": int(connection.unread_bytes),
+            "ssl": opened.tls,
+            "ssl_cipher": None,
+            "ssl_hash": None,
+            "ssl_key_exchange": None,
+            "ssl_protocol": None,
+            "state": state_of(connection),
+            "timeout": int(connection.patience.heartbeat_ms) // 1000,
+            "type": "network",
+            "user_who_performed_action": connection.user,
+        }
+        name = connection.client_properties.get("connection_name")
+        if isinstance(name, str):
+            row["user_provided_name"] = name
+        if wanted.any_of(*_OCTETS):
+            octets = {"recv_oct": int(connection.received_bytes), "send_oct": int(connection.sent_bytes)}
+            row |= self._history.rated("connection", connection.connection_id, octets, self._spans.bytes)
+        return row
+
+    def detailed(self, connection: Connection) -> dict[str, Any]:
+        """One connection alone; RabbitMQ has empty texts there where its lists have null."""
+        row = self.row(connection)
+        return row | {name: "" for name in _OF_CERTIFICATES if row[name] is None}
+
+    def short(self, connection: Connection, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+        """What is known of a connection without statistics."""
+        return {
+            "name": connection_name(connection),
+            "node": self._node,
+            "user": connection.user,
+            "vhost": connection.vhost.name if connection.vhost is not None else "",
+        }
+
+
+def state_of(connection: Connection) -> str:
+    if connection.state != RUNNING:
+        return "closing"
+    if connection.blocked:
+        return "blocked"
+    return "running"

@@ -1,0 +1,204 @@
+"""The node as a row: what it uses, what it may use, where it listens, what it runs; and where its memory goes.
+
+What messages hold of memory is known; what code, loop and everything else take is the rest of what the process has.
+
+Not here: measuring (`node.facts`), alarms (`broker.alarms`).
+"""
+
+from typing import Any
+
+from warren import __version__
+from warren.admin.history_port import HistoryPort, Span
+from warren.admin.node_facts import ListenerFacts, NodeFacts
+from warren.admin.views import figures
+from warren.admin.views.erlang import METRICS_GC_QUEUE_LENGTH
+from warren.admin.views.exchanges import exchange_types
+from warren.broker.broker import Broker
+from warren.session.handshake import COMPATIBLE_VERSION
+
+_MECHANISMS = {
+    "PLAIN": "SASL PLAIN authentication mechanism",
+    "AMQPLAIN": "QPid AMQPLAIN mechanism",
+    "EXTERNAL": "TLS peer certificate authentication mechanism",
+}
+_PLUGINS = ["rabbitmq_management", "rabbitmq_prometheus", "rabbitmq_tracing", "rabbitmq_consistent_hash_exchange"]
+_STATIC_COUNTS = (
+    "io_read_count",
+    "io_read_bytes",
+    "io_write_count",
+    "io_write_bytes",
+    "io_sync_count",
+    "io_seek_count",
+    "io_reopen_count",
+    "mnesia_ram_tx_count",
+    "mnesia_disk_tx_count",
+    "msg_store_read_count",
+    "msg_store_write_count",
+    "queue_index_write_count",
+    "queue_index_read_count",
+    "gc_num",
+    "gc_bytes_reclaimed",
+    "context_switches",
+)
+_STATIC_TIMES = ("io_read_avg_time", "io_write_avg_time", "io_sync_avg_time", "io_seek_avg_time")
+NO_LIMIT_OF_PROCESSES = 1048576
+
+
+def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span | None) -> dict[str, Any]:
+    measured = _measured(broker, facts)
+    return {
+        "partitions": [],
+        "os_pid": str(facts.pid),
+        "fd_total": facts.descriptors_total,
+        "sockets_total": facts.descriptors_total,
+        "mem_limit": facts.memory_limit_bytes,
+        "mem_alarm": "memory" in broker.alarm,
+        "disk_free_limit": facts.disk_limit_bytes,
+        "disk_free_alarm": "disk" in broker.alarm,
+        "proc_total": NO_LIMIT_OF_PROCESSES,
+        "rates_mode": "basic",
+        "uptime": facts.now_ms() - facts.started_at_ms,
+        "run_queue": 0,
+        "processors": facts.processors,
+        "exchange_types": exchange_types(),
+        "auth_mechanisms": [
+            {"name": name, "description": text, "enabled": name in broker.settings.auth_mechanisms}
+            for name, text in _MECHANISMS.items()
+        ],
+        "applications": _applications(facts),
+        "contexts": contexts(facts),
+        "log_files": ["<stderr>"],
+        "db_dir": facts.data_dir,
+        "config_files": [facts.config_file] if facts.config_file else [],
+        "net_ticktime": 60,
+        "enabled_plugins": _PLUGINS,
+        "mem_calculation_strategy": "rss",
+        "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
+        "name": facts.name,
+        "running": True,
+        "type": "disc",
+        **history.rated("node", facts.name, measured, span),
+        **_averages(),
+        "cluster_links": [],
+        "metrics_gc_queue_length": METRICS_GC_QUEUE_LENGTH,
+        "event_loop_lag_ms": round(facts.loop_lag_ms(), 3),
+        "event_loop": facts.loop_name,
+        "core": facts.core_kind,
+    }
+
+
+def without_stats(facts: NodeFacts) -> dict[str, Any]:
+    return {"name": facts.name, "type": "disc", "running": True}
+
+
+def _measured(broker: Broker, facts: NodeFacts) -> dict[str, int]:
+    return {
+        "mem_used": facts.memory_used_bytes(),
+        "fd_used": facts.descriptors_used(),
+        "sockets_used": facts.sockets_used(),
+        "proc_used": len(broker.connections),
+        "disk_free": facts.disk_free_bytes(),
+        **dict.fromkeys(_STATIC_COUNTS, 0),
+        **figures.churn(broker.figures),
+    }
+
+
+def _averages() -> dict[str, Any]:
+    averages: dict[str, Any] = {}
+    for name in _STATIC_TIMES:
+        averages[name] = 0.0
+        averages[f"{name}_details"] = {"rate": 0.0}
+    return averages
+
+
+def _applications(facts: NodeFacts) -> list[dict[str, Any]]:
+    return [
+        {"name": "rabbit", "description": "RabbitMQ", "version": COMPATIBLE_VERSION},
+        {"name": "warren", "description": f"Warren, core {facts.core_kind}", "version": __version__},
+        *({"name": name, "description": name, "version": COMPATIBLE_VERSION} for name in _PLUGINS),
+    ]
+
+
+def listener_rows(facts: NodeFacts) -> list[dict[str, Any]]:
+    return [
+        {
+            "node": facts.name,
+            "protocol": listener.protocol,
+            "ip_address": listener.host,
+            "port": listener.port,
+            "socket_opts": {"backlog": 8192, "nodelay": True},
+        }
+        for listener in facts.listeners()
+    ]
+
+
+def contexts(facts: NodeFacts) -> list[dict[str, Any]]:
+    """The HTTP listeners once more, as RabbitMQ's web server knows them."""
+    return [_context(facts.name, listener) for listener in facts.listeners() if listener.protocol.startswith("http")]
+
+
+def _context(node: str, listener: ListenerFacts) -> dict[str, Any]:
+    description = "RabbitMQ Prometheus" if "prometheus" in listener.protocol else "RabbitMQ Management"
+    return {
+        "ssl_opts": [],
+        "node": node,
+        "description": description,
+        "path": "/",
+        "cowboy_opts": "[{sendfile,false}]",
+        "ip": listener.host,
+        "port": str(listener.port),
+    }
+
+
+# -- memory
+
+_NOTHING_HERE = (
+    "connection_readers",
+    "connection_writers",
+    "connection_channels",
+    "connection_other",
+    "queue_slave_procs",
+    "quorum_queue_procs",
+    "quorum_queue_dlx_procs",
+    "stream_queue_procs",
+    "stream_queue_replica_reader_procs",
+    "stream_queue_coordinator_procs",
+    "plugins",
+    "metrics",
+    "mgmt_db",
+    "mnesia",
+    "quorum_ets",
+    "other_ets",
+    "msg_index",
+    "code",
+    "atom",
+    "allocated_unused",
+    "reserved_unallocated",
+)
+
+
+def memory_breakdown(broker: Broker, facts: NodeFacts) -> dict[str, Any]:
+    used = facts.memory_used_bytes()
+    messages = min(used, int(broker.turn.held_bytes))
+    return {
+        **dict.fromkeys(_NOTHING_HERE, 0),
+        "queue_procs": 0,
+        "binary": messages,
+        "other_proc": 0,
+        "other_system": used - messages,
+        "strategy": "rss",
+        "total": {"erlang": used, "rss": used, "allocated": used},
+    }
+
+
+def relative_memory(broker: Broker, facts: NodeFacts) -> dict[str, Any]:
+    """The same in per cent."""
+    absolute = memory_breakdown(broker, facts)
+    total = absolute["total"]["rss"] or 1
+    shares = {name: _per_cent(value, total) for name, value in absolute.items() if isinstance(value, int)}
+    return {"total": 100, **shares}
+
+
+def _per_cent(value: int, total: int) -> int:
+    """Rounded up, so that what is there is seen."""
+    return -(-value * 100 // total)

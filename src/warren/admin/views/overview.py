@@ -1,0 +1,114 @@
+"""The overview: totals of everything.
+
+Whoever may not monitor sees the totals of their own virtual hosts only.
+
+Not here: the node's own figures (`views.nodes`).
+"""
+
+from typing import Any
+
+from warren.admin.history_port import HistoryPort, Spans
+from warren.admin.http.visitor import Visitor
+from warren.admin.node_facts import NodeFacts
+from warren.admin.views import figures
+from warren.admin.views.access import queue_lengths
+from warren.admin.views.connections import listed_connections
+from warren.admin.views.erlang import ERLANG_FULL_VERSION, ERLANG_VERSION
+from warren.admin.views.exchanges import exchange_types
+from warren.admin.views.nodes import contexts, listener_rows
+from warren.broker.broker import Broker
+from warren.broker.vhost import Vhost
+from warren.model.figures import VhostFigures
+from warren.policy.policies import CLUSTER_NAME
+from warren.session.handshake import COMPATIBLE_VERSION
+
+RETENTION_S = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
+
+
+def cluster_name(broker: Broker) -> str:
+    return str(broker.policies.global_parameters.get(CLUSTER_NAME, broker.settings.node_name))
+
+
+def overview_row(
+    broker: Broker, facts: NodeFacts, history: HistoryPort, visitor: Visitor, spans: Spans
+) -> dict[str, Any]:
+    vhosts = [vhost for vhost in broker.vhosts.values() if visitor.is_monitor or vhost.name in visitor.vhosts]
+    ready, unacked = _lengths(vhosts)
+    lengths = figures.lengths(ready, unacked)
+    # the history of the whole is kept for the whole alone
+    key = "" if visitor.is_monitor else visitor.name
+    row = _constant(broker)
+    row |= {
+        "message_stats": history.rated("overview", key, _counted(broker, vhosts, visitor), spans.messages),
+        "churn_rates": history.rated("churn", key, figures.churn(broker.figures), spans.messages),
+        "queue_totals": history.rated("overview", key, lengths, spans.lengths),
+        "object_totals": _objects(broker, vhosts, visitor),
+        "statistics_db_event_queue": 0,
+        "node": facts.name,
+    }
+    if visitor.is_monitor:
+        row["listeners"] = listener_rows(facts)
+        row["contexts"] = contexts(facts)
+    return row
+
+
+def without_stats(broker: Broker, facts: NodeFacts, visitor: Visitor) -> dict[str, Any]:
+    vhosts = [vhost for vhost in broker.vhosts.values() if visitor.is_monitor or vhost.name in visitor.vhosts]
+    objects = _objects(broker, vhosts, visitor)
+    return _constant(broker) | {
+        "disable_stats": True,
+        "node": facts.name,
+        "object_totals": {name: objects[name] for name in ("queues", "exchanges", "connections")},
+    }
+
+
+def _constant(broker: Broker) -> dict[str, Any]:
+    return {
+        "management_version": COMPATIBLE_VERSION,
+        "rates_mode": "basic",
+        "sample_retention_policies": RETENTION_S,
+        "exchange_types": exchange_types(),
+        "product_version": COMPATIBLE_VERSION,
+        "product_name": "RabbitMQ",
+        "rabbitmq_version": COMPATIBLE_VERSION,
+        "cluster_name": cluster_name(broker),
+        "erlang_version": ERLANG_VERSION,
+        "erlang_full_version": ERLANG_FULL_VERSION,
+        "release_series_support_status": "supported",
+        "disable_stats": False,
+        "enable_queue_totals": False,
+    }
+
+
+def _counted(broker: Broker, vhosts: list[Vhost], visitor: Visitor) -> dict[str, int]:
+    if visitor.is_monitor:
+        reads, writes = _disk_traffic(vhosts)
+        return figures.of_node(broker.figures, reads, writes)
+    total = VhostFigures()
+    for vhost in vhosts:
+        total.add(vhost.figures)
+        total.published += vhost.figures.published
+        total.confirmed += vhost.figures.confirmed
+        total.returned_unroutable += vhost.figures.returned_unroutable
+        total.dropped_unroutable += vhost.figures.dropped_unroutable
+    return figures.of_vhost(total)
+
+
+def _disk_traffic(vhosts: list[Vhost]) -> tuple[int, int]:
+    return 0, 0
+
+
+def _lengths(vhosts: list[Vhost]) -> tuple[int, int]:
+    each = [queue_lengths(vhost) for vhost in vhosts]
+    return sum(ready for ready, _ in each), sum(unacked for _, unacked in each)
+
+
+def _objects(broker: Broker, vhosts: list[Vhost], visitor: Visitor) -> dict[str, int]:
+    connections = [c for c in listed_connections(broker) if visitor.is_monitor or c.user == visitor.name]
+    return {
+        "channels": sum(len(connection.channels) for connection in connections),
+        "connections": len(connections),
+        "consumers": sum(queue.consumer_count() for vhost in vhosts for queue in vhost.topology.queues.values()),
+        "exchanges": sum(len(vhost.topology.exchanges) for vhost in vhosts),
+        "queues": sum(len(vhost.topology.queues) for vhost in vhosts),
+    }

@@ -1,0 +1,56 @@
+"""Which part of a row is wanted."""
+
+from typing import Any
+
+import pytest
+
+from warren.admin.listing.columns import EVERYTHING, Wanted, value_at, wanted_of
+
+ROW: dict[str, Any] = {
+    "name": "q",
+    "stats": {"publish": 3, "publish_details": {"rate": 1.5}, "ack": 2},
+    "consumers": [{"tag": "a", "queue": {"name": "q"}}, {"tag": "b", "queue": {"name": "r"}}],
+    "empty": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ("name", {"name": "q"}),
+        ("name,stats.publish", {"name": "q", "stats": {"publish": 3}}),
+        ("stats.publish_details.rate,stats.ack", {"stats": {"publish_details": {"rate": 1.5}, "ack": 2}}),
+        ("stats.publish,stats", {"stats": ROW["stats"]}),
+        ("stats,stats.publish", {"stats": ROW["stats"]}),
+        ("consumers.tag", {"consumers": [{"tag": "a"}, {"tag": "b"}]}),
+        ("consumers.queue.name", {"consumers": [{"queue": {"name": "q"}}, {"queue": {"name": "r"}}]}),
+        ("name.x", {"name": "q"}),
+        ("stats.nosuch,name", {"stats": [], "name": "q"}),
+        ("nosuch", []),
+        ("", []),
+        (",", []),
+    ],
+)
+def test_columns_cut_a_row_as_rabbitmq_does(columns: str, expected: object) -> None:
+    assert wanted_of({"columns": columns}).cut(ROW) == expected
+
+
+def test_without_columns_a_row_stays_whole() -> None:
+    assert wanted_of({}) is EVERYTHING
+    assert EVERYTHING.cut(ROW) is ROW
+
+
+def test_what_need_not_be_built_is_known() -> None:
+    wanted = Wanted(["stats.publish_details.rate", "name"])
+    assert "stats" in wanted
+    assert "consumers" not in wanted
+    assert wanted.any_of("consumers", "name")
+    assert not wanted.any_of("consumers", "empty")
+    assert "anything" in EVERYTHING
+
+
+@pytest.mark.parametrize(
+    ("path", "value"), [("name", "q"), ("stats.publish_details.rate", 1.5), ("stats.nosuch.x", 0), ("name.x", 0)]
+)
+def test_a_path_leads_to_a_value_or_to_zero(path: str, value: object) -> None:
+    assert value_at(ROW, path) == value
