@@ -1,0 +1,68 @@
+"""The fields of a request's document, read with RabbitMQ's refusals.
+
+A field that is missing is `[{key_missing,NAME}]`. What RabbitMQ stumbles over (a number where a text belongs) is a
+sentence here that names the field. Fields nobody asks for are ignored, as there.
+
+Not here: what the fields mean (the modules of this package).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from warren.admin.http.faults import HttpFault, bad_request
+
+Document = Mapping[str, Any]
+
+
+def require(document: Document, *names: str) -> None:
+    """Refuse a document that lacks any of these fields."""
+    missing = [name for name in names if name not in document]
+    if missing:
+        raise bad_request("[" + ",".join(f"{{key_missing,{name}}}" for name in missing) + "]")
+
+
+def text(document: Document, name: str, default: str = "") -> str:
+    value = document.get(name, default)
+    if not isinstance(value, str):
+        raise bad_request(f"{name} must be a string")
+    return value
+
+
+def flag(document: Document, name: str, default: bool = False) -> bool:
+    """A boolean; rabbitmqadmin sends them as strings."""
+    value = document.get(name, default)
+    if value in ("true", "false"):
+        return bool(value == "true")
+    if not isinstance(value, bool):
+        raise HttpFault(400, "bad_request", ["not_boolean", value])
+    return value
+
+
+def number(document: Document, name: str, default: int) -> int:
+    """An integer; rabbitmqadmin sends them as strings."""
+    value = document.get(name, default)
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise HttpFault(400, "bad_request", ["not_int", name])
+    return value
+
+
+def names_in(document: Document, name: str) -> list[str]:
+    """A list of names, or one text with commas between them."""
+    value = document[name]
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return value
+    raise bad_request(f"{name} must be a list of strings, or a string with commas between them")
+
+
+def table(document: Document, name: str) -> dict[str, Any]:
+    """An object; an empty array stands for an empty one, as RabbitMQ writes it."""
+    value = document.get(name, {})
+    if value == []:
+        return {}
+    if not isinstance(value, dict):
+        raise bad_request(f"{name} must be an object")
+    return value

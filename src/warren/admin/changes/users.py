@@ -1,0 +1,126 @@
+"""Users are made, changed and deleted, with their permissions and limits.
+
+Not here: reading them (`resources.access`), hashing (`admin.passwords`).
+"""
+
+from typing import Any
+
+from warren.access.commands import (
+    ClearPermission,
+    ClearTopicPermission,
+    ClearUserLimits,
+    DeleteUser,
+    PutUser,
+    SetPermission,
+    SetTopicPermission,
+    SetUserLimits,
+)
+from warren.access.hashing import SHA256
+from warren.admin import passwords
+from warren.admin.changes.fields import Document, names_in, require, text
+from warren.admin.http.answers import Answer, created, no_content
+from warren.admin.http.call import Call
+from warren.admin.http.faults import HttpFault, bad_request, not_found
+from warren.admin.http.levels import administrator
+from warren.admin.http.router import Handler, Resource
+from warren.admin.station import Station
+from warren.model.commands import Command, Together
+
+
+def routes(station: Station) -> dict[str, Resource]:
+    paths: dict[str, dict[str, Handler]] = {
+        "/api/users/{user}": {"PUT": put_user, "DELETE": delete_user},
+        "/api/users/bulk-delete": {"POST": delete_users},
+        "/api/user-limits/{user}/{name}": {"PUT": set_limit, "DELETE": clear_limit},
+        "/api/permissions/{vhost}/{user}": {"PUT": set_permission, "DELETE": clear_permission},
+        "/api/topic-permissions/{vhost}/{user}": {"PUT": set_topic_permission, "DELETE": clear_topic_permissions},
+        "/api/topic-permissions/{vhost}/{user}/{exchange}": {"DELETE": clear_topic_permission},
+    }
+    return {path: Resource(administrator, handlers) for path, handlers in paths.items()}
+
+
+async def put_user(call: Call) -> Answer:
+    return await carry_out(call, await user_command(call.station, call.params["user"], await call.document()))
+
+
+async def user_command(station: Station, name: str, document: Document) -> Command:
+    """What a user's document asks for."""
+    if "tags" not in document:
+        raise bad_request("tags_not_present")
+    tags = names_in(document, "tags")
+    if "password_hash" in document:
+        return _with_hash(name, document, tags)
+    algorithm = station.broker.settings.password_hashing_module
+    return PutUser(name, await passwords.hashed(algorithm, text(document, "password")), algorithm, tags)
+
+
+def _with_hash(name: str, document: Document, tags: list[str]) -> Command:
+    if "password" in document:
+        raise bad_request("both_password_and_password_hash_are_provided")
+    given: Any = document["password_hash"]
+    if not isinstance(given, str):
+        raise HttpFault(400, "bad_request", ["not_base64", given])
+    return PutUser(name, passwords.decoded(given), text(document, "hashing_algorithm", SHA256), tags)
+
+
+async def delete_user(call: Call) -> Answer:
+    return await carry_out(call, DeleteUser(call.params["user"]))
+
+
+async def delete_users(call: Call) -> Answer:
+    document = await call.document()
+    require(document, "users")
+    known = call.station.broker.access.users
+    names = names_in(document, "users")
+    for name in names:
+        if name not in known:
+            raise HttpFault(400, "bad_request", ["no_such_user", name])
+    return await carry_out(call, Together([DeleteUser(name) for name in dict.fromkeys(names)]))
+
+
+async def set_limit(call: Call) -> Answer:
+    document = await call.document()
+    require(document, "value")
+    await carry_out(call, SetUserLimits(call.params["user"], {call.params["name"]: document["value"]}))
+    return no_content()
+
+
+async def clear_limit(call: Call) -> Answer:
+    return await carry_out(call, ClearUserLimits(call.params["user"], [call.params["name"]]))
+
+
+async def set_permission(call: Call) -> Answer:
+    document = await call.document()
+    require(document, "configure", "write", "read")
+    user, vhost = call.params["user"], call.params["vhost"]
+    patterns = [text(document, name) for name in ("configure", "write", "read")]
+    return await carry_out(call, SetPermission(user, vhost, *patterns))
+
+
+async def clear_permission(call: Call) -> Answer:
+    return await carry_out(call, ClearPermission(call.params["user"], call.params["vhost"]))
+
+
+async def set_topic_permission(call: Call) -> Answer:
+    document = await call.document()
+    require(document, "exchange", "write", "read")
+    user, vhost = call.params["user"], call.params["vhost"]
+    patterns = [text(document, name) for name in ("exchange", "write", "read")]
+    return await carry_out(call, SetTopicPermission(user, vhost, *patterns))
+
+
+async def clear_topic_permissions(call: Call) -> Answer:
+    user, vhost = call.params["user"], call.params["vhost"]
+    if not any(key[:2] == (user, vhost) for key in call.station.broker.access.topic_permissions):
+        raise not_found()
+    return await carry_out(call, ClearTopicPermission(user, vhost, None))
+
+
+async def clear_topic_permission(call: Call) -> Answer:
+    user, vhost = call.params["user"], call.params["vhost"]
+    return await carry_out(call, ClearTopicPermission(user, vhost, call.params["exchange"]))
+
+
+async def carry_out(call: Call, command: Command) -> Answer:
+    """201 if the command says that it made something, else 204."""
+    return created() if await call.station.desk.carry_out(command) is True else no_content()
