@@ -21,6 +21,7 @@ from warren.cli.ctl.terms import elixir
 PAGE_SIZE: Final = 500
 Document = dict[str, Any]
 Query = Mapping[str, object]
+Headers = Mapping[str, str | bytes]
 
 
 class Api:
@@ -57,7 +58,7 @@ class Api:
         """Bytes are sent as they are, so that a server that names a line names the one in the file."""
         self._ask("POST", segments, body=body)
 
-    def delete(self, *segments: str, query: Query | None = None, headers: dict[str, str] | None = None) -> None:
+    def delete(self, *segments: str, query: Query | None = None, headers: Headers | None = None) -> None:
         self._ask("DELETE", segments, query=query, headers=headers)
 
     def remove(self, *segments: str) -> bool:
@@ -102,7 +103,7 @@ class Api:
         segments: tuple[str, ...],
         query: Query | None = None,
         body: object = None,
-        headers: dict[str, str] | None = None,
+        headers: Headers | None = None,
     ) -> Any:
         path = "/".join([self._prefix, "api", *(quote(segment, safe="") for segment in segments)])
         target = f"{path}?{urlencode(query)}" if query else path

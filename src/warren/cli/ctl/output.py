@@ -18,8 +18,7 @@ DOCUMENTS = ("json", "csv")
 
 def announce(call: Call, sentence: str) -> None:
     """Print what is about to be done."""
-    options = call.options
-    if sentence and not (options.quiet or options.silent or options.formatter in DOCUMENTS):
+    if sentence and not (_hushed(call) or call.options.formatter in DOCUMENTS):
         print(sentence, flush=True)
 
 
@@ -30,8 +29,12 @@ def write(call: Call, outcome: Outcome) -> None:
             print(line)
     elif call.options.formatter == "json":
         print(compact(_document(call, outcome)))
-    elif isinstance(outcome, Text):
+    elif isinstance(outcome, Text) and not (outcome.chatty and _hushed(call)):
         print(outcome.words)
+
+
+def _hushed(call: Call) -> bool:
+    return call.options.quiet or call.options.silent
 
 
 def _document(call: Call, outcome: Text | None) -> object:

@@ -37,10 +37,11 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words to print, and the document they are in JSON."""
+    """Words to print, and the document they are in JSON; `chatty` ones are not what was asked for."""
 
     words: str
     document: object = None
+    chatty: bool = False
 
 
 Outcome = Rows | Text | None

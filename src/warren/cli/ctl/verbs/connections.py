@@ -7,7 +7,6 @@ Not here: what a client is told when its connection is closed (the server does).
 
 import time
 from typing import Any, Final
-from urllib.parse import quote
 
 from warren.cli.ctl.failure import failed
 from warren.cli.ctl.terms import Atom, Table, pid
@@ -88,8 +87,8 @@ def close_all_user_connections(call: Call) -> None:
 
 
 def _close(call: Call, connections: list[dict[str, Any]], explanation: str) -> None:
-    # A header is a line of Latin-1; what does not fit is escaped, and the rest is as it was written.
-    reason = quote(explanation, safe="".join(map(chr, range(0x20, 0x7F))))
+    # A header is one line.
+    reason = "".join(letter if letter.isprintable() else " " for letter in explanation).encode()
     for number, connection in enumerate(connections):
         if number:
             time.sleep(call.own("per-connection-delay", 0) / 1000)

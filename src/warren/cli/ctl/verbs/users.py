@@ -49,7 +49,7 @@ def add_user(call: Call) -> Text:
     if call.api.find("users", name) is not None:
         raise failed(f'User "{name}" already exists', SOFTWARE)
     call.api.put("users", name, body={"password": password, "tags": ""})
-    return Text(WELCOME, {"message": WELCOME, "node": call.node, "status": "ok"})
+    return Text(WELCOME, {"message": WELCOME, "node": call.node, "status": "ok"}, chatty=True)
 
 
 def delete_user(call: Call) -> None:
