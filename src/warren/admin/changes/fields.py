@@ -12,6 +12,7 @@ from typing import Any
 from warren.admin.http.faults import HttpFault, bad_request
 
 Document = Mapping[str, Any]
+SHORT_OCTETS = 255
 
 
 def require(document: Document, *names: str) -> None:
@@ -66,3 +67,30 @@ def table(document: Document, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise bad_request(f"{name} must be an object")
     return value
+
+
+def arguments(document: Document) -> dict[str, Any]:
+    """The arguments of a declaration or a binding."""
+    found = table(document, "arguments")
+    refuse_null(found)
+    return found
+
+
+def refuse_null(value: object) -> None:
+    """AMQP has a value for nothing, but RabbitMQ takes none from JSON."""
+    if value is None:
+        raise bad_request("null_not_allowed")
+    if isinstance(value, dict):
+        for item in value.values():
+            refuse_null(item)
+    elif isinstance(value, list):
+        for item in value:
+            refuse_null(item)
+
+
+def short(what: str, name: str) -> str:
+    """A name that AMQP can carry."""
+    octets = len(name.encode("utf-8", "surrogateescape"))
+    if octets > SHORT_OCTETS:
+        raise bad_request(f"{what} should be less than {SHORT_OCTETS} bytes, actually was {octets}\n")
+    return name

@@ -56,11 +56,17 @@ def routes(station: Station) -> dict[str, Resource]:
 async def put_policy(call: Call) -> Answer:
     vhost, document = _vhost_of(call), await call.document()
     with _escaped_reasons():
-        return await carry_out(call, policy_command(vhost, call.params["name"], document, False))
+        return await _put(call, policy_command(vhost, call.params["name"], document, False), False)
 
 
 async def put_operator_policy(call: Call) -> Answer:
-    return await carry_out(call, policy_command(_vhost_of(call), call.params["name"], await call.document(), True))
+    return await _put(call, policy_command(_vhost_of(call), call.params["name"], await call.document(), True), True)
+
+
+async def _put(call: Call, command: Command, operator: bool) -> Answer:
+    is_new = call.station.broker.policies.policy(call.params["vhost"], call.params["name"], operator) is None
+    await carry_out(call, command)
+    return created() if is_new else no_content()
 
 
 def policy_command(vhost: str, name: str, document: Document, operator: bool) -> Command:

@@ -1,0 +1,206 @@
+"""Messages are published and taken over HTTP: for looking at a queue, not for moving many.
+
+Not here: their way through the broker (`session.publishing`), moving queues' contents (`changes.moving`).
+"""
+
+import base64
+import binascii
+from typing import Any
+
+from warren.admin.changes.direct import message_link
+from warren.admin.changes.fields import Document, refuse_null, require, short, text
+from warren.admin.direct_link import DirectLink
+from warren.admin.http.answers import Answer, json_answer
+from warren.admin.http.call import Call
+from warren.admin.http.faults import HttpFault, bad_request, not_authorised, not_found
+from warren.admin.http.levels import in_vhost
+from warren.admin.http.router import Resource
+from warren.admin.station import Station
+from warren.admin.views.amqp_values import plain
+from warren.errors import ACCESS_REFUSED
+from warren.wire.method_stream import Heard
+from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, BasicNack
+from warren.wire.properties import Properties, decode_properties
+
+NUMBERS = ("delivery_mode", "priority", "timestamp")
+TEXTS = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
+AS_RABBITMQ_ORDERS_THEM = (
+    *reversed(TEXTS[6:]),
+    "timestamp",
+    "message_id",
+    "expiration",
+    "reply_to",
+    "correlation_id",
+    "priority",
+    "delivery_mode",
+    "headers",
+    "content_encoding",
+    "content_type",
+)
+ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+"""One answer carries no more than about this, however many messages were asked for."""
+
+
+def routes(station: Station) -> dict[str, Resource]:
+    return {
+        "/api/exchanges/{vhost}/{name}/publish": Resource(in_vhost, {"POST": publish}),
+        "/api/queues/{vhost}/{name}/get": Resource(in_vhost, {"POST": get}),
+    }
+
+
+async def publish(call: Call) -> Answer:
+    document = await call.document()
+    require(document, "routing_key", "properties", "payload", "payload_encoding")
+    body = _payload(document)
+    properties = _properties(document["properties"])
+    exchange = "" if call.params["name"] == "amq.default" else short("exchange", call.params["name"])
+    if call.params["vhost"] not in call.station.broker.vhosts:
+        raise not_authorised("Access refused.")
+    key = document["routing_key"] if isinstance(document["routing_key"], str) else str(document["routing_key"])
+    async with message_link(call) as link:
+        return json_answer({"routed": await link.publish(exchange, short("routing_key", key), properties, body)})
+
+
+def _payload(document: Document) -> bytes:
+    payload, encoding = document["payload"], document["payload_encoding"]
+    if not isinstance(payload, str):
+        raise bad_request("payload_not_string")
+    if encoding == "string":
+        return payload.encode("utf-8", "surrogateescape")
+    if encoding != "base64":
+        raise HttpFault(400, "bad_request", ["unsupported_encoding", encoding])
+    try:
+        return base64.b64decode(payload, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise HttpFault(400, "bad_request", ["not_base64", payload]) from error
+
+
+def _properties(given: object) -> Properties:
+    """What is no property is ignored, as RabbitMQ does."""
+    if given == []:
+        return Properties()
+    if not isinstance(given, dict):
+        raise bad_request("properties must be an object")
+    properties = Properties()
+    for name in NUMBERS:
+        if name in given:
+            setattr(properties, name, _number(name, given[name]))
+    for name in TEXTS:
+        if name in given:
+            if not isinstance(given[name], str):
+                raise HttpFault(400, "bad_request", ["not_string", name])
+            setattr(properties, name, short(name, given[name]))
+    headers = given.get("headers", {})
+    if headers not in ([], {}):
+        if not isinstance(headers, dict):
+            raise bad_request("headers must be an object")
+        refuse_null(headers)
+        properties.headers = headers
+    return properties
+
+
+def _number(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise HttpFault(400, "bad_request", ["not_int", name])
+    # an octet, but for the timestamp, which has eight
+    return value & (2**64 - 1) if name == "timestamp" else value & 0xFF
+
+
+async def get(call: Call) -> Answer:
+    document = await call.document()
+    require(document, "count", "ackmode", "encoding")
+    mode, encoding = text(document, "ackmode"), text(document, "encoding")
+    if mode not in ACK_MODES:
+        raise bad_request(f"ackmode must be one of {', '.join(ACK_MODES)}")
+    if encoding not in ("auto", "base64"):
+        raise bad_request("Unsupported encoding. Please use auto or base64.")
+    count = _integer(document["count"])
+    truncate = _integer(document["truncate"]) if "truncate" in document else -1
+    if call.params["name"] not in call.vhost().topology.queues:
+        raise not_found()
+    try:
+        async with message_link(call) as link:
+            taken = await _take(link, call.params["name"], count, mode)
+    except HttpFault as fault:
+        raise _refused_get(fault) from fault
+    return json_answer([_row(method, heard, encoding, truncate) for method, heard in taken])
+
+
+def _refused_get(fault: HttpFault) -> HttpFault:
+    """Who may not read a queue is told so as who may not log in is."""
+    lead = f"{ACCESS_REFUSED} "
+    if isinstance(fault.reason, str) and fault.reason.startswith(lead):
+        return not_authorised(fault.reason.removeprefix(lead))
+    return fault
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise HttpFault(400, "bad_request", ["not_integer", value])
+    return int(value)
+
+
+async def _take(link: DirectLink, queue: str, count: int, mode: str) -> list[tuple[BasicGetOk, Heard]]:
+    """As many as there are and were asked for; a negative count asks for all."""
+    no_ack = mode == "ack_requeue_false"
+    taken: list[tuple[BasicGetOk, Heard]] = []
+    size_bytes = 0
+    while len(taken) != count and size_bytes < ANSWER_BYTES_MAX:
+        heard = await link.ask_either(BasicGet(queue, no_ack), BasicGetOk, BasicGetEmpty)
+        if not isinstance(heard.method, BasicGetOk):
+            break
+        taken.append((heard.method, heard))
+        size_bytes += len(heard.body)
+    if taken and not no_ack:
+        last = taken[-1][0].delivery_tag
+        link.tell(BasicNack(delivery_tag=last, multiple=True, requeue=mode != "reject_requeue_false"))
+    return taken
+
+
+def _row(method: BasicGetOk, heard: Heard, encoding: str, truncate: int) -> dict[str, Any]:
+    body = heard.body if truncate < 0 else heard.body[:truncate]
+    payload, payload_encoding = _encoded(body, encoding)
+    return {
+        "payload_bytes": len(heard.body),
+        "redelivered": method.redelivered,
+        "exchange": method.exchange,
+        "routing_key": method.routing_key,
+        "message_count": method.message_count,
+        "properties": properties_row(heard.header),
+        "payload": payload,
+        "payload_encoding": payload_encoding,
+    }
+
+
+def _encoded(body: bytes, encoding: str) -> tuple[str, str]:
+    if encoding == "auto":
+        try:
+            return body.decode(), "string"
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(body).decode(), "base64"
+
+
+def properties_row(header: bytes) -> dict[str, Any] | list[Any]:
+    """The properties that are there; RabbitMQ writes none of them as an empty array."""
+    properties = decode_properties(header, 0, len(header))
+    row: dict[str, Any] = {}
+    for name in AS_RABBITMQ_ORDERS_THEM:
+        value = getattr(properties, name)
+        if value is not None:
+            row[name] = plain(value) if name == "headers" else value
+    return row or []
