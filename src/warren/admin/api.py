@@ -7,8 +7,13 @@ Not here: what a resource does (`admin.resources`).
 
 from collections.abc import Callable
 
+from warren.admin.changes import messages, topology, users, vhosts
+from warren.admin.changes import policies as policy_changes
+from warren.admin.http.answers import Answer
+from warren.admin.http.call import Call
 from warren.admin.http.router import Resource, Router
 from warren.admin.resources import access, bindings, connections, definitions, exchanges, health, node, policies, queues
+from warren.admin.static import page_routes
 from warren.admin.station import Station
 
 Routes = dict[str, Resource]
@@ -23,11 +28,24 @@ _FAMILIES: list[Callable[[Station], Routes]] = [
     node.routes,
     policies.routes,
     queues.routes,
+    messages.routes,
+    policy_changes.routes,
+    topology.routes,
+    users.routes,
+    vhosts.routes,
 ]
+
+
+async def to_the_pages(call: Call) -> Answer:
+    """Whoever opens the API itself in a browser."""
+    return Answer(301, headers={"location": "/"})
 
 
 def router_of(station: Station) -> Router:
     router = Router()
+    for path, page in page_routes().items():
+        router.add(path, page)
+    router.add("/api", Resource(None, {"GET": to_the_pages}))
     for family in _FAMILIES:
         for template, resource in family(station).items():
             router.add(template, resource)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from warren.admin.accounts import Accounts
 from warren.admin.desk import Desk
+from warren.admin.direct_link import DirectLinks
 from warren.admin.history_port import HistoryPort
 from warren.admin.node_facts import NodeFacts
 from warren.broker.broker import Broker
@@ -21,3 +22,4 @@ class Station:
     accounts: Accounts
     facts: NodeFacts
     history: HistoryPort
+    links: DirectLinks
