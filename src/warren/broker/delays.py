@@ -119,7 +119,10 @@ class Delays(Timed):
         payload = edit_headers(message.header_payload(), [], {"x-delay": -int(delay_of(message))})
         due = message.with_header_payload(payload)
         keys = [message.envelope.routing_key, *message.envelope.copy_keys]
-        for queue in self._topology.route_delayed(exchange, keys, due).queues:
+        queues = self._topology.route_delayed(exchange, keys, due).queues
+        exchange.published_out += len(queues)
+        self._turn.figures.routed += len(queues)
+        for queue in queues:
             queue.publish(due)
 
     def damaged(self, exchange: Exchange, reason: str) -> None:

@@ -21,6 +21,7 @@ from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
 from warren.routing.exchange import Exchange
 from warren.routing.topology import PREDECLARED
+from warren.session.consumer import ChannelConsumer
 from warren.session.ports import VhostPort
 from warren.store.metadata import Metadata
 from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
@@ -70,6 +71,7 @@ class Vhost(VhostPort):
         queue = self._make_queue(queue_id, name, durable, exclusive, auto_delete, arguments, owner_id)
         if owner_id:
             self._exclusive.setdefault(owner_id, {})[name] = queue
+        self._turn.figures.queues_created += 1
         return queue
 
     def load_queue(self, queue_id: int, definition: QueueDefinition) -> Queue:
@@ -111,6 +113,7 @@ class Vhost(VhostPort):
 
     def delete_queue(self, queue: QueuePort) -> None:
         mine = self._queues.pop(queue.name)
+        self._turn.figures.queues_deleted += 1
         if self.undertaker is not None and mine.durable:
             self.undertaker.carry_out_of(mine, self)
         if mine.owner_id:
@@ -175,6 +178,18 @@ class Vhost(VhostPort):
     def policy_changed(self, name: str, policy: Policy | None, operator: bool) -> None:
         """A policy of this virtual host was set or, if there is none of that name any more, cleared."""
         self._governor.policy_changed(list(self._queues.values()), name, policy, operator)
+
+    def set_tracing(self, on: bool) -> None:
+        """Publish copies of all messages to the trace exchange from here on, or no more."""
+        if on == self.tracing:
+            return
+        self.tracing = on
+        # what publishers remember of their routes tells whether copies are made
+        self.topology.version += 1
+        for queue in self._queues.values():
+            for consumer, _active in queue.consumers():
+                if isinstance(consumer, ChannelConsumer):
+                    consumer.traced = on
 
     def delay(self, exchange: Exchange, message: Message) -> i64:
         return self.delays.hold(exchange, message)

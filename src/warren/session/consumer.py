@@ -10,6 +10,7 @@ from mypy_extensions import i64
 
 from warren.model.message import Entry
 from warren.model.ports import Consumer, QueuePort
+from warren.session import firehose
 from warren.session.delivery import DeliveryWriter
 from warren.session.tallies import TakeTally
 from warren.wire.methods import BasicCancel
@@ -44,6 +45,8 @@ class ChannelConsumer(Consumer):
         self._subscribed: bool = tag != ""
         # its channel is closing: it takes nothing more, though its queue may still know it
         self.stopped: bool = False
+        # its virtual host is traced
+        self.traced: bool = channel.vhost.tracing
         self.tally: TakeTally = channel.tallies.of_queue(queue)
         self._writer: DeliveryWriter = DeliveryWriter(channel.number, tag)
 
@@ -75,6 +78,8 @@ class ChannelConsumer(Consumer):
         if entry.redelivered:
             tally.redelivered += 1
         self._writer.write(connection.output(), entry.message, tag, entry.redelivered, connection.frame_max)
+        if self.traced:
+            firehose.delivered(channel, self.queue, entry)
 
     def acked(self, entry: Entry) -> None:
         """One of its deliveries was dealt with."""

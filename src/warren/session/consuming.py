@@ -12,7 +12,7 @@ from warren.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION_FAILED, Cha
 from warren.model.message import Entry
 from warren.model.ports import QueuePort
 from warren.model.terms import type_name
-from warren.session import direct_reply
+from warren.session import direct_reply, firehose
 from warren.session.consumer import ChannelConsumer
 from warren.session.delivery import write_message
 from warren.wire.methods import (
@@ -149,3 +149,5 @@ def _send_got(channel: "Channel", queue: QueuePort, entry: Entry, no_ack: bool) 
         )
     )
     write_message(channel.connection.output(), entry.message, channel.number, channel.connection.frame_max)
+    if channel.vhost.tracing:
+        firehose.delivered(channel, queue, entry)

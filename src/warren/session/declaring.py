@@ -131,7 +131,11 @@ def queue_declare(channel: "Channel", method: Method) -> None:
     if name.startswith(direct_reply.REPLY_TO):
         _declare_reply_queue(channel, name, method)
         return
-    queue = _passive_queue(channel, name) if method.passive else _declared_queue(channel, name, method)
+    if method.passive:
+        queue = _passive_queue(channel, name)
+    else:
+        queue = _declared_queue(channel, name, method)
+        channel.node.turn.figures.queues_declared += 1
     queue.check_usable()
     queue.touch()
     queue.drain()

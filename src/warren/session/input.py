@@ -293,4 +293,7 @@ def _channel_failed(connection: Connection, reader: FrameReader, fault: ChannelF
     if reader.frame_type == METHOD:
         found = int(read_i32_be(reader.data, reader.start))
         class_id, method_id = found >> 16 & 0xFFFF, found & 0xFFFF
+    if class_id == 60 and method_id == 40:
+        # it goes nowhere, but it was received
+        connection.turn.figures.received += 1
     channel.fail(fault, class_id, method_id)

@@ -29,7 +29,7 @@ from warren.model.message import Envelope, Message
 from warren.model.ports import PENDING, REJECTED, SETTLED, QueuePort
 from warren.routing.exchange import Exchange
 from warren.routing.topology import Topology
-from warren.session import direct_reply, special_properties
+from warren.session import direct_reply, firehose, special_properties
 from warren.session.delivery import write_message
 from warren.session.tallies import PublishTally
 from warren.wire.methods import BasicPublish, BasicReturn, decode_method
@@ -113,6 +113,9 @@ def accept(
         resolve(publishing, topology, channel.vhost.name, channel.rights)
         assert publishing.exchange is not None
         publishing.tally = channel.tallies.of_exchange(publishing.exchange)
+        if channel.vhost.tracing:
+            # the longer road makes the copies
+            publishing.fixed = False
     if message.body_bytes > channel.connection.message_bytes_max:
         raise too_large(message.body_bytes, channel.connection.message_bytes_max)
     # the property flags are the last two of these eight octets
@@ -213,6 +216,8 @@ def _publish_routed(channel: "Channel", publishing: Publishing, message: Message
         keys.extend(extra_keys)
     keys = direct_reply.deliver_to_inboxes(channel.node, exchange, keys, message)
     route = channel.vhost.topology.route_keys(exchange, keys, message)
+    if channel.vhost.tracing:
+        firehose.published(channel, message, route.queues)
     _hand_over(channel, RoutedPublish(message, route.queues, route.delayed, publishing.mandatory, tally))
 
 

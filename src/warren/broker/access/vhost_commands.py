@@ -81,10 +81,8 @@ class VhostCommands(CommandHandler):
             vhost = self._owner.add_vhost(command.name)
         vhost.description = command.description
         vhost.tags = list(command.tags)
-        if command.tracing is not None and command.tracing != vhost.tracing:
-            vhost.tracing = command.tracing
-            # what publishers remember of their routes tells whether copies are made
-            vhost.topology.version += 1
+        if command.tracing is not None:
+            vhost.set_tracing(command.tracing)
         self._registry.record(definition_of(vhost))
         return created
 

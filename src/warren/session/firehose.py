@@ -1,0 +1,162 @@
+"""The Firehose: while a virtual host is traced, a copy of every message that is published or delivered in it.
+
+Copies go to the exchange `amq.rabbitmq.trace`: with the key `publish.` and the exchange when a message is published,
+with `deliver.` and the queue when one is delivered or got. The body is the message's; its properties and what is known
+of its way stand in the headers, in RabbitMQ's names, types and order. Copies are transient, carry no other
+properties, count nowhere, and are not traced themselves.
+
+What it costs while nobody is traced: nothing for a publish, which finds out when it is resolved, and one comparison
+for a delivery (`ChannelConsumer.traced`). While it is on, a copy nobody is bound for is not made.
+
+Where this differs from RabbitMQ: a key that would be longer than 255 octets is cut, and headers that nest so deep that
+they could not be a field of a field are left out, rather than breaking whoever reads the copy.
+
+Not here: switching it (`broker.vhost`), files of traces.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter, write_i32_be
+from mypy_extensions import i64
+
+from warren.errors import ConnectionFault
+from warren.model.message import NO_EXPIRATION, Entry, Envelope, Message
+from warren.model.ports import QueuePort
+from warren.routing.exchange import Exchange
+from warren.wire.field_tables import write_value
+from warren.wire.field_types import TABLE, skip_table
+from warren.wire.properties import PropertyScan
+from warren.wire.property_scan import HEADERS
+from warren.wire.scalars import patch_size, write_longlong, write_longstr, write_short, write_shortstr
+
+if TYPE_CHECKING:
+    from warren.session.channel import Channel
+    from warren.session.connection import Connection
+
+TRACE: Final = "amq.rabbitmq.trace"
+BASIC_CLASS: Final = 60
+KEY_BYTES_MAX: Final = 255
+DEPTH_OF_HEADERS: Final[i64] = 3
+"""The message's headers are a table in the table `properties` in the headers of the copy."""
+
+Facts = list[tuple[str, object]]
+
+
+def published(channel: "Channel", message: Message, queues: list[QueuePort]) -> None:
+    """A message is about to enter these queues, or none."""
+    facts = _whereabouts(channel)
+    names: list[object] = [queue.name for queue in queues]
+    facts.append(("routed_queues", names))
+    _trace(channel, message, "publish." + message.envelope.exchange, facts)
+
+
+def delivered(channel: "Channel", queue: QueuePort, entry: Entry) -> None:
+    """A message was taken from a queue."""
+    facts: Facts = [("redelivered", 1 if entry.redelivered else 0)]
+    facts.extend(_whereabouts(channel))
+    _trace(channel, entry.message, "deliver." + queue.name, facts)
+
+
+def _whereabouts(channel: "Channel") -> Facts:
+    connection = channel.connection
+    return [
+        ("vhost", channel.vhost.name),
+        ("connection", name_of(connection)),
+        ("channel", int(channel.number)),
+        ("user", connection.user),
+    ]
+
+
+def name_of(connection: "Connection") -> str:
+    """The name operators know a connection by; one within the process has one that looks like RabbitMQ's."""
+    opened = connection.opened
+    if opened.internal:
+        return f"<{connection.node.settings.node_name}.{connection.connected_at_ms // 1000}.{opened.connection_id}.0>"
+    return f"{opened.peer_host}:{opened.peer_port} -> {opened.local_host}:{opened.local_port}"
+
+
+def _trace(channel: "Channel", message: Message, key: str, facts: Facts) -> None:
+    topology = channel.vhost.topology
+    exchange = topology.exchanges.get(TRACE)
+    if exchange is None or not exchange.outgoing or message.envelope.exchange == TRACE:
+        return
+    key = _cut(key)
+    route = topology.route(exchange, key, None)
+    if route.cacheable and not route.queues:
+        return
+    copy = _copy_of(message, exchange, key, channel.node.settings.node_name, facts)
+    if not route.cacheable:
+        # it is for an exchange that looks at headers
+        route = topology.route(exchange, key, copy)
+    for queue in route.queues:
+        queue.uncounted += 1
+        queue.publish(copy)
+
+
+def _cut(key: str) -> str:
+    octets = key.encode("utf-8", "surrogateescape")
+    if len(octets) <= KEY_BYTES_MAX:
+        return key
+    return octets[:KEY_BYTES_MAX].decode("utf-8", "surrogateescape")
+
+
+def _copy_of(message: Message, exchange: Exchange, key: str, node_name: str, facts: Facts) -> Message:
+    envelope = message.envelope
+    keys: list[object] = [envelope.routing_key]
+    keys.extend(envelope.copy_keys)
+    out = BytesWriter()
+    write_short(out, BASIC_CLASS)
+    write_short(out, 0)
+    write_longlong(out, int(message.body_bytes))
+    write_short(out, HEADERS)
+    size_at: i64 = len(out)
+    write_i32_be(out, 0)
+    _write_field(out, "exchange_name", envelope.exchange)
+    _write_field(out, "routing_keys", keys)
+    write_shortstr(out, "properties")
+    out.append(TABLE)
+    _write_properties(out, message)
+    _write_field(out, "node", node_name)
+    for name, value in facts:
+        _write_field(out, name, value)
+    patch_size(out, size_at)
+    copy = message.with_header_payload(out.getvalue())
+    copy.envelope = Envelope(exchange.name, key)
+    copy.persistent = False
+    copy.priority = 0
+    copy.expiration_ms = NO_EXPIRATION
+    return copy
+
+
+def _write_field(out: BytesWriter, name: str, value: object) -> None:
+    write_shortstr(out, name)
+    write_value(out, value)
+
+
+def _write_properties(out: BytesWriter, message: Message) -> None:
+    """The properties that are there, the last one first; headers keep the types they came with."""
+    size_at: i64 = len(out)
+    write_i32_be(out, 0)
+    for name, value in reversed(message.properties().fields()):
+        if value is None:
+            continue
+        if name == "headers":
+            _write_headers(out, message.header_payload())
+        elif isinstance(value, int):
+            # RabbitMQ has 32 signed bits for it, a timestamp's 64 included
+            _write_field(out, name, (value & 0xFFFFFFFF ^ 0x80000000) - 0x80000000)
+        else:
+            _write_field(out, name, value)
+    patch_size(out, size_at)
+
+
+def _write_headers(out: BytesWriter, payload: bytes) -> None:
+    scan = PropertyScan()
+    scan.scan(payload, 0, len(payload))
+    try:
+        skip_table(payload, scan.headers_start, scan.headers_end, DEPTH_OF_HEADERS)
+    except ConnectionFault:
+        return
+    write_shortstr(out, "headers")
+    out.append(TABLE)
+    write_longstr(out, payload[scan.headers_start : scan.headers_end])
