@@ -16,8 +16,6 @@ from uvicorn.server import ServerState
 from warren.admin.http.link import HttpLink, uvicorn_config
 from warren.admin.http.settings import LinkLimits
 
-LOOK_EVERY_S = 1.0
-
 
 class HttpServer:
     """The connections of one node's HTTP listeners."""
@@ -61,4 +59,4 @@ class HttpServer:
         now = self._loop.time()
         for link in list(self._links):
             link.look(now)
-        self._handle = self._loop.call_later(LOOK_EVERY_S, self._look)
+        self._handle = self._loop.call_later(self._limits.look_every_s, self._look)

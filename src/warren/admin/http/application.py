@@ -95,7 +95,7 @@ class Application:
 
     def _headers(self, call: Call, answer: Answer) -> list[tuple[bytes, bytes]]:
         headers = {**_EVERY_ANSWER, **leave_to_read(call, self._settings.cross_origin)}
-        if answer.status != 204:
+        if answer.status not in (204, 304):
             headers["content-length"] = str(len(answer.body))
         if answer.body:
             headers["content-type"] = answer.content_type

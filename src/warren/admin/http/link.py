@@ -3,7 +3,7 @@
 uvicorn's protocol does the talking. What it leaves unbounded is bounded here:
 
 - the head of a request, in bytes and in time;
-- the body, in time: it has `BODY_PATIENCE_S`, and beyond that must come at `BODY_BYTES_A_SECOND`;
+- the body, in time: it has half a minute, and beyond that must come at a certain rate;
 - an answer that is not read;
 - an idle connection;
 - the number of connections: one more is told 503 and closed.
@@ -11,10 +11,15 @@ uvicorn's protocol does the talking. What it leaves unbounded is bounded here:
 A single look at all connections once a second enforces the times, so a request costs no timer. Whoever is late with a
 request is told 408, if nothing was answered yet, and the connection ends.
 
+An offer to speak something else (`upgrade: h2c`, which Java's client makes with its first request) is passed over: the
+parser would stop at it and leave a body unread, so it never gets to see the header.
+
 Not here: the size of a body (`http.call`), TLS (`node.tls_door`).
 """
 
 import asyncio
+import logging
+import re
 from typing import Any, cast
 
 from uvicorn.config import Config
@@ -24,11 +29,10 @@ from uvicorn.server import ServerState
 from warren.admin.http.settings import LinkLimits
 
 HEAD_BYTES_MAX = 64 * 1024
-BODY_PATIENCE_S = 30.0
-BODY_BYTES_A_SECOND = 10_000
-UNREAD_PATIENCE_S = 30.0
 CLOSE_PATIENCE_S = 5.0
 
+_UPGRADE = re.compile(rb"\r\nupgrade(?=[ \t]*:)", re.IGNORECASE)
+_NO_UPGRADE = b"\r\nx-offer"
 _TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -65,6 +69,7 @@ class HttpLink(HttpToolsProtocol):
             awaiting_head = True
         if awaiting_head:
             self._head_bytes += len(data)
+            data = _UPGRADE.sub(_NO_UPGRADE, data, count=1)
         super().data_received(data)
         if self._head_since is not None and self._head_bytes > HEAD_BYTES_MAX:
             self._end_with(_HEAD_TOO_LARGE)
@@ -103,7 +108,7 @@ class HttpLink(HttpToolsProtocol):
                 self._closing_since = now
             if now - self._closing_since > CLOSE_PATIENCE_S:
                 self.transport.abort()
-        elif self._unread_since is not None and now - self._unread_since > UNREAD_PATIENCE_S:
+        elif self._unread_since is not None and now - self._unread_since > self._limits.unread_patience_s:
             self.transport.abort()
         elif self._late(now):
             answered = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
@@ -113,7 +118,8 @@ class HttpLink(HttpToolsProtocol):
         if self._head_since is not None:
             return now - self._head_since > self._limits.request_timeout_s
         if self._body_since is not None and not self.flow.read_paused:
-            patience_s = BODY_PATIENCE_S + self._body_bytes / BODY_BYTES_A_SECOND
+            limits = self._limits
+            patience_s = limits.body_patience_s + self._body_bytes / limits.body_bytes_a_second
             return now - self._body_since > patience_s
         return False
 
@@ -139,4 +145,6 @@ def uvicorn_config(app: Any, limits: LinkLimits) -> Config:
         timeout_keep_alive=int(limits.idle_timeout_s),
     )
     config.load()
+    # what it has to say of clients it says to nobody; defects are the application's to tell
+    logging.getLogger("uvicorn.error").disabled = True
     return config

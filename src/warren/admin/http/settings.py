@@ -10,13 +10,19 @@ BODY_BYTES_MAX = 20_000_000
 
 @dataclass(frozen=True)
 class LinkLimits:
-    """`management.tcp.*_timeout`, and how many connections there may be."""
+    """`management.tcp.*_timeout`, and what nobody needs to set."""
 
     # from the first byte of a request to the end of its head
     request_timeout_s: float = 10.0
     # between two requests
     idle_timeout_s: float = 60.0
     connections_max: int = 1000
+    # a body has this long, and beyond that as long as it comes at this rate
+    body_patience_s: float = 30.0
+    body_bytes_a_second: int = 10_000
+    # an answer that is not read, and a connection that is not closed
+    unread_patience_s: float = 30.0
+    look_every_s: float = 1.0
 
 
 @dataclass(frozen=True)

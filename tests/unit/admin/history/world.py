@@ -1,0 +1,52 @@
+"""A core whose figures are sampled, on the core's own time."""
+
+from tests.support.core_driver import START_MS, Core
+from warren.admin.history.history import History
+from warren.admin.history.sampler import Sampler
+from warren.admin.history.shapes import SAMPLES_BYTES_MAX
+from warren.admin.history_port import Span
+from warren.admin.node_facts import IoFigures
+from warren.model.settings import BrokerSettings
+from warren.node.clock import Clock
+from warren.node.config.settings import NodeSettings
+from warren.node.facts import ProcessFacts
+
+INTERVAL_MS = 5000
+
+
+class SampledCore(Core):
+    """Samples are taken when a test says so, in the middle of slots."""
+
+    def __init__(self, samples_bytes_max: int = SAMPLES_BYTES_MAX) -> None:
+        super().__init__()
+        assert START_MS % INTERVAL_MS == 0
+        self.now_ms = START_MS + INTERVAL_MS // 2
+        self.io = IoFigures()
+        clock = Clock(self._now_ns, self._now_ns)
+        self.facts = ProcessFacts(NodeSettings(BrokerSettings()), clock, "none", 1000, ".", self.io)
+        self.sampler = Sampler(self.broker, self.facts, INTERVAL_MS, samples_bytes_max)
+        self.history = History(self.sampler)
+        self.sampler.begin()
+
+    def sample(self, passes: int = 1, late_ms: int = 0) -> int:
+        """The next passes, the last of them late; how many steps they took."""
+        steps = 0
+        for number in range(passes):
+            middle_ms = (self.now_ms // INTERVAL_MS + 1) * INTERVAL_MS + INTERVAL_MS // 2
+            self.pass_ms(middle_ms - self.now_ms + (late_ms if number == passes - 1 else 0))
+            steps += sum(1 for _ in self.sampler.take())
+        return steps
+
+    def rate(self, kind: str, key: object, name: str) -> float:
+        details = self.history.rated(kind, key, {name: 0}, None)[f"{name}_details"]
+        assert isinstance(details, dict)
+        assert list(details) == ["rate"]
+        return float(details["rate"])
+
+    def samples(self, kind: str, key: object, name: str, span: Span) -> list[int]:
+        details = self.history.rated(kind, key, {name: 0}, span)[f"{name}_details"]
+        assert isinstance(details, dict)
+        return [one["sample"] for one in details["samples"]]
+
+    def _now_ns(self) -> int:
+        return self.now_ms * 1_000_000
