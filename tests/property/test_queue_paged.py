@@ -55,7 +55,7 @@ class WatchedConsumer(ScriptedConsumer):
 
 
 class PagedQueueAgainstList(RuleBasedStateMachine):
-    """Publishes, deliveries, acks, returns, purges, time, and a disk that takes its own."""
+    """Publishes, deliveries, acks, returns, purges, changes of policy, time, and a disk that takes its own."""
 
     @initialize(
         durable=st.sampled_from([True, True, False]),
@@ -213,6 +213,28 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
     def pass_time(self, milliseconds: int) -> None:
         self.drain()
         self.world.pass_ms(milliseconds)
+        self.follow_deaths()
+
+    @rule(
+        lazy=st.booleans(),
+        message_ttl_ms=st.sampled_from([-1, 20]),
+        max_length=st.sampled_from([-1, 0, 2, 6]),
+        overflow=st.sampled_from(["drop-head", "drop-head", "reject-publish"]),
+        delivery_limit=st.sampled_from([-1, 1]),
+    )
+    def change_policy(
+        self, lazy: bool, message_ttl_ms: int, max_length: int, overflow: str, delivery_limit: int
+    ) -> None:
+        self.settings = QueueSettings(
+            message_ttl_ms=message_ttl_ms,
+            max_length=max_length,
+            overflow=overflow,
+            dead_letter_exchange="dlx",
+            max_priority=self.settings.max_priority,
+            delivery_limit=delivery_limit,
+            lazy=lazy,
+        )
+        self.queue.apply(self.settings)
         self.follow_deaths()
 
     def bury(self) -> None:

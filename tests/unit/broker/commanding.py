@@ -1,0 +1,44 @@
+"""An operator at work on a core."""
+
+import pytest
+
+from tests.support.core_driver import Core
+from warren.errors import Refused
+from warren.model.commands import Command
+from warren.policy.commands import ClearPolicy, SetPolicy
+from warren.policy.policy import Policy
+from warren.queue.queue import Queue
+from warren.routing.exchange import Exchange
+
+
+def refusal(core: Core, command: Command) -> tuple[str, str]:
+    """The kind and the reason with which a command is refused."""
+    with pytest.raises(Refused) as refused:
+        core.command(command)
+    return refused.value.kind, refused.value.reason
+
+
+def set_policy(
+    core: Core,
+    pattern: str,
+    definition: dict[str, object],
+    name: str = "p",
+    apply_to: str = "all",
+    priority: int = 0,
+    operator: bool = False,
+) -> None:
+    core.command(SetPolicy(Policy("/", name, pattern, apply_to, definition, priority), operator))
+
+
+def clear_policy(core: Core, name: str = "p", operator: bool = False) -> None:
+    core.command(ClearPolicy("/", name, operator))
+
+
+def queue_of(core: Core, name: str) -> Queue:
+    queue = core.broker.vhosts["/"].topology.queues[name]
+    assert isinstance(queue, Queue)
+    return queue
+
+
+def exchange_of(core: Core, name: str) -> Exchange:
+    return core.broker.vhosts["/"].topology.exchanges[name]
