@@ -31,10 +31,10 @@ class Spans:
 class HistoryPort(Protocol):
     """The history of every figure.
 
-    A figure is known by the kind of object it belongs to (`overview`, `vhost`, `queue`, `exchange_in`,
-    `exchange_out`, `connection`, `channel`, `node`, `churn`), the object's key, and its name. Keys: the vhost's name;
-    `(vhost, name)` of queues and exchanges; the id of a connection; `(connection id, number)` of a channel; the
-    node's name.
+    A figure is known by the kind of object it belongs to, the object's key, and its name, which is RabbitMQ's.
+    Kinds and keys: `overview` and `churn`, `""`; `node` and `vhost`, the name; `queue` and `exchange`,
+    `(vhost, name)`; `connection`, its id; `channel`, `(connection id, number)`; and, with rates alone, what a channel
+    did with one queue or exchange: `channel_queue` and `channel_exchange`, `(connection id, number, name)`.
     """
 
     def rated(self, kind: str, key: object, figures: Mapping[str, int], span: Span | None) -> dict[str, object]:

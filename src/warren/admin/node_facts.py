@@ -26,6 +26,20 @@ class CertificateFacts:
     expires_at_ms: int
 
 
+@dataclass
+class IoFigures:
+    """What the disk's threads did with the journal. Each of them counts its own; anybody may read."""
+
+    reads: int = 0
+    read_bytes: int = 0
+    read_s: float = 0.0
+    writes: int = 0
+    write_bytes: int = 0
+    write_s: float = 0.0
+    syncs: int = 0
+    sync_s: float = 0.0
+
+
 class NodeFacts(Protocol):
     """One node's process, measured about once a second."""
 
@@ -55,6 +69,14 @@ class NodeFacts(Protocol):
     def descriptors_used(self) -> int: ...
 
     def sockets_used(self) -> int: ...
+
+    def io(self) -> IoFigures: ...
+
+    def context_switches(self) -> int:
+        """How often the system took the processor away from the process, or the process gave it up."""
+
+    def collections(self) -> int:
+        """How often garbage was collected."""
 
     def listeners(self) -> list[ListenerFacts]: ...
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from warren.admin.history.sampler import SAMPLE_EVERY_MS
 from warren.admin.http.settings import ApplicationSettings, CrossOrigin, LinkLimits
 from warren.node.listeners import ListenAddress
 from warren.node.tls import TlsSettings
@@ -27,6 +28,8 @@ class HttpSettings:
     tls: TlsSettings = field(default_factory=lambda: TlsSettings(family=TLS_FAMILY))
     limits: LinkLimits = field(default_factory=LinkLimits)
     application: ApplicationSettings = field(default_factory=ApplicationSettings)
+    # how often figures are sampled, for their rates and their history
+    sample_interval_ms: int = SAMPLE_EVERY_MS
 
 
 def http_settings(
@@ -44,6 +47,7 @@ def http_settings(
         tls=_tls(values, families),
         limits=_limits(values),
         application=_application(values, families),
+        sample_interval_ms=values.get("sample_interval_ms", SAMPLE_EVERY_MS),
     )
 
 

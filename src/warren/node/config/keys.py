@@ -19,6 +19,7 @@ Parser = Callable[[str], object]
 ACTING: dict[str, tuple[str, Parser]] = {
     "auth_mechanisms.*": ("auth_mechanisms", values.name),
     "channel_max": ("channel_max", values.whole_number(0, 65535)),
+    "collect_statistics_interval": ("sample_interval_ms", values.whole_number(100, 3_600_000)),
     "consumer_timeout": ("consumer_timeout_ms", values.timeout_ms),
     "consumer_timeout_action": ("consumer_timeout_action", values.one_of(("close", "requeue"))),
     "default_pass": ("default_pass", values.text),
@@ -107,7 +108,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "cluster_partition_handling",
         "cluster_partition_handling.*",
         "collect_statistics",
-        "collect_statistics_interval",
         "connection_max",
         "credential_validator.*",
         "default_worker_pool_size",

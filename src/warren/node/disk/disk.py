@@ -15,6 +15,7 @@ Not here: who decides what is written (`store`), the sequence of a start (`node.
 import asyncio
 from collections.abc import Callable
 
+from warren.admin.node_facts import IoFigures
 from warren.errors import StoreError
 from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
 from warren.model.events import Event
@@ -35,11 +36,13 @@ READS: tuple[type[Effect], ...] = (ReadIndex, ReadJournal)
 class Disk:
     """One node's data directory, from its lock to its release."""
 
-    __slots__ = ("_directory", "_metadata", "_open", "_reader", "_reserve", "_writer", "path", "strangers")
+    __slots__ = ("_directory", "_metadata", "_open", "_reader", "_reserve", "_writer", "io", "path", "strangers")
 
     def __init__(self, path: str, node_name: str) -> None:
         self._directory = DataDirectory(path, node_name)
         self.path = self._directory.path
+        # what its threads did
+        self.io = IoFigures()
         # files in the journal's directory that are none of the journal's
         self.strangers: list[str] = []
         self._reader: JournalReader | None = None
@@ -77,9 +80,10 @@ class Disk:
 
         journal = self._directory.journal_path
         reserve = self._reserve = Reserve()
-        reader = JournalReader(journal, report, tell_failure, reserve)
+        reader = JournalReader(journal, report, tell_failure, reserve, self.io)
         self._reader = reader
-        self._writer = JournalWriter(journal, self._metadata, report, tell_failure, reader.forget, reserve)
+        forget = reader.forget
+        self._writer = JournalWriter(journal, self._metadata, report, tell_failure, forget, reserve, io=self.io)
 
     def orders(self) -> dict[type[Effect], Callable[[Effect], None]]:
         """Who carries out which effect, once started."""

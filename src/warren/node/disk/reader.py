@@ -14,10 +14,12 @@ Not here: what rows and records mean (`store.index`, `store.records`).
 import os
 import queue
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
+from warren.admin.node_facts import IoFigures
 from warren.errors import StoreError
 from warren.model.effects import Effect, ReadIndex, ReadJournal
 from warren.model.events import Event, IndexRead, JournalRead
@@ -40,12 +42,18 @@ class _Gone(NamedTuple):
 class JournalReader:
     """Carries out `ReadIndex` and `ReadJournal`."""
 
-    __slots__ = ("_directories", "_failed", "_files", "_journal", "_orders", "_report", "_reserve", "thread")
+    __slots__ = ("_directories", "_failed", "_files", "_io", "_journal", "_orders", "_report", "_reserve", "thread")
 
     def __init__(
-        self, journal: str, report: Callable[[Event], None], failed: Callable[[Exception], None], reserve: Reserve
+        self,
+        journal: str,
+        report: Callable[[Event], None],
+        failed: Callable[[Exception], None],
+        reserve: Reserve,
+        io: IoFigures | None = None,
     ) -> None:
         self._journal = journal
+        self._io = io or IoFigures()
         self._reserve = reserve
         self._report = report
         self._failed = failed
@@ -134,6 +142,7 @@ class JournalReader:
         return head
 
     def _read(self, name: str, offset: int, length: int) -> bytes:
+        started = time.perf_counter()
         descriptor = self._file(name)
         data = os.pread(descriptor, length, offset)
         while len(data) < length:
@@ -141,6 +150,9 @@ class JournalReader:
             if not more:
                 raise StoreError(f"it ends at byte {offset + len(data)}, before {offset + length}")
             data += more
+        self._io.reads += 1
+        self._io.read_bytes += length
+        self._io.read_s += time.perf_counter() - started
         return data
 
     def _file(self, name: str) -> int:

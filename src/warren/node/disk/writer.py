@@ -32,6 +32,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from warren.admin.node_facts import IoFigures
 from warren.errors import StoreError
 from warren.model.effects import DropSegments, Effect, KeepCheckpoint, Seal, Store
 from warren.model.events import DiskFull, Event, Stored
@@ -63,6 +64,7 @@ class JournalWriter:
         "_flushed_no",
         "_forget",
         "_full",
+        "_io",
         "_journal",
         "_metadata",
         "_orders",
@@ -84,14 +86,16 @@ class JournalWriter:
         forget: Callable[[int], None],
         reserve: Reserve,
         flush: Flush = os.fdatasync,
+        io: IoFigures | None = None,
     ) -> None:
         self._journal = journal
+        self._io = io or IoFigures()
         self._metadata = metadata
         self._report = report
         self._failed = failed
         self._forget = forget
         self._reserve = reserve
-        self._flush = flush
+        self._flush = _counted(flush, self._io)
         self._orders: queue.SimpleQueue[Effect | None] = queue.SimpleQueue()
         self._files: dict[int, SegmentFile] = {}
         # what is written but not flushed, and when it has to be
@@ -211,7 +215,11 @@ class JournalWriter:
         file = self._files.get(order.segment)
         if file is None:
             file = self._files[order.segment] = self._open(order)
+        started = time.perf_counter()
         file.write(order.data, order.offset)
+        self._io.writes += 1
+        self._io.write_bytes += len(order.data)
+        self._io.write_s += time.perf_counter() - started
         if order.offset == 0:
             file.flush(self._flush)
             file.rename(names.segment_path(self._journal, order.segment))
@@ -282,6 +290,16 @@ class JournalWriter:
         file = self._files.pop(number, None)
         if file is not None:
             file.close()
+
+
+def _counted(flush: Flush, io: IoFigures) -> Flush:
+    def counted(descriptor: int) -> None:
+        started = time.perf_counter()
+        flush(descriptor)
+        io.syncs += 1
+        io.sync_s += time.perf_counter() - started
+
+    return counted
 
 
 def _groups(orders: list[Effect]) -> list[list[Effect]]:

@@ -1,0 +1,1 @@
+"""What every figure was: samples of counters and lengths, every few seconds, and the rates between them."""

@@ -1,0 +1,117 @@
+"""Which figures each kind of object has, in which order, under RabbitMQ's names; and how those of a whole are read.
+
+Some figures are sums of others and are not kept: `deliver_get` is whatever left a queue for a client, `messages` is
+ready and unacked.
+
+Not here: what the figures mean (`model.figures`), single objects (`broker.watching.glances`).
+"""
+
+from typing import Final
+
+from warren.admin.node_facts import NodeFacts
+from warren.broker.broker import Broker
+from warren.broker.vhost import Vhost
+from warren.broker.watching.glances import channel_figures, lengths
+from warren.model.figures import NodeFigures, VhostFigures
+
+_TAKEN: Final = ("deliver", "deliver_no_ack", "get", "get_no_ack", "get_empty", "redeliver", "ack")
+_CHANNEL: Final = (*_TAKEN, "publish", "confirm", "return_unroutable", "drop_unroutable")
+_LENGTHS: Final = ("messages_ready", "messages_unacknowledged")
+_BYTES: Final = ("recv_oct", "send_oct")
+_CHURN: Final = (
+    "connection_created",
+    "connection_closed",
+    "channel_created",
+    "channel_closed",
+    "queue_declared",
+    "queue_created",
+    "queue_deleted",
+)
+_PROCESS: Final = (
+    "mem_used",
+    "disk_free",
+    "fd_used",
+    "sockets_used",
+    "proc_used",
+    "gc_num",
+    "context_switches",
+    "io_read_count",
+    "io_read_bytes",
+    "io_write_count",
+    "io_write_bytes",
+    "io_sync_count",
+)
+
+NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "queue": (*_TAKEN, "publish", *_LENGTHS),
+    "exchange": ("publish_in", "publish_out"),
+    "connection": _BYTES,
+    "channel": _CHANNEL,
+    "channel_queue": _TAKEN,
+    "channel_exchange": ("publish",),
+    "vhost": (*_CHANNEL, *_BYTES, *_LENGTHS),
+    "overview": (*_CHANNEL, *_BYTES, *_LENGTHS, *_CHURN),
+    "node": (*_CHURN, *_PROCESS),
+}
+
+_SUMS: Final[dict[str, tuple[str, ...]]] = {
+    "deliver_get": ("deliver", "deliver_no_ack", "get", "get_no_ack"),
+    "messages": _LENGTHS,
+}
+
+
+def _places(names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """Where each figure stands: at one place, or, for a sum, at several."""
+    places: dict[str, tuple[int, ...]] = {name: (at,) for at, name in enumerate(names)}
+    for name, parts in _SUMS.items():
+        if all(part in places for part in parts):
+            places[name] = tuple(names.index(part) for part in parts)
+    return places
+
+
+PLACES: Final = {kind: _places(names) for kind, names in NAMES.items()}
+
+
+def vhost_figures(vhost: Vhost) -> list[int]:
+    return [*_traffic(vhost.figures), *lengths(vhost)]
+
+
+def overview_figures(broker: Broker, of_vhosts: list[list[int]]) -> list[int]:
+    """`of_vhosts` are the figures of all virtual hosts: their lengths are those of the whole."""
+    totals = [sum(figures[at] for figures in of_vhosts) for at in (-2, -1)]
+    return [*_traffic(broker.figures), *totals, *_churn(broker.figures)]
+
+
+def node_figures(broker: Broker, facts: NodeFacts) -> list[int]:
+    io = facts.io()
+    return [
+        *_churn(broker.figures),
+        facts.memory_used_bytes(),
+        facts.disk_free_bytes(),
+        facts.descriptors_used(),
+        facts.sockets_used(),
+        len(broker.connections),
+        facts.collections(),
+        facts.context_switches(),
+        io.reads,
+        io.read_bytes,
+        io.writes,
+        io.write_bytes,
+        io.syncs,
+    ]
+
+
+def _traffic(figures: VhostFigures) -> list[int]:
+    return [*channel_figures(figures), int(figures.received_bytes), int(figures.sent_bytes)]
+
+
+def _churn(figures: NodeFigures) -> list[int]:
+    return [
+        int(figures.connections_created),
+        int(figures.connections_closed),
+        int(figures.channels_created),
+        int(figures.channels_closed),
+        int(figures.queues_declared),
+        int(figures.queues_created),
+        int(figures.queues_deleted),
+    ]

@@ -1,0 +1,140 @@
+"""The samples of one object: for each of its figures what it was in the slots that are kept.
+
+The figures of an object are a list; what each of them means is the kind's business. Only figures that have moved take
+up room: the rest are what they were when the object was first seen. So an idle object has no samples at all, and an
+object that did nothing since the last look is not touched: what is missing is filled in when it moves again.
+
+All samples of an object are one array. A row has one sample of each figure that moved (`columns`), a level is a ring
+of rows, and the levels follow one another.
+
+A level keeps the last slot of every `every`: at a moment that is a multiple of the level's step it is the newest one,
+so samples asked for at such moments are exact.
+
+Invariants: the row of unit `u` of a level (slot `u * every - 1`) has the figures as they were at that slot, for the
+last `size` units up to `slot`, the last slot written; `last` are the figures at `slot` and ever since.
+
+Not here: when samples are taken (`history.sampler`), how many are kept (`history.shapes`).
+"""
+
+from array import array
+
+from warren.admin.history.shapes import COUNTS, Shape
+from warren.broker.watching.glances import Glance
+
+_MASK = 0xFFFFFFFF
+_HALF = 0x80000000
+
+
+class Track:
+    """What one object has been doing."""
+
+    __slots__ = ("born", "columns", "gap_ms", "glance", "last", "points", "shape", "slot")
+
+    def __init__(self, shape: Shape, slot: int, figures: list[int], glance: Glance | None = None) -> None:
+        self.shape = shape
+        self.glance = glance
+        # the first slot it was seen in; it was nothing before
+        self.born = slot
+        self.slot = slot
+        # how long before the last sample the one before it was taken
+        self.gap_ms = 0
+        self.last = figures
+        self.columns: tuple[int, ...] = ()
+        self.points: array[int] | None = None
+
+    @property
+    def samples_bytes(self) -> int:
+        return 0 if self.points is None else len(self.points) * self.points.itemsize
+
+    def stirred_columns(self, figures: list[int]) -> tuple[int, ...]:
+        """The columns it needs once these are its figures."""
+        columns, last = self.columns, self.last
+        if len(columns) == len(figures):
+            return columns
+        more = [at for at, figure in enumerate(figures) if figure != last[at] and at not in columns]
+        return (*columns, *more) if more else columns
+
+    def widen(self, columns: tuple[int, ...], shape: Shape) -> None:
+        """Make room for the samples of more figures, which have not moved so far."""
+        rows, width = shape.rows, len(columns)
+        points = array(shape.type_code, self._row(columns, shape)) * rows
+        if self.points is not None and shape is self.shape:
+            old_width = len(self.columns)
+            for at in range(old_width):
+                points[at::width] = self.points[at::old_width]
+        self.points, self.columns, self.shape = points, columns, shape
+
+    def record(self, slot: int, gap_ms: int, figures: list[int]) -> None:
+        """These are the figures from here on; slots only go up, and `widen` has made room."""
+        points = self.points
+        self.gap_ms = gap_ms
+        if points is None:
+            self.last, self.slot = figures, slot
+            return
+        before, width, columns = self.slot, len(self.columns), self.columns
+        old = self._row(columns, self.shape) if slot > before + 1 else None
+        if self.shape.type_code == COUNTS:
+            row = array(COUNTS, [figures[at] & _MASK for at in columns])
+        else:
+            row = array(self.shape.type_code, [figures[at] for at in columns])
+        first_row = 0
+        for every, size in self.shape.levels:
+            if old is not None:
+                self._fill(first_row, every, size, slot, old)
+            if (slot + 1) % every == 0:
+                at = (first_row + (slot + 1) // every % size) * width
+                points[at : at + width] = row
+            first_row += size
+        self.last, self.slot = figures, slot
+
+    def rest(self) -> None:
+        """It has been still for longer than anything is kept: what it is, it was in all that time."""
+        self.points, self.columns = None, ()
+
+    def at(self, slot: int, figure: int) -> int:
+        """A figure as it was in a slot; 0 before the object was there."""
+        if slot >= self.slot:
+            return self.last[figure]
+        if slot < self.born:
+            return 0
+        if self.points is None or figure not in self.columns:
+            return self.last[figure]
+        return self._kept(slot, figure, self.points)
+
+    def _kept(self, slot: int, figure: int, points: "array[int]") -> int:
+        unit, at, first_row = 0, 0, 0
+        for every, size in self.shape.levels:
+            newest = (self.slot + 1) // every
+            unit, at = (slot + 1) // every, first_row
+            if unit > newest - size:
+                break
+            # of what is older than anything kept, the oldest that is
+            unit = newest - size + 1
+            first_row += size
+        if unit * every <= self.born:
+            return 0
+        sample = points[(at + unit % size) * len(self.columns) + self.columns.index(figure)]
+        if self.shape.type_code != COUNTS:
+            return sample
+        last = self.last[figure]
+        return last + ((sample - last + _HALF) & _MASK) - _HALF
+
+    def _row(self, columns: tuple[int, ...], shape: Shape) -> "array[int]":
+        """The row of the last figures."""
+        if shape.type_code == COUNTS:
+            return array(COUNTS, [self.last[at] & _MASK for at in columns])
+        return array(shape.type_code, [self.last[at] for at in columns])
+
+    def _fill(self, first_row: int, every: int, size: int, slot: int, row: "array[int]") -> None:
+        """Between the last slot written and this one everything stayed as it was."""
+        points, width = self.points, len(row)
+        assert points is not None
+        first = (self.slot + 1) // every + 1
+        final = slot // every
+        first = max(first, final - size + 1)
+        while first <= final:
+            place = first % size
+            count = min(final - first + 1, size - place)
+            start = (first_row + place) * width
+            points[start : start + count * width] = row * count
+            first += count

@@ -1,0 +1,172 @@
+"""Looking at the same thing again and again: is anything different from last time?
+
+Whoever keeps a history of every queue, exchange, connection and channel looks at all of them every few seconds, and
+most of the time most of them have done nothing. A glance remembers just enough to know that: every counter only
+grows, so their sum grows when any of them does.
+
+Not here: the history (`admin.history`), what is counted (`model.figures`).
+"""
+
+from abc import ABC, abstractmethod
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.vhost import Vhost
+from warren.model.figures import ChannelFigures, TakenFigures
+from warren.model.ports import QueuePort
+from warren.routing.exchange import Exchange
+from warren.session.channel import Channel
+from warren.session.connection import CLOSED, Connection
+
+AS_BEFORE: Final = 0
+STIRRED: Final = 1
+GONE: Final = 2
+
+
+class Glance(ABC):
+    """One thing, and what it was like when it was last looked at."""
+
+    @abstractmethod
+    def look(self) -> int:
+        """`STIRRED` if a figure is different from last time, `GONE` if the thing is no more."""
+
+    @abstractmethod
+    def figures(self) -> list[int]:
+        """All figures, as they are."""
+
+
+@final
+class QueueGlance(Glance):
+    """Figures: those of `taken_figures`, published, ready, unacked."""
+
+    def __init__(self, queue: QueuePort) -> None:
+        self._queue: QueuePort = queue
+        self._counted: i64 = 0
+        self._ready: i64 = 0
+        self._unacked: i64 = 0
+
+    def look(self) -> int:
+        queue = self._queue
+        if queue.deleted:
+            return GONE
+        figures = queue.figures
+        counted: i64 = figures.published + _sum_taken(figures)
+        ready: i64 = queue.ready_count()
+        unacked: i64 = queue.unacked_count()
+        if counted == self._counted and ready == self._ready and unacked == self._unacked:
+            return AS_BEFORE
+        self._counted = counted
+        self._ready = ready
+        self._unacked = unacked
+        return STIRRED
+
+    def figures(self) -> list[int]:
+        queue = self._queue
+        figures = queue.figures
+        return [*taken_figures(figures), int(figures.published), queue.ready_count(), queue.unacked_count()]
+
+
+@final
+class ChannelGlance(Glance):
+    """Figures: those of `channel_figures`."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel: Channel = channel
+        self._counted: i64 = 0
+
+    def look(self) -> int:
+        if self._channel.closed:
+            return GONE
+        figures = self._channel.figures
+        # what could not be routed was published as well
+        counted: i64 = figures.published + figures.confirmed + _sum_taken(figures)
+        if counted == self._counted:
+            return AS_BEFORE
+        self._counted = counted
+        return STIRRED
+
+    def figures(self) -> list[int]:
+        return channel_figures(self._channel.figures)
+
+
+@final
+class ExchangeGlance(Glance):
+    """Figures: published in, published out."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange: Exchange = exchange
+        self._counted: i64 = 0
+
+    def look(self) -> int:
+        exchange = self._exchange
+        if exchange.deleted:
+            return GONE
+        counted: i64 = exchange.published_in + exchange.published_out
+        if counted == self._counted:
+            return AS_BEFORE
+        self._counted = counted
+        return STIRRED
+
+    def figures(self) -> list[int]:
+        return [int(self._exchange.published_in), int(self._exchange.published_out)]
+
+
+@final
+class ConnectionGlance(Glance):
+    """Figures: bytes received, bytes sent."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection = connection
+        self._counted: i64 = 0
+
+    def look(self) -> int:
+        connection = self._connection
+        if connection.state == CLOSED:
+            return GONE
+        counted: i64 = connection.received_bytes + connection.sent_bytes
+        if counted == self._counted:
+            return AS_BEFORE
+        self._counted = counted
+        return STIRRED
+
+    def figures(self) -> list[int]:
+        return [int(self._connection.received_bytes), int(self._connection.sent_bytes)]
+
+
+def taken_figures(figures: TakenFigures) -> list[int]:
+    """Delivered, delivered without ack, got, got without ack, got in vain, redelivered, acked."""
+    return [
+        int(figures.delivered),
+        int(figures.delivered_no_ack),
+        int(figures.got),
+        int(figures.got_no_ack),
+        int(figures.got_empty),
+        int(figures.redelivered),
+        int(figures.acked),
+    ]
+
+
+def channel_figures(figures: ChannelFigures) -> list[int]:
+    """Those of `taken_figures`, published, confirmed, returned, dropped."""
+    return [
+        *taken_figures(figures),
+        int(figures.published),
+        int(figures.confirmed),
+        int(figures.returned_unroutable),
+        int(figures.dropped_unroutable),
+    ]
+
+
+def lengths(vhost: Vhost) -> list[int]:
+    """How many messages are ready and how many are unacked in all queues of a virtual host."""
+    ready: i64 = 0
+    unacked: i64 = 0
+    for queue in vhost.topology.queues.values():
+        ready += queue.ready_count()
+        unacked += queue.unacked_count()
+    return [int(ready), int(unacked)]
+
+
+def _sum_taken(figures: TakenFigures) -> i64:
+    return figures.taken + figures.got_empty + figures.redelivered + figures.acked
