@@ -5,7 +5,7 @@
 Standard input is a JSON list of `[file, line, source]`; standard output is a JSON list of what each block printed. A
 block that raises ends the run with a traceback that names the page and the line.
 
-Nothing may connect to AMQP's own ports: an example whose port was not rewritten would talk to whatever runs there.
+Nothing may connect to a node's usual ports: an example whose port was not rewritten would talk to whatever runs there.
 """
 
 import contextlib
@@ -14,11 +14,11 @@ import json
 import sys
 from typing import Any
 
-AMQP_PORTS = (5671, 5672)
+USUAL_PORTS = (5671, 5672, 15672)
 
 
 def refuse_the_usual_ports(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "socket.connect" and isinstance(arguments[1], tuple) and arguments[1][1] in AMQP_PORTS:
+    if event == "socket.connect" and isinstance(arguments[1], tuple) and arguments[1][1] in USUAL_PORTS:
         raise AssertionError("the example names no port, so it cannot be pointed at the node under test")
 
 

@@ -1,6 +1,6 @@
 """Every Python example of the documentation, run against a real node.
 
-The blocks of a page share a namespace and a node of their own; 5672 in their source becomes the node's port. A block
+The blocks of a page share a namespace and a node of their own; 5672 and 15672 in their source become its ports. A block
 right above a `text` block prints exactly that. A page that shows how to make certificates and how to configure TLS is
 taken at its word: its openssl commands are run, its configuration starts the node, and 5671 becomes the node's TLS
 port. So is a page that kills its node with `kill -9`: the node is started again with the same data, and the blocks that
@@ -88,7 +88,7 @@ def tls_configuration(page: Page) -> str:
 
 def pointed_at(node: Serving, source: str) -> str:
     """The source with the node's ports in place of the usual ones."""
-    for protocol, usual in (("amqp", "5672"), ("amqps", "5671")):
+    for protocol, usual in (("amqp", "5672"), ("amqps", "5671"), ("http", "15672")):
         if re.search(rf"\b{usual}\b", source):
             source = re.sub(rf"\b{usual}\b", str(node.address(protocol)[1]), source)
     return source
@@ -131,7 +131,7 @@ def test_a_node_is_killed_where_a_page_says_so() -> None:
 
 def test_there_are_examples_to_run() -> None:
     names = {page.name for page in PAGES_WITH_EXAMPLES}
-    assert {"docs/publishing.md", "docs/consuming.md", "docs/queues.md", "docs/operating.md"} <= names
+    assert {"docs/publishing.md", "docs/consuming.md", "docs/queues.md", "docs/operating.md", "docs/access.md"} <= names
 
 
 def test_every_output_in_the_manual_is_that_of_an_example() -> None:
