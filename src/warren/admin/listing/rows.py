@@ -12,33 +12,38 @@ Not here: what a row is (`admin.views`), which objects a visitor may see (the re
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from warren.admin.http.answers import JSON, Answer, json_answer, to_json
 from warren.admin.http.call import Call
-from warren.admin.listing.columns import EVERYTHING, Wanted, value_at, wanted_of
+from warren.admin.listing.columns import Wanted, value_at, wanted_of
 from warren.admin.listing.ordering import place
 from warren.admin.listing.pagination import Page, page_of
 
 SLICE_S = 0.005
-"""How long the node may be held up at a time."""
+"""How long the node may be held up at a time, about."""
 
-_LOOK_EVERY = 64
+_CHUNK = 64
 
 T = TypeVar("T")
 Row = dict[str, Any]
-Build = Callable[[T, Wanted], Row]
+Build = Callable[[T], Row]
 
 
 @dataclass(frozen=True)
 class Listed(Generic[T]):
-    """Objects in their natural order, and how each becomes a row. `name_of` is what a filter looks at."""
+    """Objects in their natural order, and how they become rows.
+
+    `plan` is asked once how to build the wanted part of any row. `name_of` is what a filter looks at. `columns` has
+    short ways to values that are often sorted by.
+    """
 
     objects: list[T]
-    build: Build[T]
+    plan: Callable[[Wanted], Build[T]]
     name_of: Callable[[T], str]
+    columns: Mapping[str, Callable[[T], Any]] = field(default_factory=dict)
 
 
 async def answer_list(call: Call, listed: Listed[T], paginated: bool = True) -> Answer:
@@ -51,7 +56,8 @@ async def answer_list(call: Call, listed: Listed[T], paginated: bool = True) -> 
         return Answer(200, await _dumped(objects, listed, wanted), JSON)
     passing = await _filtered(listed, page)
     objects = page.cut(await _ordered(passing, listed, query))
-    rows = [wanted.cut(listed.build(item, wanted)) for item in objects]
+    build = listed.plan(wanted)
+    rows = [wanted.cut(build(item)) for item in objects]
     return json_answer(page.envelope(len(listed.objects), len(passing), rows))
 
 
@@ -63,10 +69,15 @@ def answer_object(call: Call, row: Row, status: int = 200) -> Answer:
 async def answer_rows(call: Call, rows: list[Row], order: tuple[str, ...] = (), paginated: bool = False) -> Answer:
     """A short list of rows that are there already, naturally ordered by these fields."""
     rows = sorted(rows, key=lambda row: [place(row[field]) for field in order])
-    return await answer_list(call, Listed(rows, _as_it_is, _row_name), paginated)
+    return await answer_list(call, Listed(rows, whole(_as_it_is), _row_name), paginated)
 
 
-def _as_it_is(row: Row, wanted: Wanted) -> Row:
+def whole(build: Build[T]) -> Callable[[Wanted], Build[T]]:
+    """A plan that always builds the whole row."""
+    return lambda wanted: build
+
+
+def _as_it_is(row: Row) -> Row:
     return row
 
 
@@ -75,15 +86,12 @@ def _row_name(row: Row) -> str:
 
 
 async def _filtered(listed: Listed[T], page: Page) -> list[T]:
-    passes = page.passes
+    passes, name_of = page.passes, listed.name_of
     if passes is None:
         return listed.objects
     passing: list[T] = []
-    breath = Breath()
-    for item in listed.objects:
-        if passes(listed.name_of(item)):
-            passing.append(item)
-        await breath.take()
+    async for chunk in _chunks(listed.objects):
+        passing += [item for item in chunk if passes(name_of(item))]
     return passing
 
 
@@ -95,43 +103,32 @@ async def _ordered(objects: list[T], listed: Listed[T], query: dict[str, str]) -
 
 
 async def _sorted_by(objects: list[T], listed: Listed[T], path: str) -> list[T]:
-    wanted = Wanted([path])
-    build = listed.build
-    places = []
-    breath = Breath()
-    for at, item in enumerate(objects):
-        # the number keeps the order among equals, and objects from being compared
-        places.append((place(value_at(build(item, wanted), path)), at))
-        await breath.take()
-    places.sort()
-    return [objects[at] for _, at in places]
+    value_of = listed.columns.get(path) or _column(listed, path)
+    values: list[Any] = []
+    async for chunk in _chunks(objects):
+        values += [value_of(item) for item in chunk]
+    if not all(type(value) is int or type(value) is float for value in values):
+        values = [place(value) for value in values]
+    # a stable sort keeps the natural order among equals
+    return [objects[at] for at in sorted(range(len(values)), key=values.__getitem__)]
+
+
+def _column(listed: Listed[T], path: str) -> Callable[[T], Any]:
+    build = listed.plan(Wanted([path]))
+    return lambda item: value_at(build(item), path)
 
 
 async def _dumped(objects: list[T], listed: Listed[T], wanted: Wanted) -> bytes:
-    parts: list[bytes] = []
-    rows: list[Any] = []
-    breath = Breath()
-    for item in objects:
-        row = listed.build(item, wanted)
-        rows.append(row if wanted is EVERYTHING else wanted.cut(row))
-        if len(rows) == _LOOK_EVERY:
-            parts.append(to_json(rows)[1:-1])
-            rows = []
-        await breath.take()
-    if rows:
-        parts.append(to_json(rows)[1:-1])
+    build = listed.plan(wanted)
+    parts = [to_json([wanted.cut(build(item)) for item in chunk])[1:-1] async for chunk in _chunks(objects)]
     return b"[" + b",".join(parts) + b"]"
 
 
-class Breath:
-    """Lets the node go on when a piece of work has held it up long enough."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._until = time.monotonic() + SLICE_S
-
-    async def take(self) -> None:
-        self._count += 1
-        if self._count % _LOOK_EVERY == 0 and time.monotonic() > self._until:
+async def _chunks(objects: list[T]) -> AsyncIterator[list[T]]:
+    """A long list piece by piece; the node goes on when a piece of work has held it up long enough."""
+    until = time.monotonic() + SLICE_S
+    for start in range(0, len(objects), _CHUNK):
+        yield objects[start : start + _CHUNK]
+        if time.monotonic() > until:
             await asyncio.sleep(0)
-            self._until = time.monotonic() + SLICE_S
+            until = time.monotonic() + SLICE_S

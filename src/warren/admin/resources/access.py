@@ -12,7 +12,8 @@ from warren.admin.http.faults import not_found
 from warren.admin.http.levels import administrator, in_vhost_or_monitor, manager
 from warren.admin.http.router import Resource
 from warren.admin.http.spans import spans_of
-from warren.admin.listing.rows import Listed, answer_list, answer_object, answer_rows
+from warren.admin.listing.columns import EVERYTHING
+from warren.admin.listing.rows import Listed, answer_list, answer_object, answer_rows, whole
 from warren.admin.station import Station
 from warren.admin.views.access import VhostRows, permission_row, topic_permission_row, user_row
 from warren.broker.vhost import Vhost
@@ -46,13 +47,13 @@ def routes(station: Station) -> dict[str, Resource]:
 
 async def all_vhosts(call: Call) -> Answer:
     rows = VhostRows(call.station.facts.name, call.station.history, spans_of(call.query))
-    build = rows.bare if call.flag("disable_stats") else rows.row
-    return await answer_list(call, Listed(_seen_vhosts(call), build, _vhost_name))
+    plan = whole(rows.bare) if call.flag("disable_stats") else rows.plan
+    return await answer_list(call, Listed(_seen_vhosts(call), plan, _vhost_name))
 
 
 async def one_vhost(call: Call) -> Answer:
     rows = VhostRows(call.station.facts.name, call.station.history, spans_of(call.query))
-    return answer_object(call, rows.row(call.vhost()))
+    return answer_object(call, rows.plan(EVERYTHING)(call.vhost()))
 
 
 async def all_vhost_limits(call: Call) -> Answer:

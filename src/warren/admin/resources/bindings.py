@@ -8,7 +8,7 @@ from warren.admin.http.call import Call
 from warren.admin.http.faults import not_found
 from warren.admin.http.levels import in_vhost, manager
 from warren.admin.http.router import Resource
-from warren.admin.listing.rows import Listed, answer_list, answer_object, answer_rows
+from warren.admin.listing.rows import Listed, answer_list, answer_object, answer_rows, whole
 from warren.admin.resources.exchanges import exchange_named
 from warren.admin.station import Station
 from warren.admin.views.bindings import BindingFacts, all_in, binding_row, is_called, leading_from
@@ -63,4 +63,4 @@ async def one(call: Call) -> Answer:
 async def _list(call: Call, vhosts: list[Vhost]) -> Answer:
     found = [facts for vhost in vhosts for facts in all_in(vhost.topology)]
     found.sort(key=BindingFacts.order)
-    return await answer_list(call, Listed(found, binding_row, BindingFacts.name), paginated=False)
+    return await answer_list(call, Listed(found, whole(binding_row), BindingFacts.name), paginated=False)

@@ -13,7 +13,7 @@ from warren.admin.http.faults import bad_request, not_authorised, not_found
 from warren.admin.http.levels import in_vhost, manager
 from warren.admin.http.router import Resource
 from warren.admin.http.spans import spans_of
-from warren.admin.listing.rows import Listed, Row, answer_list, answer_object, answer_rows
+from warren.admin.listing.rows import Listed, Row, answer_list, answer_object, answer_rows, whole
 from warren.admin.station import Station
 from warren.admin.views.channels import ChannelRows, channel_name, consumer_row
 from warren.admin.views.connections import ConnectionRows, connection_name, listed_connections
@@ -122,13 +122,13 @@ def _channel_rows(call: Call) -> ChannelRows:
 async def _list_connections(call: Call, connections: list[Connection]) -> Answer:
     rows = _connection_rows(call)
     build = rows.short if call.flag("disable_stats") else rows.row
-    return await answer_list(call, Listed(connections, build, connection_name))
+    return await answer_list(call, Listed(connections, whole(build), connection_name))
 
 
 async def _list_channels(call: Call, connections: list[Connection]) -> Answer:
     _refuse_without_stats(call)
     channels: list[Channel] = [channel for connection in connections for channel in connection.channels.values()]
-    return await answer_list(call, Listed(channels, _channel_rows(call).row, channel_name))
+    return await answer_list(call, Listed(channels, whole(_channel_rows(call).row), channel_name))
 
 
 def _refuse_without_stats(call: Call) -> None:

@@ -11,8 +11,7 @@ from warren.admin.http.faults import not_found
 from warren.admin.http.levels import in_vhost, manager
 from warren.admin.http.router import Resource
 from warren.admin.http.spans import spans_of
-from warren.admin.listing.columns import Wanted
-from warren.admin.listing.rows import Listed, Row, answer_list, answer_object, answer_rows
+from warren.admin.listing.rows import Listed, Row, answer_list, answer_object, answer_rows, whole
 from warren.admin.station import Station
 from warren.admin.views.bindings import binding_row, leading_from, leading_to
 from warren.admin.views.exchanges import DEFAULT_IN_PATHS, ExchangeRows
@@ -72,13 +71,13 @@ async def _list(call: Call, vhosts: list[Vhost]) -> Answer:
     rows = ExchangeRows(call.station.history, spans_of(call.query))
     stats = not call.flag("disable_stats")
 
-    def build(item: tuple[str, str, Exchange], wanted: Wanted) -> Row:
+    def build(item: tuple[str, str, Exchange]) -> Row:
         vhost, _, exchange = item
-        return rows.row(vhost, exchange, wanted) if stats else rows.bare(vhost, exchange)
+        return rows.row(vhost, exchange) if stats else rows.bare(vhost, exchange)
 
     found = [
         (vhost.name, name, vhost.topology.exchanges[name])
         for vhost in vhosts
         for name in sorted(vhost.topology.exchanges)
     ]
-    return await answer_list(call, Listed(found, build, itemgetter(1)))
+    return await answer_list(call, Listed(found, whole(build), itemgetter(1)))

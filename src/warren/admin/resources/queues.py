@@ -14,10 +14,10 @@ from warren.admin.http.faults import not_found
 from warren.admin.http.levels import in_vhost, manager
 from warren.admin.http.router import Resource
 from warren.admin.http.spans import spans_of
-from warren.admin.listing.rows import Listed, answer_list, answer_object, answer_rows
+from warren.admin.listing.rows import Listed, answer_list, answer_object, answer_rows, whole
 from warren.admin.station import Station
 from warren.admin.views.bindings import binding_row, implicit, leading_to
-from warren.admin.views.queues import QueueRows
+from warren.admin.views.queues import QUEUE_COLUMNS, QueueRows
 from warren.broker.vhost import Vhost
 from warren.queue.queue import Queue
 from warren.routing.topology import Topology
@@ -65,10 +65,10 @@ class Queues:
 
     async def _list(self, call: Call, queues: list[Queue]) -> Answer:
         rows = self._rows(call)
-        build = rows.row
-        if call.flag("disable_stats"):
-            build = rows.totals if call.flag("enable_queue_totals") else rows.without_stats
-        return await answer_list(call, Listed(queues, build, _BY_NAME))
+        if not call.flag("disable_stats"):
+            return await answer_list(call, Listed(queues, rows.plan, _BY_NAME, QUEUE_COLUMNS))
+        build = rows.totals if call.flag("enable_queue_totals") else rows.without_stats
+        return await answer_list(call, Listed(queues, whole(build), _BY_NAME, QUEUE_COLUMNS))
 
     def _in_order(self, vhost: Vhost) -> list[Queue]:
         topology = vhost.topology

@@ -4,12 +4,13 @@ Not here: what they allow (`access`).
 """
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 from warren.access.permissions import Permission, TopicPermission
 from warren.access.users import User
 from warren.admin.history_port import HistoryPort, Spans
-from warren.admin.listing.columns import EVERYTHING, Wanted
+from warren.admin.listing.columns import Wanted
 from warren.admin.views import figures
 from warren.broker.vhost import Vhost
 
@@ -24,20 +25,25 @@ class VhostRows:
         self._history = history
         self._spans = spans
 
-    def row(self, vhost: Vhost, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
-        row = self.bare(vhost)
-        if wanted.any_of(*_LENGTHS, *(f"{name}_details" for name in _LENGTHS)):
-            lengths = figures.lengths(*queue_lengths(vhost))
-            row |= self._history.rated("vhost", vhost.name, lengths, self._spans.lengths)
-        if "message_stats" in wanted:
+    def plan(self, wanted: Wanted) -> Callable[[Vhost], dict[str, Any]]:
+        """How to build the wanted part of a row; lengths are those of all queues, so they are worth leaving out."""
+        counts_messages = wanted.any_of(*_LENGTHS, *(f"{name}_details" for name in _LENGTHS))
+
+        def build(vhost: Vhost) -> dict[str, Any]:
+            row = self.bare(vhost)
+            if counts_messages:
+                lengths = figures.lengths(*queue_lengths(vhost))
+                row |= self._history.rated("vhost", vhost.name, lengths, self._spans.lengths)
             counted = figures.of_vhost(vhost.figures)
             figures.add_message_stats(row, self._history, "vhost", vhost.name, counted, self._spans.messages)
-        if vhost.figures.received_bytes:
-            octets = {"recv_oct": int(vhost.figures.received_bytes), "send_oct": int(vhost.figures.sent_bytes)}
-            row |= self._history.rated("vhost", vhost.name, octets, self._spans.bytes)
-        return row
+            if vhost.figures.received_bytes:
+                octets = {"recv_oct": int(vhost.figures.received_bytes), "send_oct": int(vhost.figures.sent_bytes)}
+                row |= self._history.rated("vhost", vhost.name, octets, self._spans.bytes)
+            return row
 
-    def bare(self, vhost: Vhost, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+        return build
+
+    def bare(self, vhost: Vhost) -> dict[str, Any]:
         return {
             "cluster_state": {self._node: "running"},
             "default_queue_type": "undefined",

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
-from warren.admin.listing.columns import EVERYTHING, Wanted
 from warren.admin.views.amqp_values import plain
 from warren.model.ports import QueuePort
 from warren.routing.exchange import Binding, Exchange
@@ -72,7 +71,7 @@ def leading_from(topology: Topology, source: Exchange) -> Iterator[BindingFacts]
         yield of_binding(topology.vhost, binding)
 
 
-def binding_row(facts: BindingFacts, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+def binding_row(facts: BindingFacts) -> dict[str, Any]:
     return {
         "source": facts.source,
         "vhost": facts.vhost,

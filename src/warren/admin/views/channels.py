@@ -6,7 +6,6 @@ Not here: connections (`views.connections`).
 from typing import Any
 
 from warren.admin.history_port import HistoryPort, Spans
-from warren.admin.listing.columns import EVERYTHING, Wanted
 from warren.admin.views import figures
 from warren.admin.views.amqp_values import plain
 from warren.admin.views.connections import connection_name
@@ -26,7 +25,7 @@ class ChannelRows:
         self._now_ms = now_ms
         self._spans = spans
 
-    def row(self, channel: Channel, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+    def row(self, channel: Channel) -> dict[str, Any]:
         connection = channel.connection
         transaction = channel.transaction
         row: dict[str, Any] = {
@@ -57,10 +56,9 @@ class ChannelRows:
             "vhost": channel.vhost.name,
         }
         figures.add_idle_since(row, int(channel.active_at_ms), self._now_ms)
-        if "message_stats" in wanted:
-            key = (connection.connection_id, int(channel.number))
-            counted = figures.of_channel(channel.figures)
-            figures.add_message_stats(row, self._history, "channel", key, counted, self._spans.messages)
+        key = (connection.connection_id, int(channel.number))
+        counted = figures.of_channel(channel.figures)
+        figures.add_message_stats(row, self._history, "channel", key, counted, self._spans.messages)
         return row
 
     def detailed(self, channel: Channel) -> dict[str, Any]:

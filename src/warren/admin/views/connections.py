@@ -6,7 +6,6 @@ Not here: its channels (`views.channels`).
 from typing import Any
 
 from warren.admin.history_port import HistoryPort, Spans
-from warren.admin.listing.columns import EVERYTHING, Wanted
 from warren.admin.views.amqp_values import plain
 from warren.admin.views.erlang import GARBAGE_COLLECTION, NO_RATE
 from warren.broker.broker import Broker
@@ -21,7 +20,6 @@ _OF_CERTIFICATES = (
     "ssl_key_exchange",
     "ssl_protocol",
 )
-_OCTETS = ("recv_oct", "recv_oct_details", "send_oct", "send_oct_details")
 
 
 def connection_name(connection: Connection) -> str:
@@ -47,7 +45,7 @@ class ConnectionRows:
         self._history = history
         self._spans = spans
 
-    def row(self, connection: Connection, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+    def row(self, connection: Connection) -> dict[str, Any]:
         opened = connection.opened
         row = self.short(connection)
         row |= {
@@ -84,17 +82,15 @@ class ConnectionRows:
         name = connection.client_properties.get("connection_name")
         if isinstance(name, str):
             row["user_provided_name"] = name
-        if wanted.any_of(*_OCTETS):
-            octets = {"recv_oct": int(connection.received_bytes), "send_oct": int(connection.sent_bytes)}
-            row |= self._history.rated("connection", connection.connection_id, octets, self._spans.bytes)
-        return row
+        octets = {"recv_oct": int(connection.received_bytes), "send_oct": int(connection.sent_bytes)}
+        return row | self._history.rated("connection", connection.connection_id, octets, self._spans.bytes)
 
     def detailed(self, connection: Connection) -> dict[str, Any]:
         """One connection alone; RabbitMQ has empty texts there where its lists have null."""
         row = self.row(connection)
         return row | {name: "" for name in _OF_CERTIFICATES if row[name] is None}
 
-    def short(self, connection: Connection, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+    def short(self, connection: Connection) -> dict[str, Any]:
         """What is known of a connection without statistics."""
         return {
             "name": connection_name(connection),

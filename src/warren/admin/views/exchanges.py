@@ -6,7 +6,6 @@ Not here: its bindings (`views.bindings`).
 from typing import Any
 
 from warren.admin.history_port import HistoryPort, Spans
-from warren.admin.listing.columns import EVERYTHING, Wanted
 from warren.admin.views import figures
 from warren.admin.views.amqp_values import plain
 from warren.routing.exchange import Exchange
@@ -34,12 +33,11 @@ class ExchangeRows:
         self._history = history
         self._spans = spans
 
-    def row(self, vhost: str, exchange: Exchange, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+    def row(self, vhost: str, exchange: Exchange) -> dict[str, Any]:
         row = self.bare(vhost, exchange)
-        if "message_stats" in wanted:
-            key = (vhost, exchange.name)
-            counted = figures.of_exchange(exchange)
-            figures.add_message_stats(row, self._history, "exchange", key, counted, self._spans.messages)
+        key = (vhost, exchange.name)
+        counted = figures.of_exchange(exchange)
+        figures.add_message_stats(row, self._history, "exchange", key, counted, self._spans.messages)
         return row
 
     def detailed(self, vhost: str, exchange: Exchange) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """A queue as a row.
 
-The groups of fields are built only if one of their fields is wanted, because lists are long.
+Lists are long, so what to build of a row is decided once for a list, and what nobody wants is not built.
 
 Not here: which queues (`resources.queues`), bindings (`views.bindings`).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from warren.admin.history_port import HistoryPort, Spans
@@ -17,6 +18,10 @@ from warren.queue.arguments import type_of
 from warren.queue.queue import Queue
 from warren.queue.report import QueueReport
 
+_BARE = ("arguments", "auto_delete", "durable", "exclusive", "name", "node", "type", "vhost")
+_POLICIES = ("policy", "operator_policy", "effective_policy_definition")
+_LENGTHS = ("messages", "messages_ready", "messages_unacknowledged")
+_CONSUMING = ("exclusive_consumer_tag", "single_active_consumer_tag", "single_active_consumer_ctag")
 _REPORTED = (
     "backing_queue_status",
     "consumer_capacity",
@@ -24,11 +29,6 @@ _REPORTED = (
     "head_message_timestamp",
     "idle_since",
     "memory",
-    "state",
-)
-_LENGTHS = ("messages", "messages_details", "messages_ready", "messages_ready_details")
-_LENGTHS_TOO = ("messages_unacknowledged", "messages_unacknowledged_details")
-_SIZES = (
     "message_bytes",
     "message_bytes_dlx",
     "message_bytes_paged_out",
@@ -42,8 +42,22 @@ _SIZES = (
     "messages_ram",
     "messages_ready_ram",
     "messages_unacknowledged_ram",
+    "state",
 )
-_CONSUMING = ("exclusive_consumer_tag", "single_active_consumer_tag", "single_active_consumer_ctag")
+
+QUEUE_COLUMNS: dict[str, Callable[[Queue], Any]] = {
+    "name": lambda queue: queue.name,
+    "consumers": lambda queue: queue.consumer_count(),
+    "messages": lambda queue: queue.ready_count() + queue.unacked_count(),
+    "messages_ready": lambda queue: queue.ready_count(),
+    "messages_unacknowledged": lambda queue: queue.unacked_count(),
+    "message_bytes": lambda queue: queue.ready_bytes() + queue.unacked_bytes(),
+    "message_bytes_ready": lambda queue: queue.ready_bytes(),
+    "message_bytes_unacknowledged": lambda queue: queue.unacked_bytes(),
+}
+"""Short ways to what queues are mostly sorted by."""
+
+_Part = Callable[[dict[str, Any], Queue], None]
 
 
 class QueueRows:
@@ -55,34 +69,26 @@ class QueueRows:
         self._now_ms = now_ms
         self._spans = spans
 
-    def row(self, queue: Queue, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
-        row = self.bare(queue)
-        quorum = row["type"] == "quorum"
-        if wanted.any_of("policy", "operator_policy", "effective_policy_definition"):
-            row["policy"] = queue.policy or None
-            row["operator_policy"] = queue.operator_policy or None
-            row["effective_policy_definition"] = plain(queue.effective_policy)
-        if wanted.any_of(*_LENGTHS, *_LENGTHS_TOO):
-            lengths = figures.lengths(queue.ready_count(), queue.unacked_count())
-            row |= self._history.rated("queue", (queue.vhost, queue.name), lengths, self._spans.lengths)
-        if "message_stats" in wanted:
-            counted = figures.of_queue(queue.figures)
-            key = (queue.vhost, queue.name)
-            figures.add_message_stats(row, self._history, "queue", key, counted, self._spans.messages)
-        row["consumers"] = queue.consumer_count()
-        if wanted.any_of(*_CONSUMING):
-            _add_tags(row, queue, quorum)
-        if wanted.any_of(*_REPORTED, *_SIZES):
-            self._add_report(row, queue, queue.report(), quorum)
-        row["garbage_collection"] = GARBAGE_COLLECTION
-        row["reductions"] = 0
-        row["reductions_details"] = NO_RATE
-        if quorum:
-            row |= {"leader": self._node, "members": [self._node], "online": [self._node]}
-            row["open_files"] = {self._node: 0}
-        else:
-            row["recoverable_slaves"] = None
-        return row
+    def plan(self, wanted: Wanted) -> Callable[[Queue], dict[str, Any]]:
+        """How to build the wanted part of a row."""
+        known: list[tuple[tuple[str, ...], _Part]] = [
+            (_BARE, self._add_bare),
+            (_POLICIES, _add_policies),
+            ((*_LENGTHS, *(f"{name}_details" for name in _LENGTHS)), self._add_lengths),
+            (("message_stats",), self._add_message_stats),
+            (_CONSUMING, _add_tags),
+            (_REPORTED, self._add_report),
+        ]
+        parts = [part for names, part in known if wanted.any_of(*names)]
+
+        def build(queue: Queue) -> dict[str, Any]:
+            row: dict[str, Any] = {"consumers": queue.consumer_count()}
+            for part in parts:
+                part(row, queue)
+            self._add_erlang(row, queue)
+            return row
+
+        return build
 
     def detailed(self, queue: Queue) -> dict[str, Any]:
         """One queue alone, with its consumers."""
@@ -90,35 +96,58 @@ class QueueRows:
             "consumer_details": [consumer_row(self._node, consumer, active) for consumer, active in queue.consumers()],
             "deliveries": [],
             "incoming": [],
-            **self.row(queue),
+            **self.plan(EVERYTHING)(queue),
         }
 
-    def bare(self, queue: Queue) -> dict[str, Any]:
+    def without_stats(self, queue: Queue) -> dict[str, Any]:
+        row: dict[str, Any] = {"state": "live"}
+        self._add_bare(row, queue)
+        return row
+
+    def totals(self, queue: Queue) -> dict[str, Any]:
+        row: dict[str, Any] = {"state": "running", **figures.lengths(queue.ready_count(), queue.unacked_count())}
+        self._add_bare(row, queue)
+        return row
+
+    def _add_bare(self, row: dict[str, Any], queue: Queue) -> None:
         """What a queue is, whatever it does."""
-        return {
-            "arguments": plain(queue.arguments),
-            "auto_delete": queue.auto_delete,
-            "durable": queue.durable,
-            "exclusive": queue.exclusive,
-            "name": queue.name,
-            "node": self._node,
-            "type": type_of(queue.arguments),
-            "vhost": queue.vhost,
-        }
+        row["arguments"] = plain(queue.arguments)
+        row["auto_delete"] = queue.auto_delete
+        row["durable"] = queue.durable
+        row["exclusive"] = queue.exclusive
+        row["name"] = queue.name
+        row["node"] = self._node
+        row["type"] = type_of(queue.arguments)
+        row["vhost"] = queue.vhost
 
-    def without_stats(self, queue: Queue, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
-        return self.bare(queue) | {"state": "live"}
-
-    def totals(self, queue: Queue, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+    def _add_lengths(self, row: dict[str, Any], queue: Queue) -> None:
         lengths = figures.lengths(queue.ready_count(), queue.unacked_count())
-        return self.bare(queue) | lengths | {"state": "running"}
+        row |= self._history.rated("queue", (queue.vhost, queue.name), lengths, self._spans.lengths)
 
-    def _add_report(self, row: dict[str, Any], queue: Queue, report: QueueReport, quorum: bool) -> None:
+    def _add_message_stats(self, row: dict[str, Any], queue: Queue) -> None:
+        counted = figures.of_queue(queue.figures)
+        if counted:
+            key = (queue.vhost, queue.name)
+            row["message_stats"] = self._history.rated("queue", key, counted, self._spans.messages)
+
+    def _add_erlang(self, row: dict[str, Any], queue: Queue) -> None:
+        row["garbage_collection"] = GARBAGE_COLLECTION
+        row["reductions"] = 0
+        row["reductions_details"] = NO_RATE
+        if _is_quorum(queue):
+            row["leader"] = self._node
+            row["members"] = row["online"] = [self._node]
+            row["open_files"] = {self._node: 0}
+        else:
+            row["recoverable_slaves"] = None
+
+    def _add_report(self, row: dict[str, Any], queue: Queue) -> None:
+        report = queue.report()
         capacity = report.capacity if row["consumers"] else 0
         row["consumer_capacity"] = row["consumer_utilisation"] = capacity
         row["memory"] = report.memory_bytes
         row["state"] = report.state
-        figures.add_idle_since(row, int(report.used_at_ms), self._now_ms)
+        figures.add_idle_since(row, report.used_at_ms, self._now_ms)
         row["message_bytes"] = report.ready_bytes + report.unacked_bytes
         row["message_bytes_persistent"] = report.persistent_bytes
         row["message_bytes_ram"] = report.in_memory_bytes
@@ -126,7 +155,7 @@ class QueueRows:
         row["message_bytes_unacknowledged"] = report.unacked_bytes
         row["messages_persistent"] = report.persistent
         row["messages_ram"] = report.in_memory
-        if quorum:
+        if _is_quorum(queue):
             row["message_bytes_dlx"] = row["messages_dlx"] = 0
             return
         row["message_bytes_paged_out"] = report.paged_bytes
@@ -137,14 +166,27 @@ class QueueRows:
         row["backing_queue_status"] = _backing_status(queue, report)
 
 
-def _add_tags(row: dict[str, Any], queue: Queue, quorum: bool) -> None:
-    single = queue.settings.single_active_consumer
-    active = next((consumer.tag for consumer, is_active in queue.consumers() if is_active), None) if single else None
-    if quorum:
+def _is_quorum(queue: Queue) -> bool:
+    return bool(queue.arguments) and type_of(queue.arguments) == "quorum"
+
+
+def _add_policies(row: dict[str, Any], queue: Queue) -> None:
+    row["policy"] = queue.policy or None
+    row["operator_policy"] = queue.operator_policy or None
+    row["effective_policy_definition"] = plain(queue.effective_policy)
+
+
+def _add_tags(row: dict[str, Any], queue: Queue) -> None:
+    exclusive = active = None
+    if row["consumers"]:
+        if queue.settings.single_active_consumer:
+            active = next((consumer.tag for consumer, is_active in queue.consumers() if is_active), None)
+        if queue.has_exclusive_consumer():
+            exclusive = queue.consumers()[0][0].tag
+    if _is_quorum(queue):
         row["single_active_consumer_ctag"] = active
         return
     row["single_active_consumer_tag"] = active
-    exclusive = queue.consumers()[0][0].tag if queue.has_exclusive_consumer() else None
     row["exclusive_consumer_tag"] = exclusive
 
 
