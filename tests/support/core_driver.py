@@ -122,6 +122,19 @@ class Core:
         client.heard()
         return client
 
+    def link(self, user: str = "guest") -> "Client":
+        """A link within the process: this user without a password, with channel 1."""
+        link = Client(self, len(self._clients) + 1)
+        self._clients[link.number] = link
+        self.turn(ConnectionOpened(link.number, "", 0, "", 0, internal=True, trusted_user=user))
+        link.read(PROTOCOL_HEADER)
+        link.say(ConnectionStartOk(client_properties={}, mechanism="EXTERNAL", response=b""), channel=0)
+        link.say(ConnectionTuneOk(channel_max=2047, frame_max=FRAME_MAX, heartbeat=0), channel=0)
+        link.say(ConnectionOpen(virtual_host="/"), channel=0)
+        link.say(ChannelOpen())
+        link.heard()
+        return link
+
     def command(self, command: Command) -> object:
         """What an operator's command comes to; a `Refused` if it is."""
         ticket = len(self.answers) + 1

@@ -185,6 +185,8 @@ class QueueLog(ABC):
 
     def __init__(self, durable: bool) -> None:
         self.durable: bool = durable
+        # how many messages were ever written
+        self.written_count: i64 = 0
         # the queue: whom to tell that what could not be lent may go now
         self.asker: PagedIn | None = None
 

@@ -46,6 +46,8 @@ class Contents:
         self.unacked_bytes: i64 = 0
         self.held_bytes: i64 = 0
         self.deadlines: bool = False
+        # what was ever read back from disk
+        self.read_count: i64 = 0
         # when a message last came in
         self.arrived_at_ms: i64 = turn.now_ms
         self._turn: Turn = turn
@@ -198,6 +200,7 @@ class Contents:
         self.held_bytes += cost
         self._turn.held_bytes += cost
         self.paged_count -= len(entries)
+        self.read_count += len(entries)
         backlog.shorten(len(entries), body_bytes, entries[-1].position)
         if run.count == 0:
             # a journal may know the bytes of a run only about; those that were read are certain

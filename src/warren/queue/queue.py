@@ -299,9 +299,11 @@ class Queue(QueuePort, PagedIn):
 
     @property
     def figures(self) -> QueueFigures:
-        arrived = self._contents.arrived_count()
-        self.counted.published = arrived + self._losses.refused_count - self.uncounted
-        return self.counted
+        figures, contents = self.counted, self._contents
+        figures.published = contents.arrived_count() + self._losses.refused_count - self.uncounted
+        figures.disk_reads = contents.read_count
+        figures.disk_writes = 0 if self._paging is None else self._paging.log.written_count
+        return figures
 
     def report(self) -> QueueReport:
         """What there is to know of it at this moment."""

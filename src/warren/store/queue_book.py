@@ -76,6 +76,7 @@ class QueueBook(QueueLog):
         if expires_at_ms != NEVER:
             holding.deadlines = True
         journal.batch.place(self.queue_id, message, position, expires_at_ms)
+        self.written_count += 1
         horizon = self.horizon
         if horizon.batch_no != journal.batch_no:
             horizon.batch_no = journal.batch_no
