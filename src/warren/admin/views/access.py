@@ -13,6 +13,7 @@ from warren.admin.history_port import HistoryPort, Spans
 from warren.admin.listing.columns import Wanted
 from warren.admin.views import figures
 from warren.broker.vhost import Vhost
+from warren.broker.watching.sums import QueueSums
 
 _LENGTHS = ("messages", "messages_ready", "messages_unacknowledged")
 
@@ -32,7 +33,8 @@ class VhostRows:
         def build(vhost: Vhost) -> dict[str, Any]:
             row = self.bare(vhost)
             if counts_messages:
-                lengths = figures.lengths(*queue_lengths(vhost))
+                sums = QueueSums([vhost])
+                lengths = figures.lengths(sums.ready, sums.unacked)
                 row |= self._history.rated("vhost", vhost.name, lengths, self._spans.lengths)
             counted = figures.of_vhost(vhost.figures)
             figures.add_message_stats(row, self._history, "vhost", vhost.name, counted, self._spans.messages)
@@ -53,15 +55,6 @@ class VhostRows:
             "tags": vhost.tags,
             "tracing": vhost.tracing,
         }
-
-
-def queue_lengths(vhost: Vhost) -> tuple[int, int]:
-    """How many messages are ready, and how many are unacked, in all its queues."""
-    ready = unacked = 0
-    for queue in vhost.topology.queues.values():
-        ready += queue.ready_count()
-        unacked += queue.unacked_count()
-    return ready, unacked
 
 
 def user_row(user: User) -> dict[str, Any]:

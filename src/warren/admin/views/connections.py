@@ -9,6 +9,7 @@ from warren.admin.history_port import HistoryPort, Spans
 from warren.admin.views.amqp_values import plain
 from warren.admin.views.erlang import GARBAGE_COLLECTION, NO_RATE
 from warren.broker.broker import Broker
+from warren.broker.watching.sums import is_client
 from warren.session.connection import RUNNING, Connection
 
 _OF_CERTIFICATES = (
@@ -30,11 +31,7 @@ def connection_name(connection: Connection) -> str:
 
 def listed_connections(broker: Broker) -> list[Connection]:
     """Those of clients, from the moment they are let in."""
-    return [
-        connection
-        for connection in broker.connections.values()
-        if connection.vhost is not None and connection.state >= RUNNING and not connection.opened.internal
-    ]
+    return [connection for connection in broker.connections.values() if is_client(connection)]
 
 
 class ConnectionRows:

@@ -9,9 +9,9 @@ from typing import Any
 
 from warren import __version__
 from warren.admin.history_port import HistoryPort, Span
-from warren.admin.node_facts import ListenerFacts, NodeFacts
+from warren.admin.node_facts import IoFigures, ListenerFacts, NodeFacts
 from warren.admin.views import figures
-from warren.admin.views.erlang import METRICS_GC_QUEUE_LENGTH
+from warren.admin.views.erlang import METRICS_GC_QUEUE_LENGTH, NO_RATE
 from warren.admin.views.exchanges import exchange_types
 from warren.broker.broker import Broker
 from warren.session.handshake import COMPATIBLE_VERSION
@@ -22,12 +22,8 @@ _MECHANISMS = {
     "EXTERNAL": "TLS peer certificate authentication mechanism",
 }
 _PLUGINS = ["rabbitmq_management", "rabbitmq_prometheus", "rabbitmq_tracing", "rabbitmq_consistent_hash_exchange"]
-_STATIC_COUNTS = (
-    "io_read_count",
-    "io_read_bytes",
-    "io_write_count",
-    "io_write_bytes",
-    "io_sync_count",
+_NEVER_COUNTED = (
+    "gc_bytes_reclaimed",
     "io_seek_count",
     "io_reopen_count",
     "mnesia_ram_tx_count",
@@ -36,11 +32,7 @@ _STATIC_COUNTS = (
     "msg_store_write_count",
     "queue_index_write_count",
     "queue_index_read_count",
-    "gc_num",
-    "gc_bytes_reclaimed",
-    "context_switches",
 )
-_STATIC_TIMES = ("io_read_avg_time", "io_write_avg_time", "io_sync_avg_time", "io_seek_avg_time")
 NO_LIMIT_OF_PROCESSES = 1048576
 
 
@@ -78,7 +70,7 @@ def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span 
         "running": True,
         "type": "disc",
         **history.rated("node", facts.name, measured, span),
-        **_averages(),
+        **_averages(facts.io()),
         "cluster_links": [],
         "metrics_gc_queue_length": METRICS_GC_QUEUE_LENGTH,
         "event_loop_lag_ms": round(facts.loop_lag_ms(), 3),
@@ -92,23 +84,38 @@ def without_stats(facts: NodeFacts) -> dict[str, Any]:
 
 
 def _measured(broker: Broker, facts: NodeFacts) -> dict[str, int]:
+    io = facts.io()
     return {
         "mem_used": facts.memory_used_bytes(),
         "fd_used": facts.descriptors_used(),
         "sockets_used": facts.sockets_used(),
         "proc_used": len(broker.connections),
         "disk_free": facts.disk_free_bytes(),
-        **dict.fromkeys(_STATIC_COUNTS, 0),
+        "gc_num": facts.collections(),
+        "context_switches": facts.context_switches(),
+        "io_read_count": io.reads,
+        "io_read_bytes": io.read_bytes,
+        "io_write_count": io.writes,
+        "io_write_bytes": io.write_bytes,
+        "io_sync_count": io.syncs,
+        **dict.fromkeys(_NEVER_COUNTED, 0),
         **figures.churn(broker.figures),
     }
 
 
-def _averages() -> dict[str, Any]:
-    averages: dict[str, Any] = {}
-    for name in _STATIC_TIMES:
-        averages[name] = 0.0
-        averages[f"{name}_details"] = {"rate": 0.0}
-    return averages
+def _averages(io: IoFigures) -> dict[str, Any]:
+    """How many milliseconds the disk takes."""
+    times = {
+        "io_read_avg_time": _average_ms(io.read_s, io.reads),
+        "io_write_avg_time": _average_ms(io.write_s, io.writes),
+        "io_sync_avg_time": _average_ms(io.sync_s, io.syncs),
+        "io_seek_avg_time": 0.0,
+    }
+    return times | {f"{name}_details": NO_RATE for name in times}
+
+
+def _average_ms(seconds: float, count: int) -> float:
+    return seconds * 1000 / count if count else 0.0
 
 
 def _applications(facts: NodeFacts) -> list[dict[str, Any]]:

@@ -11,13 +11,13 @@ from warren.admin.history_port import HistoryPort, Spans
 from warren.admin.http.visitor import Visitor
 from warren.admin.node_facts import NodeFacts
 from warren.admin.views import figures
-from warren.admin.views.access import queue_lengths
 from warren.admin.views.connections import listed_connections
 from warren.admin.views.erlang import ERLANG_FULL_VERSION, ERLANG_VERSION
 from warren.admin.views.exchanges import exchange_types
 from warren.admin.views.nodes import contexts, listener_rows
 from warren.broker.broker import Broker
 from warren.broker.vhost import Vhost
+from warren.broker.watching.sums import QueueSums
 from warren.model.figures import VhostFigures
 from warren.policy.policies import CLUSTER_NAME
 from warren.session.handshake import COMPATIBLE_VERSION
@@ -32,17 +32,16 @@ def cluster_name(broker: Broker) -> str:
 def overview_row(
     broker: Broker, facts: NodeFacts, history: HistoryPort, visitor: Visitor, spans: Spans
 ) -> dict[str, Any]:
-    vhosts = [vhost for vhost in broker.vhosts.values() if visitor.is_monitor or vhost.name in visitor.vhosts]
-    ready, unacked = _lengths(vhosts)
-    lengths = figures.lengths(ready, unacked)
+    vhosts = _seen(broker, visitor)
+    sums = QueueSums(vhosts)
     # the history of the whole is kept for the whole alone
     key = "" if visitor.is_monitor else visitor.name
     row = _constant(broker)
     row |= {
-        "message_stats": history.rated("overview", key, _counted(broker, vhosts, visitor), spans.messages),
+        "message_stats": history.rated("overview", key, _counted(broker, vhosts, sums, visitor), spans.messages),
         "churn_rates": history.rated("churn", key, figures.churn(broker.figures), spans.messages),
-        "queue_totals": history.rated("overview", key, lengths, spans.lengths),
-        "object_totals": _objects(broker, vhosts, visitor),
+        "queue_totals": history.rated("overview", key, figures.lengths(sums.ready, sums.unacked), spans.lengths),
+        "object_totals": _objects(broker, vhosts, sums, visitor),
         "statistics_db_event_queue": 0,
         "node": facts.name,
     }
@@ -53,13 +52,17 @@ def overview_row(
 
 
 def without_stats(broker: Broker, facts: NodeFacts, visitor: Visitor) -> dict[str, Any]:
-    vhosts = [vhost for vhost in broker.vhosts.values() if visitor.is_monitor or vhost.name in visitor.vhosts]
-    objects = _objects(broker, vhosts, visitor)
+    vhosts = _seen(broker, visitor)
+    objects = _objects(broker, vhosts, QueueSums(vhosts), visitor)
     return _constant(broker) | {
         "disable_stats": True,
         "node": facts.name,
         "object_totals": {name: objects[name] for name in ("queues", "exchanges", "connections")},
     }
+
+
+def _seen(broker: Broker, visitor: Visitor) -> list[Vhost]:
+    return [vhost for vhost in broker.vhosts.values() if visitor.is_monitor or vhost.name in visitor.vhosts]
 
 
 def _constant(broker: Broker) -> dict[str, Any]:
@@ -80,10 +83,9 @@ def _constant(broker: Broker) -> dict[str, Any]:
     }
 
 
-def _counted(broker: Broker, vhosts: list[Vhost], visitor: Visitor) -> dict[str, int]:
+def _counted(broker: Broker, vhosts: list[Vhost], sums: QueueSums, visitor: Visitor) -> dict[str, int]:
     if visitor.is_monitor:
-        reads, writes = _disk_traffic(vhosts)
-        return figures.of_node(broker.figures, reads, writes)
+        return figures.of_node(broker.figures, sums.disk_reads, sums.disk_writes)
     total = VhostFigures()
     for vhost in vhosts:
         total.add(vhost.figures)
@@ -94,21 +96,12 @@ def _counted(broker: Broker, vhosts: list[Vhost], visitor: Visitor) -> dict[str,
     return figures.of_vhost(total)
 
 
-def _disk_traffic(vhosts: list[Vhost]) -> tuple[int, int]:
-    return 0, 0
-
-
-def _lengths(vhosts: list[Vhost]) -> tuple[int, int]:
-    each = [queue_lengths(vhost) for vhost in vhosts]
-    return sum(ready for ready, _ in each), sum(unacked for _, unacked in each)
-
-
-def _objects(broker: Broker, vhosts: list[Vhost], visitor: Visitor) -> dict[str, int]:
+def _objects(broker: Broker, vhosts: list[Vhost], sums: QueueSums, visitor: Visitor) -> dict[str, int]:
     connections = [c for c in listed_connections(broker) if visitor.is_monitor or c.user == visitor.name]
     return {
         "channels": sum(len(connection.channels) for connection in connections),
         "connections": len(connections),
-        "consumers": sum(queue.consumer_count() for vhost in vhosts for queue in vhost.topology.queues.values()),
+        "consumers": sums.consumers,
         "exchanges": sum(len(vhost.topology.exchanges) for vhost in vhosts),
-        "queues": sum(len(vhost.topology.queues) for vhost in vhosts),
+        "queues": sums.queues,
     }
