@@ -2,6 +2,7 @@
 
     pytest tests/wire                                      against a Warren node of its own
     WARREN_TEST_AMQP=127.0.0.1:5672 pytest tests/wire      against a broker that runs already
+    WARREN_TEST_HTTP=127.0.0.1:15672                       where it has its HTTP API; without, nothing about users
 
 Every expectation holds on RabbitMQ 3.10.8, except in `test_warren_*.py`: those are left out when the broker says it is
 RabbitMQ. Where Warren may differ on purpose:

@@ -12,14 +12,15 @@ import pytest
 
 from tests.support.amqp_client import Channel, Connection, ServerHungUp
 from tests.support.node_process import NodeProcess
+from tests.support.operator import Operator
 
 Address = tuple[str, int]
 Connect = Callable[..., Connection]
 Unique = Callable[[str], str]
 
 
-def given_address() -> Address | None:
-    host, _, port = os.environ.get("WARREN_TEST_AMQP", "").rpartition(":")
+def given_address(variable: str = "WARREN_TEST_AMQP") -> Address | None:
+    host, _, port = os.environ.get(variable, "").rpartition(":")
     return (host, int(port)) if port else None
 
 
@@ -40,18 +41,35 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Address | None]]:
+    """Where the broker speaks AMQP and HTTP."""
     address = given_address()
     if address is not None:
-        yield address
+        yield {"amqp": address, "http": given_address("WARREN_TEST_HTTP")}
         return
     node = NodeProcess(tmp_path_factory.mktemp("node"))
     try:
-        yield node.amqp
+        yield dict(node.addresses)
     except BaseException:
         node.kill()
         raise
     node.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(addresses: dict[str, Address | None]) -> Address:
+    address = addresses["amqp"]
+    assert address is not None
+    return address
+
+
+@pytest.fixture(scope="session")
+def operator(addresses: dict[str, Address | None]) -> Operator:
+    """Who may change users and virtual hosts there."""
+    address = addresses["http"]
+    if address is None:
+        pytest.skip("WARREN_TEST_HTTP says where the broker's HTTP API is")
+    return Operator(address)
 
 
 @pytest.fixture
