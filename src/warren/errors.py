@@ -109,13 +109,15 @@ class Distrusted(WarrenError):
 class Refused(WarrenError):
     """An operator's command cannot be carried out; nothing was changed.
 
-    `kind` is one of the words with which RabbitMQ's HTTP API answers: bad_request, not_found, not_authorised.
+    `kind` is one of the words with which RabbitMQ's HTTP API answers: bad_request, not_found, not_authorised. Of
+    several commands that belong together, `at` is the number of the one that is at fault.
     """
 
-    def __init__(self, kind: str, reason: str) -> None:
+    def __init__(self, kind: str, reason: str, at: int = 0) -> None:
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
+        self.at = at
 
 
 class InvariantBroken(WarrenError):

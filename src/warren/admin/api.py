@@ -7,6 +7,7 @@ Not here: what a resource does (`admin.resources`).
 
 from collections.abc import Callable
 
+from warren.admin.changes import definitions as definition_changes
 from warren.admin.changes import messages, topology, users, vhosts
 from warren.admin.changes import policies as policy_changes
 from warren.admin.http.answers import Answer
@@ -28,6 +29,7 @@ _FAMILIES: list[Callable[[Station], Routes]] = [
     node.routes,
     policies.routes,
     queues.routes,
+    definition_changes.routes,
     messages.routes,
     policy_changes.routes,
     topology.routes,

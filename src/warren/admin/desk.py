@@ -47,6 +47,6 @@ class Desk:
         if answer is None or answer.done():
             return
         if effect.refusal:
-            answer.set_exception(Refused(effect.refusal, effect.reason))
+            answer.set_exception(Refused(effect.refusal, effect.reason, effect.at))
         else:
             answer.set_result(effect.result)

@@ -87,7 +87,7 @@ class Control:
         try:
             self._check(event.command, Planned())
         except Refused as refusal:
-            self._turn.effects.append(Answered(event.ticket, None, refusal.kind, refusal.reason))
+            self._turn.effects.append(Answered(event.ticket, None, refusal.kind, refusal.reason, refusal.at))
             return
         answer = Answered(event.ticket, self._carry_out(event.command))
         if self.journal is not None and self.journal.metadata_pending():
@@ -102,10 +102,16 @@ class Control:
 
     def _check(self, command: Command, planned: Planned) -> None:
         if isinstance(command, Together):
-            for one in command.commands:
-                self._check(one, planned)
+            self._check_all(command.commands, planned)
             return
         self._handler(command).check(command, planned)
+
+    def _check_all(self, commands: list[Command], planned: Planned) -> None:
+        for at, command in enumerate(commands):
+            try:
+                self._check(command, planned)
+            except Refused as refusal:
+                raise Refused(refusal.kind, refusal.reason, at) from refusal
 
     def _carry_out(self, command: Command) -> object:
         if isinstance(command, Together):

@@ -190,17 +190,19 @@ class ReadJournal(Effect):
 class Answered(Effect):
     """A command was carried out, and what it changed is as safe as it can be; or it was refused and changed nothing.
 
-    `refusal` is the word for the kind of refusal (`errors.Refused`), empty if there is none; `reason` says why.
+    `refusal` is the word for the kind of refusal (`errors.Refused`), empty if there is none; `reason` says why, and
+    `at` which of several commands is at fault.
     """
 
-    def __init__(self, ticket: int, result: object = None, refusal: str = "", reason: str = "") -> None:
+    def __init__(self, ticket: int, result: object = None, refusal: str = "", reason: str = "", at: int = 0) -> None:
         self.ticket = ticket
         self.result = result
         self.refusal = refusal
         self.reason = reason
+        self.at = at
 
     def facts(self) -> tuple[object, ...]:
-        return (self.ticket, self.result, self.refusal, self.reason)
+        return (self.ticket, self.result, self.refusal, self.reason, self.at)
 
 
 @final
