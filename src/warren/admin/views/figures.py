@@ -37,7 +37,7 @@ def of_vhost(figures: ChannelFigures) -> Figures:
     return _all_published(figures) | _all_taken(figures)
 
 
-def of_node(figures: NodeFigures, disk_reads: int, disk_writes: int) -> Figures:
+def of_all(figures: ChannelFigures, disk_reads: int, disk_writes: int) -> Figures:
     return {
         **_all_published(figures),
         **_all_taken(figures),

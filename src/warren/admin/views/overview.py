@@ -43,9 +43,9 @@ def overview_row(
         "queue_totals": history.rated("overview", key, figures.lengths(sums.ready, sums.unacked), spans.lengths),
         "object_totals": _objects(broker, vhosts, sums, visitor),
         "statistics_db_event_queue": 0,
-        "node": facts.name,
     }
     if visitor.is_monitor:
+        row["node"] = facts.name
         row["listeners"] = listener_rows(facts)
         row["contexts"] = contexts(facts)
     return row
@@ -85,7 +85,7 @@ def _constant(broker: Broker) -> dict[str, Any]:
 
 def _counted(broker: Broker, vhosts: list[Vhost], sums: QueueSums, visitor: Visitor) -> dict[str, int]:
     if visitor.is_monitor:
-        return figures.of_node(broker.figures, sums.disk_reads, sums.disk_writes)
+        return figures.of_all(broker.figures, sums.disk_reads, sums.disk_writes)
     total = VhostFigures()
     for vhost in vhosts:
         total.add(vhost.figures)
@@ -93,7 +93,7 @@ def _counted(broker: Broker, vhosts: list[Vhost], sums: QueueSums, visitor: Visi
         total.confirmed += vhost.figures.confirmed
         total.returned_unroutable += vhost.figures.returned_unroutable
         total.dropped_unroutable += vhost.figures.dropped_unroutable
-    return figures.of_vhost(total)
+    return figures.of_all(total, sums.disk_reads, sums.disk_writes)
 
 
 def _objects(broker: Broker, vhosts: list[Vhost], sums: QueueSums, visitor: Visitor) -> dict[str, int]:
