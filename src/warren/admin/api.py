@@ -7,8 +7,9 @@ Not here: what a resource does (`admin.resources`).
 
 from collections.abc import Callable
 
+from warren.admin.changes import connections as connection_changes
 from warren.admin.changes import definitions as definition_changes
-from warren.admin.changes import messages, topology, users, vhosts
+from warren.admin.changes import messages, moving, service, topology, users, vhosts
 from warren.admin.changes import policies as policy_changes
 from warren.admin.http.answers import Answer
 from warren.admin.http.call import Call
@@ -30,7 +31,10 @@ _FAMILIES: list[Callable[[Station], Routes]] = [
     policies.routes,
     queues.routes,
     definition_changes.routes,
+    connection_changes.routes,
     messages.routes,
+    moving.routes,
+    service.routes,
     policy_changes.routes,
     topology.routes,
     users.routes,

@@ -92,6 +92,7 @@ class DirectLink:
         self._stream = MethodStream(frame_bytes_max)
         self._heard: asyncio.Queue[Heard | LinkFault] = asyncio.Queue()
         self._confirming = False
+        self._published = 0
         self._gone = False
         # the core writes to a connection's transport
         self.transport = self
@@ -130,20 +131,39 @@ class DirectLink:
 
     async def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool:
         """Publish a mandatory message and wait until it is safe; whether it found a queue that took it."""
+        header = encode_header_payload(properties, len(body))
+        return (await self.publish_all(exchange, routing_key, [(header, body)]))[0]
+
+    async def publish_all(self, exchange: str, routing_key: str, contents: list[tuple[bytes, bytes]]) -> list[bool]:
+        """The same for several messages, each the payload of its header frame and its body."""
         if not self._confirming:
             self._confirming = True
             await self.ask(ConfirmSelect(), ConfirmSelectOk)
         publish = encode_method(CHANNEL, BasicPublish(exchange, routing_key, mandatory=True))
-        header = encode_header_payload(properties, len(body))
-        self._send(publish + content_frames(header, body, CHANNEL, self._frame_bytes_max))
-        routed = True
-        while True:
+        for header, body in contents:
+            self._send(publish + content_frames(header, body, CHANNEL, self._frame_bytes_max))
+        first = self._published + 1
+        self._published += len(contents)
+        return await self._outcomes(first, len(contents))
+
+    async def _outcomes(self, first: int, count: int) -> list[bool]:
+        """Of so many publishes, beginning with this number, which were taken."""
+        taken: list[bool | None] = [None] * count
+        returned = False
+        while None in taken:
             heard = await self._next((BasicReturn, BasicAck, BasicNack))
-            if isinstance(heard.method, BasicAck):
-                return routed
-            if isinstance(heard.method, BasicNack):
-                return False
-            routed = False
+            method = heard.method
+            if isinstance(method, BasicReturn):
+                # the ack that follows is that of what came back
+                returned = True
+            elif isinstance(method, BasicAck | BasicNack):
+                good = isinstance(method, BasicAck) and not returned
+                returned = False
+                last = method.delivery_tag - first
+                for at in range(0 if method.multiple else last, last + 1):
+                    if taken[at] is None:
+                        taken[at] = good
+        return [outcome is True for outcome in taken]
 
     def hang_up(self) -> None:
         """The core forgets the connection, and gives back what it holds."""
