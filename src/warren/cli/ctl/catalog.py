@@ -6,6 +6,7 @@ Not here: what a verb does (`cli.ctl.verbs`).
 import dataclasses
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Final
 
 from warren.cli.ctl import output, usage
@@ -32,12 +33,12 @@ def report(call: Call) -> None:
     for verb, vhost in _reported(call):
         print()
         options = dataclasses.replace(call.options, vhost=vhost, formatter="table", own={})
-        part = Call(verb, list(verb.columns), options)
-        output.announce(part, part.banner())
-        try:
-            output.write(part, verb.run(part))
-        except Failure as failure:
-            print(failure.text)
+        with closing(Call(verb, list(verb.columns), options)) as part:
+            output.announce(part, part.banner())
+            try:
+                output.write(part, verb.run(part))
+            except Failure as failure:
+                print(failure.text)
 
 
 def _reported(call: Call) -> Iterator[tuple[Verb, str]]:

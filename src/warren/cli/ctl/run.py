@@ -7,6 +7,7 @@ Not here: reading the words (`cli.ctl.command_line`), the verbs (`cli.ctl.catalo
 
 import os
 import sys
+from contextlib import closing
 from typing import Final
 
 from warren import __version__
@@ -54,23 +55,17 @@ def _run(words: list[str]) -> int:
 
 
 def _carry_out(line: CommandLine, verb: Verb) -> int:
-    call = None
     try:
         line.refuse_invalid()
-        call = Call(verb, line.arguments, line.options(os.environ), verb.patience_s)
-        _check(call)
-        if call.options.node:
-            _ = call.node
-        output.announce(call, call.banner())
-        if not call.options.dry_run:
-            output.write(call, verb.run(call))
+        with closing(Call(verb, line.arguments, line.options(os.environ), verb.patience_s)) as call:
+            _perform(call)
     except Misuse as misuse:
         print(f"Error (argument validation): {misuse.text}", file=sys.stderr)
         print(f"Arguments given:\n\t{' '.join(line.shown)}\n", file=sys.stderr)
         print(f"{usage.heading('Usage', sys.stderr)}\n\n{usage.usage_line(verb)}", file=sys.stderr)
         return misuse.exit_code
     except TimedOut as late:
-        node = line.switches.get("node") or (call.api.url if call else "")
+        node = line.switches.get("node") or line.options(os.environ).http
         print(f"Error: operation {verb.name} on node {node} {late.text}", file=sys.stderr)
         return late.exit_code
     except Failure as failure:
@@ -78,6 +73,15 @@ def _carry_out(line: CommandLine, verb: Verb) -> int:
         print(failure.text, file=sys.stderr)
         return failure.exit_code
     return OK
+
+
+def _perform(call: Call) -> None:
+    _check(call)
+    if call.options.node:
+        _ = call.node
+    output.announce(call, call.banner())
+    if not call.options.dry_run:
+        output.write(call, call.verb.run(call))
 
 
 def _check(call: Call) -> None:

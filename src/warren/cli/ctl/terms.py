@@ -31,8 +31,8 @@ class Table(dict[str, Any]):
 
 
 def pid(node: object, name: object) -> Atom | None:
-    """What stands for a process: where it is and what it serves, without spaces, and the same in every list."""
-    return Atom(f"<{node}.{''.join(str(name).split())}>") if name else None
+    """What stands for a process: where it is and what it serves, without spaces or arrows, the same in every list."""
+    return Atom(f"<{node}.{''.join(str(name).split()).replace('->', '-')}>") if name else None
 
 
 def shown(value: object) -> str:

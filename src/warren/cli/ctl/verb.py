@@ -107,6 +107,10 @@ class Call:
         options = self.options
         return Api(options.http, options.user, options.password, options.ca_file, self.timeout_s)
 
+    def close(self) -> None:
+        if "api" in self.__dict__:
+            self.api.close()
+
     @cached_property
     def node(self) -> str:
         """The node that is meant: the one named, or the one that answers."""

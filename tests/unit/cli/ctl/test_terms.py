@@ -107,5 +107,5 @@ def test_a_reason_that_was_a_tuple_is_shown_as_one(reason: object, text: str) ->
 
 
 def test_what_stands_for_a_process_has_no_spaces_so_that_scripts_can_cut_it_out() -> None:
-    assert pid("n@h", "127.0.0.1:5 -> 127.0.0.1:6") == "<n@h.127.0.0.1:5->127.0.0.1:6>"
+    assert pid("n@h", "127.0.0.1:5 -> 127.0.0.1:6") == "<n@h.127.0.0.1:5-127.0.0.1:6>"
     assert pid("n@h", None) is None

@@ -98,7 +98,7 @@ def _close(call: Call, connections: list[dict[str, Any]], explanation: str) -> N
 
 def _all_banner(call: Call) -> str:
     place = f"to node {call.node} (across all vhosts)" if call.own("global") else f"in vhost {call.vhost}"
-    return f"Closing all connections {place}, reason: {call.arguments[0]}..."
+    return f"Closing {call.own('limit', 0) or 'all'} connections {place}, reason: {call.arguments[0]}..."
 
 
 LISTS: Final = [
