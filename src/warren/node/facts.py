@@ -35,7 +35,7 @@ class ProcessFacts:
         loop_name: str,
         descriptors: int,
         data_dir: str,
-        io: IoFigures | None = None,
+        io: IoFigures,
     ) -> None:
         self.name = settings.broker.node_name
         self.pid = os.getpid()
@@ -52,7 +52,7 @@ class ProcessFacts:
         self._clock = clock
         self._listeners: list[ListenerFacts] = []
         self._certificates: list[CertificateFacts] = []
-        self._io = io or IoFigures()
+        self._io = io
         self._socket_counts: list[Callable[[], int]] = []
         self._lags_ms: deque[float] = deque([0.0], maxlen=_LAGS_REMEMBERED)
         self._handle: asyncio.TimerHandle | None = None

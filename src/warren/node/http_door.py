@@ -10,8 +10,11 @@ import ssl
 from warren.admin.accounts import Accounts
 from warren.admin.api import router_of
 from warren.admin.desk import Desk
-from warren.admin.history_port import NoHistory
+from warren.admin.direct_link import DirectLinks
+from warren.admin.history.history import History
+from warren.admin.history.sampler import Sampler
 from warren.admin.http.application import Application
+from warren.admin.metrics.resource import Metrics
 from warren.admin.node_facts import ListenerFacts
 from warren.admin.server import HttpServer
 from warren.admin.station import Station
@@ -20,6 +23,7 @@ from warren.node.config.http_settings import HttpSettings
 from warren.node.facts import ProcessFacts
 from warren.node.listeners import ListenAddress, bind, bound_address, listen
 from warren.node.logs import Log
+from warren.node.metrics_door import PROTOCOL, MetricsDoor
 from warren.node.tls import server_context
 from warren.node.tls_door import TlsDoor
 
@@ -38,14 +42,17 @@ class HttpDoor:
         self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
         self._tcp_sockets = [s for address in settings.tcp_listeners for s in bind(address, _CHOOSE_TCP)]
         self._ssl_sockets = [s for address in settings.ssl_listeners for s in bind(address, _CHOOSE_SSL)]
+        self._metrics = MetricsDoor(settings.prometheus, log)
         self._servers: list[asyncio.Server] = []
         self._tls_door: TlsDoor | None = None
         self._server: HttpServer | None = None
+        self._history: History | None = None
 
     def listeners(self) -> list[tuple[str, socket.socket]]:
         """Every socket with the name of its protocol."""
         plain = [("http", bound) for bound in self._tcp_sockets]
-        return plain + [("https", bound) for bound in self._ssl_sockets]
+        secured = [("https", bound) for bound in self._ssl_sockets]
+        return [*plain, *secured, *((PROTOCOL, bound) for bound in self._metrics.sockets)]
 
     def address(self) -> ListenAddress | str:
         """What the ready line names."""
@@ -60,13 +67,21 @@ class HttpDoor:
             listener = ListenerFacts(protocol, where.host, where.port, tls)
             facts.listens(listener, self._settings.tls.certfile if tls else "")
 
-    async def open(self, broker: Broker, desk: Desk, facts: ProcessFacts) -> None:
+    async def open(self, broker: Broker, desk: Desk, facts: ProcessFacts, links: DirectLinks) -> None:
         """Serve this broker."""
         loop = asyncio.get_running_loop()
-        station = Station(broker, desk, Accounts(broker, desk), facts, NoHistory())
-        application = Application(router_of(station), station, self._settings.application, self._log)
+        self._history = History(Sampler(broker, facts, self._settings.sample_interval_ms))
+        self._history.start(loop, facts.now_ms())
+        station = Station(broker, desk, Accounts(broker, desk), facts, self._history, links)
+        metrics = Metrics(station, self._settings.prometheus.per_object)
+        router = router_of(station)
+        for template, resource in metrics.routes().items():
+            router.add(template, resource)
+        application = Application(router, station, self._settings.application, self._log)
         self._server = HttpServer(application, loop, self._settings.limits)
         self._server.start()
+        facts.counts_sockets(self._server.connection_count)
+        facts.counts_sockets((await self._metrics.open(station, metrics, self._settings.limits)).connection_count)
         self._servers += await listen(self._tcp_sockets, self._server.accept)
         if self._context is not None:
             self._tls_door = TlsDoor(self._server.accept, self._context, self._tls_patience_s, self._log)
@@ -74,6 +89,7 @@ class HttpDoor:
 
     def close(self) -> None:
         """Nobody comes in any more; whoever is answered is answered to the end."""
+        self._metrics.close()
         for server in self._servers:
             server.close()
         self._servers.clear()
@@ -84,5 +100,8 @@ class HttpDoor:
 
     def drop(self) -> None:
         """End what is left."""
+        self._metrics.drop()
+        if self._history is not None:
+            self._history.stop()
         if self._server is not None:
             self._server.drop()

@@ -24,7 +24,8 @@ from itertools import count
 from typing import Any
 
 from warren.admin.desk import Desk
-from warren.admin.node_facts import ListenerFacts
+from warren.admin.direct_link import DirectLinks
+from warren.admin.node_facts import IoFigures, ListenerFacts
 from warren.broker.broker import Broker
 from warren.errors import StoreError
 from warren.model.events import StopRequested
@@ -108,6 +109,8 @@ class Node:
         self._servers: list[asyncio.Server] = []
         self._tls_door: TlsDoor | None = None
         self._http = HttpDoor(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
+        # of connections
+        self._serial = count(1)
         self._stopping = False
 
     async def run(self, core: Core, loop_name: str) -> int:
@@ -122,9 +125,7 @@ class Node:
         self._turns.attach(passwords.orders())
         if self._disk is not None:
             self._start_disk(self._disk, loop)
-        facts = ProcessFacts(
-            self._settings, self.clock, loop_name, self._descriptors, "" if self._disk is None else self._disk.path
-        )
+        facts = self._facts(loop_name)
         self._describe(facts)
         facts.start(loop)
         if isinstance(core, Broker):
@@ -171,7 +172,15 @@ class Node:
     async def _open_http(self, core: Broker, loop: asyncio.AbstractEventLoop, facts: ProcessFacts) -> None:
         desk = Desk(loop, self._turns.add)
         self._turns.attach(desk.orders())
-        await self._http.open(core, desk, facts)
+        links = DirectLinks(self._turns, self._serial.__next__, self._settings.broker.frame_max)
+        await self._http.open(core, desk, facts, links)
+
+    def _facts(self, loop_name: str) -> ProcessFacts:
+        disk = self._disk
+        path, io = ("", IoFigures()) if disk is None else (disk.path, disk.io)
+        facts = ProcessFacts(self._settings, self.clock, loop_name, self._descriptors, path, io)
+        facts.counts_sockets(lambda: len(self._turns.links) + len(self._turns.lingering))
+        return facts
 
     def _describe(self, facts: ProcessFacts) -> None:
         for protocol, bound in self._amqp_sockets():
@@ -185,11 +194,10 @@ class Node:
         return plain + [("amqps", bound) for bound in self._ssl_sockets]
 
     async def _listen(self) -> None:
-        serial = count(1)
-        plain = ClientLinks(self._turns, serial)
+        plain = ClientLinks(self._turns, self._serial)
         self._servers += await listen(self._tcp_sockets, plain.accept)
         if self._context is not None:
-            secured = ClientLinks(self._turns, serial, self._settings.certificate_naming)
+            secured = ClientLinks(self._turns, self._serial, self._settings.certificate_naming)
             patience_s = self._settings.tls_handshake_timeout_ms / 1000
             self._tls_door = TlsDoor(secured.accept, self._context, patience_s, self._log)
             self._tls_door.open(self._ssl_sockets)

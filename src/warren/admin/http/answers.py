@@ -9,6 +9,7 @@ Not here: which fields an answer has (`admin.views`), faults (`http.faults`).
 
 import json
 import math
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +20,13 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Answer:
-    """Status, body, and headers beyond those that every answer has."""
+    """Status, body, and headers beyond those that every answer has. A long body may come in chunks instead."""
 
     status: int
     body: bytes = b""
     content_type: str = JSON
     headers: dict[str, str] = field(default_factory=dict)
+    chunks: AsyncIterator[bytes] | None = None
 
 
 def json_answer(value: object, status: int = 200) -> Answer:

@@ -68,6 +68,9 @@ class Application:
             answer = Answer(500, headers={"connection": "close"})
         headers = self._headers(call, answer)
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        if answer.chunks is not None:
+            async for chunk in answer.chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _answer(self, call: Call) -> Answer:
@@ -95,9 +98,9 @@ class Application:
 
     def _headers(self, call: Call, answer: Answer) -> list[tuple[bytes, bytes]]:
         headers = {**_EVERY_ANSWER, **leave_to_read(call, self._settings.cross_origin)}
-        if answer.status not in (204, 304):
+        if answer.status not in (204, 304) and answer.chunks is None:
             headers["content-length"] = str(len(answer.body))
-        if answer.body:
+        if answer.body or answer.chunks is not None:
             headers["content-type"] = answer.content_type
             headers["cache-control"] = "no-cache"
         headers |= answer.headers

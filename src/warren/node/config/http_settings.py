@@ -1,4 +1,4 @@
-"""The settings of the HTTP listeners: `management.*`, and the flag `--http`.
+"""The settings of the HTTP listeners: `management.*`, `prometheus.*`, and the flag `--http`.
 
 As in RabbitMQ, a TLS listener alone is what an operator gets who configures `management.ssl.port` and says nothing of
 a plain one. `management.listener.*` is RabbitMQ's older way of saying the same.
@@ -12,11 +12,25 @@ from typing import Any
 
 from warren.admin.history.sampler import SAMPLE_EVERY_MS
 from warren.admin.http.settings import ApplicationSettings, CrossOrigin, LinkLimits
+from warren.admin.metrics.resource import PATH
 from warren.node.listeners import ListenAddress
 from warren.node.tls import TlsSettings
 
 DEFAULT_HTTP_PORT = 15672
+DEFAULT_METRICS_PORT = 15692
 TLS_FAMILY = "management.ssl"
+
+
+@dataclass
+class PrometheusSettings:
+    """Where and how to serve metrics alone."""
+
+    address: ListenAddress = field(default_factory=lambda: ListenAddress("", DEFAULT_METRICS_PORT))
+    # without it the node goes on if the port is not to be had
+    asked_for: bool = field(default=False, compare=False)
+    path: str = PATH
+    # whether a scrape that names no document has a sample for each object
+    per_object: bool = False
 
 
 @dataclass
@@ -30,6 +44,7 @@ class HttpSettings:
     application: ApplicationSettings = field(default_factory=ApplicationSettings)
     # how often figures are sampled, for their rates and their history
     sample_interval_ms: int = SAMPLE_EVERY_MS
+    prometheus: PrometheusSettings = field(default_factory=PrometheusSettings)
 
 
 def http_settings(
@@ -48,6 +63,7 @@ def http_settings(
         limits=_limits(values),
         application=_application(values, families),
         sample_interval_ms=values.get("sample_interval_ms", SAMPLE_EVERY_MS),
+        prometheus=_prometheus(values, flag),
     )
 
 
@@ -74,4 +90,15 @@ def _application(values: Mapping[str, Any], families: Mapping[str, Mapping[str, 
             allowed=list(families.get("cors_origins", {}).values()),
             max_age_s=values.get("cors_max_age_s", default.cross_origin.max_age_s),
         ),
+    )
+
+
+def _prometheus(values: Mapping[str, Any], flag: ListenAddress | None) -> PrometheusSettings:
+    """Whoever lets `--http` pick a free port gets a free one for metrics, too."""
+    host, port = (flag.host, 0) if flag is not None and flag.port == 0 else ("", DEFAULT_METRICS_PORT)
+    return PrometheusSettings(
+        address=ListenAddress(values.get("prometheus.ip", host), values.get("prometheus.port", port)),
+        asked_for="prometheus.port" in values or "prometheus.ip" in values,
+        path=values.get("prometheus.path", PATH),
+        per_object=values.get("prometheus.per_object", False),
     )

@@ -68,6 +68,10 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "max_message_size": ("max_message_size", values.whole_number(1, 536_870_912)),
     "memory_monitor_interval": ("memory_interval_ms", values.whole_number(100, 3_600_000)),
     "password_hashing_module": ("password_hashing_module", values.one_of(ALGORITHMS)),
+    "prometheus.path": ("prometheus.path", values.url_path),
+    "prometheus.return_per_object_metrics": ("prometheus.per_object", values.truth),
+    "prometheus.tcp.ip": ("prometheus.ip", values.name),
+    "prometheus.tcp.port": ("prometheus.port", values.whole_number(0, 65535)),
     "ssl_cert_login_from": (
         "cert_login_from",
         values.one_of(("distinguished_name", "common_name", "subject_alternative_name", "subject_alt_name")),

@@ -17,6 +17,7 @@ from warren.node.listeners import ListenAddress
 
 _BYTE_SIZE = re.compile(r"(\d+)(|[kmg]b)", re.IGNORECASE)
 _INFORMATION_SIZE = re.compile(r"(\d+)\s?(|[kmgt](?:|b|ib))", re.IGNORECASE)
+_URL_PATH = re.compile(r"/|(?:/[A-Za-z0-9._~-]+)+/?")
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 _DAY_MS = 24 * 3600 * 1000
 
@@ -28,6 +29,13 @@ def text(value: str) -> str:
 def name(value: str) -> str:
     if not value:
         raise ValueError("a name, not empty")
+    return value
+
+
+def url_path(value: str) -> str:
+    """A path whose segments stand for themselves."""
+    if not _URL_PATH.fullmatch(value):
+        raise ValueError("a path like /metrics")
     return value
 
 

@@ -1,0 +1,1 @@
+"""What a Prometheus server reads: every figure as text, under the names RabbitMQ gives them."""

@@ -1,0 +1,58 @@
+"""What a scrape looks at: the node, and sums over everything that are made once, when the first family asks.
+
+Not here: the families (`metrics.families`), what becomes of a scrape (`metrics.scrape`).
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from warren.admin.accounts import Accounts
+from warren.admin.metrics.text import labels
+from warren.admin.node_facts import NodeFacts
+from warren.broker.broker import Broker
+from warren.broker.watching.sums import QueueSums, SessionSums, is_client
+from warren.queue.queue import Queue
+from warren.session.channel import Channel
+from warren.session.connection import Connection
+
+
+@dataclass
+class Scene:
+    """One node at the time of one scrape."""
+
+    broker: Broker
+    facts: NodeFacts
+    accounts: Accounts
+    # the virtual hosts whose queues are wanted; None: all
+    vhosts: frozenset[str] | None = None
+    _queue_labels: dict[Queue, str] = field(default_factory=dict)
+
+    @cached_property
+    def queue_sums(self) -> QueueSums:
+        return QueueSums(list(self.broker.vhosts.values()))
+
+    @cached_property
+    def session_sums(self) -> SessionSums:
+        return SessionSums(list(self.broker.connections.values()))
+
+    def queues(self) -> list[Queue]:
+        return [
+            queue
+            for name, vhost in self.broker.vhosts.items()
+            if self.vhosts is None or name in self.vhosts
+            for queue in vhost.topology.queues.values()
+            if isinstance(queue, Queue)
+        ]
+
+    def queue_labels(self, queue: Queue) -> str:
+        """What a queue's samples begin with: several groups ask."""
+        text = self._queue_labels.get(queue)
+        if text is None:
+            text = self._queue_labels[queue] = labels(vhost=queue.vhost, queue=queue.name)
+        return text
+
+    def connections(self) -> list[Connection]:
+        return [connection for connection in self.broker.connections.values() if is_client(connection)]
+
+    def channels(self) -> list[Channel]:
+        return [channel for connection in self.connections() for channel in connection.channels.values()]
