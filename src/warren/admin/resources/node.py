@@ -40,7 +40,7 @@ def routes(station: Station) -> dict[str, Resource]:
         "/api/feature-flags": Resource(administrator, {"GET": feature_flags}),
         "/api/whoami": Resource(manager, {"GET": whoami}),
         "/api/auth": Resource(None, {"GET": auth}),
-        "/api/auth/attempts/{node}": Resource(monitor, {"GET": auth_attempts, "DELETE": forget_attempts}),
+        "/api/auth/attempts/{node}": Resource(monitor, {"GET": auth_attempts}),
         "/api/auth/attempts/{node}/source": Resource(monitor, {"GET": auth_sources}),
         "/api/login": Resource(None, {"POST": login}),
     }
@@ -132,12 +132,6 @@ async def auth_attempts(call: Call) -> Answer:
         "auth_attempts_succeeded": accounts.attempts - accounts.refused,
     }
     return await answer_rows(call, [row])
-
-
-async def forget_attempts(call: Call) -> Answer:
-    check_node(call)
-    call.station.accounts.forget_attempts()
-    return Answer(204)
 
 
 async def auth_sources(call: Call) -> Answer:
