@@ -7,9 +7,8 @@ from warren.admin.direct_link import LinkFault
 from warren.admin.http.answers import Answer, json_answer, no_content
 from warren.admin.http.call import Call
 from warren.admin.http.faults import HttpFault, bad_request, not_authorised
-from warren.admin.http.levels import administrator, in_vhost, monitor
+from warren.admin.http.levels import administrator, in_vhost
 from warren.admin.http.router import Resource
-from warren.admin.resources.node import check_node
 from warren.admin.station import Station
 from warren.errors import ACCESS_REFUSED, REPLY_NAMES
 from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, QueueDeclare, QueueDeclareOk
@@ -22,8 +21,6 @@ def routes(station: Station) -> dict[str, Resource]:
     return {
         "/api/aliveness-test/{vhost}": Resource(in_vhost, {"GET": aliveness}),
         "/api/rebalance/queues": Resource(administrator, {"POST": rebalance}),
-        "/api/auth/attempts/{node}": Resource(monitor, {"DELETE": forget_attempts}),
-        "/api/auth/attempts/{node}/source": Resource(monitor, {"DELETE": forget_attempts}),
         "/api/feature-flags/{name}/enable": Resource(administrator, {"PUT": enable_feature}),
     }
 
@@ -46,11 +43,6 @@ async def aliveness(call: Call) -> Answer:
 
 async def rebalance(call: Call) -> Answer:
     """All queues of a node alone are where they belong."""
-    return no_content()
-
-
-async def forget_attempts(call: Call) -> Answer:
-    check_node(call)
     return no_content()
 
 
