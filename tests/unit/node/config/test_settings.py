@@ -36,6 +36,16 @@ def broker_of(settings: NodeSettings, field: str) -> Any:
         ("default_user = alice", "default_user", "alice"),
         ("default_pass = secret", "default_pass", "secret"),
         ("default_vhost = sales", "default_vhost", "sales"),
+        ("default_user_tags.monitoring = true", "default_user_tags", ["monitoring"]),
+        ("default_user_tags.administrator = false", "default_user_tags", []),
+        ("default_permissions.configure = ^a", "default_configure", "^a"),
+        ("default_permissions.write = ^b", "default_write", "^b"),
+        ("default_permissions.read =", "default_read", ""),
+        (
+            "password_hashing_module = rabbit_password_hashing_sha512",
+            "password_hashing_module",
+            "rabbit_password_hashing_sha512",
+        ),
         ("frame_max = 64KB", "frame_max", 65536),
         ("frame_max = 0", "frame_max", 0),
         ("channel_max = 128", "channel_max", 128),
@@ -127,6 +137,8 @@ def test_without_any_setting_a_node_is_as_rabbitmq_is(read: Read) -> None:
     assert settings.disk_limit_bytes == 50_000_000
     assert broker_of(settings, "paging_ratio") == 0.5
     assert broker_of(settings, "loopback_users") == ["guest"]
+    assert broker_of(settings, "default_user_tags") == ["administrator"]
+    assert broker_of(settings, "password_hashing_module") == "warren_password_hashing_scrypt"
     assert broker_of(settings, "auth_mechanisms") == ["PLAIN", "AMQPLAIN"]
     assert broker_of(settings, "node_name") == f"warren@{os.uname().nodename.partition('.')[0]}"
 
