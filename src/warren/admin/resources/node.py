@@ -3,7 +3,7 @@
 Not here: health checks (`resources.health`).
 """
 
-from warren.admin.http.answers import Answer, json_answer
+from warren.admin.http.answers import Answer, json_answer, no_content
 from warren.admin.http.call import Call
 from warren.admin.http.faults import not_found
 from warren.admin.http.levels import administrator, manager, monitor
@@ -40,8 +40,8 @@ def routes(station: Station) -> dict[str, Resource]:
         "/api/feature-flags": Resource(administrator, {"GET": feature_flags}),
         "/api/whoami": Resource(manager, {"GET": whoami}),
         "/api/auth": Resource(None, {"GET": auth}),
-        "/api/auth/attempts/{node}": Resource(monitor, {"GET": auth_attempts}),
-        "/api/auth/attempts/{node}/source": Resource(monitor, {"GET": auth_sources}),
+        "/api/auth/attempts/{node}": Resource(monitor, {"GET": auth_attempts, "DELETE": forget_attempts}),
+        "/api/auth/attempts/{node}/source": Resource(monitor, {"GET": auth_sources, "DELETE": forget_attempts}),
         "/api/login": Resource(None, {"POST": login}),
     }
 
@@ -132,6 +132,12 @@ async def auth_attempts(call: Call) -> Answer:
         "auth_attempts_succeeded": accounts.attempts - accounts.refused,
     }
     return await answer_rows(call, [row])
+
+
+async def forget_attempts(call: Call) -> Answer:
+    check_node(call)
+    call.station.accounts.forget_attempts()
+    return no_content()
 
 
 async def auth_sources(call: Call) -> Answer:
