@@ -99,6 +99,9 @@ class NodeFigures(VhostFigures):
         self.dead_lettered: DeathFigures = DeathFigures()
         # of queues that have no dead-letter exchange
         self.dead_dropped: DeathFigures = DeathFigures()
+        # clients that said who they are, and of these, who was not believed
+        self.logins: i64 = 0
+        self.logins_refused: i64 = 0
         # clients that got as far as connection.open-ok; sockets that are gone, whatever they got as far as
         self.connections_created: i64 = 0
         self.connections_closed: i64 = 0

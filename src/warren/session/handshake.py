@@ -19,6 +19,7 @@ Not here: who may log in (`broker.access`), the frames (`session.input`).
 from typing import Final, final
 
 from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, ConnectionFault, Distrusted
+from warren.session import traffic
 from warren.session.connection import AWAIT_START_OK, Connection
 from warren.session.ports import LoginAttempt, LoginWaiter
 from warren.wire.frames import FRAME_MIN
@@ -103,6 +104,7 @@ class PendingLogin(LoginWaiter):
         connection = self._connection
         if connection.state != AWAIT_START_OK:
             return
+        traffic.login_decided(connection, refusal != "")
         if refusal:
             _refuse_login(connection, self._mechanism, refusal)
         else:

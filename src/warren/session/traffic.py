@@ -1,4 +1,4 @@
-"""What passes through connections, counted: octets, reads and writes, channels that come and go.
+"""What passes through connections, counted: octets, reads and writes, logins, channels that come and go.
 
 A link within the process is nobody's client, and does not count.
 
@@ -33,6 +33,13 @@ def sent(connection: "Connection", size_bytes: i64) -> None:
         connection.turn.figures.sent_bytes += size_bytes
         if connection.vhost is not None:
             connection.vhost.figures.sent_bytes += size_bytes
+
+
+def login_decided(connection: "Connection", refused: bool) -> None:
+    if not connection.opened.internal:
+        connection.turn.figures.logins += 1
+        if refused:
+            connection.turn.figures.logins_refused += 1
 
 
 def connection_opened(connection: "Connection") -> None:

@@ -11,12 +11,13 @@ from typing import Final
 from warren.admin.node_facts import NodeFacts
 from warren.broker.broker import Broker
 from warren.broker.vhost import Vhost
-from warren.broker.watching.glances import channel_figures, lengths
+from warren.broker.watching.glances import channel_figures, sums_of_queues
 from warren.model.figures import NodeFigures, VhostFigures
 
 _TAKEN: Final = ("deliver", "deliver_no_ack", "get", "get_no_ack", "get_empty", "redeliver", "ack")
 _CHANNEL: Final = (*_TAKEN, "publish", "confirm", "return_unroutable", "drop_unroutable")
 _LENGTHS: Final = ("messages_ready", "messages_unacknowledged")
+_QUEUES: Final = (*_LENGTHS, "disk_reads", "disk_writes")
 _BYTES: Final = ("recv_oct", "send_oct")
 _CHURN: Final = (
     "connection_created",
@@ -49,8 +50,8 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "channel": _CHANNEL,
     "channel_queue": _TAKEN,
     "channel_exchange": ("publish",),
-    "vhost": (*_CHANNEL, *_BYTES, *_LENGTHS),
-    "overview": (*_CHANNEL, *_BYTES, *_LENGTHS, *_CHURN),
+    "vhost": (*_CHANNEL, *_BYTES, *_QUEUES),
+    "overview": (*_CHANNEL, *_BYTES, *_QUEUES, *_CHURN),
     "node": (*_CHURN, *_PROCESS),
 }
 
@@ -73,12 +74,12 @@ PLACES: Final = {kind: _places(names) for kind, names in NAMES.items()}
 
 
 def vhost_figures(vhost: Vhost) -> list[int]:
-    return [*_traffic(vhost.figures), *lengths(vhost)]
+    return [*_traffic(vhost.figures), *sums_of_queues(vhost)]
 
 
 def overview_figures(broker: Broker, of_vhosts: list[list[int]]) -> list[int]:
-    """`of_vhosts` are the figures of all virtual hosts: their lengths are those of the whole."""
-    totals = [sum(figures[at] for figures in of_vhosts) for at in (-2, -1)]
+    """`of_vhosts` are the figures of all virtual hosts: what their queues have and did is what all queues do."""
+    totals = [sum(figures[at] for figures in of_vhosts) for at in range(-len(_QUEUES), 0)]
     return [*_traffic(broker.figures), *totals, *_churn(broker.figures)]
 
 

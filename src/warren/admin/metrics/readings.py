@@ -114,8 +114,11 @@ def persister(scene: Scene) -> Rows:
 
 
 def auth(scene: Scene) -> Rows:
-    attempts, refused = scene.accounts.attempts, scene.accounts.refused
-    return [(labels(protocol="http"), [attempts, attempts - refused, refused])]
+    accounts, figures = scene.accounts, scene.broker.figures
+    return [
+        _attempts("http", accounts.attempts, accounts.refused),
+        _attempts("amqp091", figures.logins, figures.logins_refused),
+    ]
 
 
 def queue_coarse(scene: Scene) -> Rows:
@@ -221,6 +224,10 @@ def global_taking(scene: Scene) -> Rows:
 def global_dead(scene: Scene) -> Rows:
     figures = scene.broker.figures
     return [_died(figures.dead_lettered, "at_most_once"), _died(figures.dead_dropped, "disabled")]
+
+
+def _attempts(protocol: str, attempts: int, refused: int) -> tuple[str, Sequence[Value]]:
+    return labels(protocol=protocol), [attempts, attempts - refused, refused]
 
 
 def _died(figures: DeathFigures, strategy: str) -> tuple[str, Sequence[Value]]:

@@ -158,14 +158,19 @@ def channel_figures(figures: ChannelFigures) -> list[int]:
     ]
 
 
-def lengths(vhost: Vhost) -> list[int]:
-    """How many messages are ready and how many are unacked in all queues of a virtual host."""
+def sums_of_queues(vhost: Vhost) -> list[int]:
+    """Of all queues of a virtual host: ready, unacked, read from disk, written to disk."""
     ready: i64 = 0
     unacked: i64 = 0
+    disk_reads: i64 = 0
+    disk_writes: i64 = 0
     for queue in vhost.topology.queues.values():
         ready += queue.ready_count()
         unacked += queue.unacked_count()
-    return [int(ready), int(unacked)]
+        figures = queue.figures
+        disk_reads += figures.disk_reads
+        disk_writes += figures.disk_writes
+    return [int(ready), int(unacked), int(disk_reads), int(disk_writes)]
 
 
 def _sum_taken(figures: TakenFigures) -> i64:

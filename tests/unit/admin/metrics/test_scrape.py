@@ -156,6 +156,17 @@ def test_a_long_document_leaves_in_pieces() -> None:
     assert len(scraped(core, WHOLE).pieces) == 1
 
 
+def test_logins_are_told_by_protocol() -> None:
+    core = busy_core()
+    core.connect().log_in("guest", "wrong")
+    core.verify_passwords()
+    told = scraped(core, WHOLE)
+    assert told.value("rabbitmq_auth_attempts_total", protocol="amqp091") == 2
+    assert told.value("rabbitmq_auth_attempts_failed_total", protocol="amqp091") == 1
+    assert told.value("rabbitmq_auth_attempts_succeeded_total", protocol="amqp091") == 1
+    assert told.value("rabbitmq_auth_attempts_total", protocol="http") == 0
+
+
 def test_an_alarm_is_told() -> None:
     core = SampledCore()
     assert scraped(core, WHOLE).value("rabbitmq_alarms_memory_used_watermark") == 0
