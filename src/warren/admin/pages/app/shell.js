@@ -27,6 +27,7 @@ export class Shell {
   #trouble = h("p", { class: "notice bad", role: "alert" });
   #main = h("main", { id: "main", tabindex: "-1" });
   #nav = h("nav", { id: "ways", "aria-label": "Pages" });
+  #menu = h("button", { class: "menu-button", type: "button", "aria-expanded": "false", "aria-controls": "ways" }, "Menu");
   #vhosts = h("select", { onchange: () => this.#choseVhost() });
 
   /** `leave(said)` ends the session, with a sentence for the login page. */
@@ -38,7 +39,6 @@ export class Shell {
       this.#skipLink(),
       h("div", { class: "shell" }, this.#side(), h("div", { class: "page" }, this.#top(), this.#main)),
     ];
-    this.#learnVhosts();
   }
 
   close() {
@@ -51,8 +51,9 @@ export class Shell {
     this.#where = where;
     const ticket = ++this.#shown;
     this.#poller?.stop();
-    this.#nav.classList.remove("open");
+    this.#openMenu(false);
     this.#nav.replaceChildren(...this.#ways(where.names[0] ?? ""));
+    this.#learnVhosts();
     const view = await this.#viewOf(where);
     if (ticket === this.#shown) this.#mount(view, first);
   }
@@ -108,16 +109,15 @@ export class Shell {
   }
 
   #side() {
-    const menu = h(
-      "button",
-      { class: "menu-button", type: "button", "aria-expanded": "false", "aria-controls": "ways" },
-      "Menu",
-    );
-    menu.addEventListener("click", () =>
-      menu.setAttribute("aria-expanded", String(this.#nav.classList.toggle("open"))),
-    );
+    this.#menu.addEventListener("click", () => this.#openMenu(!this.#nav.classList.contains("open")));
     const brand = h("a", { class: "brand", href: link() }, h("img", { src: "burrow.svg", alt: "" }), "Warren");
-    return h("header", { class: "side" }, h("div", { class: "side-inner" }, brand, menu, this.#nav));
+    return h("header", { class: "side" }, h("div", { class: "side-inner" }, brand, this.#menu, this.#nav));
+  }
+
+  /** On a phone the ways are behind a button; elsewhere they are always there. */
+  #openMenu(open) {
+    this.#nav.classList.toggle("open", open);
+    this.#menu.setAttribute("aria-expanded", String(open));
   }
 
   #ways(here) {
@@ -178,18 +178,19 @@ export class Shell {
   }
 
   async #learnVhosts() {
-    let names = [];
+    let names;
     try {
       names = (await get("vhosts", { columns: "name" })).map((vhost) => vhost.name);
     } catch {
-      names = chosenVhost() ? [chosenVhost()] : []; // the page says what is wrong
+      return; // the page says what is wrong
     }
-    if (chosenVhost() && !names.includes(chosenVhost())) remember("vhost", "");
-    this.#vhosts.replaceChildren(
-      h("option", { value: "" }, ALL_VHOSTS),
-      ...names.map((name) => h("option", { value: name }, name)),
-    );
-    this.#vhosts.value = chosenVhost();
+    const chosen = chosenVhost();
+    if (["", ...names].join("\n") !== [...this.#vhosts.options].map((option) => option.value).join("\n")) {
+      const options = names.map((name) => h("option", { value: name }, name));
+      this.#vhosts.replaceChildren(h("option", { value: "" }, ALL_VHOSTS), ...options);
+    }
+    this.#vhosts.value = names.includes(chosen) ? chosen : "";
+    if (this.#vhosts.value !== chosen) this.#choseVhost();
   }
 }
 

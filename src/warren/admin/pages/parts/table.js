@@ -70,7 +70,7 @@ export class Table {
     const content =
       column.sort && this.#onSort
         ? h("button", { type: "button", class: "sort", onclick: () => this.#onSort(column.sort) }, column.title)
-        : column.title;
+        : h("span", { class: column.title === "Actions" ? "unseen" : null }, column.title);
     return h("th", { scope: "col", class: column.number ? "number" : null }, content);
   }
 

@@ -31,7 +31,7 @@ function columns(far, told) {
     { key: "arguments", title: "Arguments", wrap: true, cell: (row) => tableText(row.arguments) },
     {
       key: "unbind",
-      title: "",
+      title: "Actions",
       cell: (row) =>
         row.source === ""
           ? ""

@@ -65,7 +65,7 @@ function section({ where, user, vhost, caption, columns, fields, hint, submit, s
     : { key: "user", title: "User", cell: (row) => ({ text: row.user, href: link("users", row.user) }) };
   const drop = {
     key: "clear",
-    title: "",
+    title: "Actions",
     cell: (row) => ({
       button: "Clear",
       danger: true,

@@ -63,7 +63,7 @@ function traceTable(told) {
       { key: "rate", title: "Waiting", number: true, cell: (row) => count(row.queue?.messages) },
       {
         key: "stop",
-        title: "",
+        title: "Actions",
         cell: (row) => ({
           button: "Stop",
           danger: true,
@@ -119,7 +119,7 @@ function fileTable(reader, told) {
       { key: "size", title: "Size", number: true, cell: (row) => bytes(row.size) },
       {
         key: "actions",
-        title: "",
+        title: "Actions",
         cell: (row) => [
           {
             button: "View",

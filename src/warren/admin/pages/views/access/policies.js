@@ -50,7 +50,7 @@ function part({ kind, title, word, keys, targets, editable }) {
   const fold = editable ? folded(`Add or change an ${word}`.replace("an policy", "a policy"), edit.element) : null;
   const actions = {
     key: "actions",
-    title: "",
+    title: "Actions",
     cell: (row) => [
       { button: "Change", label: `Change ${row.name}`, act: (current) => edit.load(current, fold) },
       {

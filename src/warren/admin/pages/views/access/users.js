@@ -47,7 +47,7 @@ export default function users({ query }) {
       { key: "limits", title: "Limits", cell: (row) => limitText(row.limits) },
       {
         key: "delete",
-        title: "",
+        title: "Actions",
         phone: true,
         cell: (row) => ({
           button: "Delete",

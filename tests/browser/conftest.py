@@ -1,0 +1,79 @@
+"""A browser, a node, and somebody who looks at its pages."""
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.browser.site import Site
+from tests.browser.visitor import Visitor
+from tests.support.node_process import NodeProcess
+
+CHROMIUM = "/usr/bin/chromium"
+QUIET = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+Open = Callable[..., Visitor]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=15_000)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    node = NodeProcess(tmp_path_factory.mktemp("node"))
+    host, port = node.addresses["http"]
+    try:
+        yield Site(f"http://{host}:{port}/", node.amqp)
+    except BaseException:
+        node.kill()
+        raise
+    node.stop()
+
+
+@pytest.fixture
+def open_visitor(browser: Browser, site: Site) -> Iterator[Open]:
+    """Open windows, in which nothing may go wrong; `Visitor` takes the browser's options."""
+    opened: list[Visitor] = []
+
+    def start(**options: object) -> Visitor:
+        opened.append(Visitor(browser, site, **options))
+        return opened[-1]
+
+    yield start
+    for visitor in opened:
+        visitor.close()
+
+
+@pytest.fixture
+def visitor(open_visitor: Open) -> Visitor:
+    """The default user, logged in, before a wide window."""
+    somebody = open_visitor()
+    somebody.log_in()
+    return somebody
+
+
+@pytest.fixture
+def name() -> Callable[[str], str]:
+    """Names that nobody else has."""
+    return lambda word: f"{word}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def vhost(site: Site, name: Callable[[str], str]) -> Iterator[str]:
+    """A virtual host for one test."""
+    made = name("pages")
+    site.ask("PUT", "vhosts", made, body={})
+    site.ask("PUT", "permissions", made, "guest", body={"configure": ".*", "write": ".*", "read": ".*"})
+    yield made
+    if site.exists("vhosts", made):
+        site.ask("DELETE", "vhosts", made)

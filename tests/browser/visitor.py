@@ -1,0 +1,113 @@
+"""Somebody at a browser, and a watch over everything the browser complains about.
+
+Invariant: a page that writes an error or a warning to the console, throws, breaks the content security policy or asks
+another host fails the test it was opened in. The browser notes every refusal of the API in the console; only those a
+test foretells (`Visitor.refused`) are forgiven.
+
+Not here: what the pages should show.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import quote, urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, Request, expect
+
+from tests.browser.site import Site
+
+_REFUSAL = re.compile(r"the server responded with a status of (\d+)")
+
+
+class Visitor:
+    """A browser window of its own, with storage of its own."""
+
+    def __init__(self, browser: Browser, site: Site, **options: object) -> None:
+        self.site = site
+        self.complaints: list[str] = []
+        self._forgiven: set[int] = set()
+        self._context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        self._context.set_default_timeout(15_000)
+        self.page: Page = self._context.new_page()
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"thrown: {error}"))
+        self.page.on("request", self._asked)
+        self.page.on("dialog", self._interrupted)
+
+    def close(self) -> None:
+        self._context.close()
+        assert self.complaints == []
+
+    def log_in(self, user: str = "guest", password: str | None = None) -> None:
+        """By the form, as people do."""
+        self.page.goto(self.site.url)
+        self.page.get_by_label("User").fill(user)
+        self.page.get_by_label("Password").fill(user if password is None else password)
+        self.page.get_by_role("button", name="Log in").click()
+        expect(self.heading).to_have_text("Overview")
+
+    def go(self, *names: str, query: str = "") -> None:
+        """To a page of the pages, by its address."""
+        self.page.goto(f"{self.site.url}#/" + "/".join(quote(name, safe="") for name in names) + query)
+
+    def choose_vhost(self, vhost: str) -> None:
+        """Confine the lists to a virtual host; a list that is open is shown anew."""
+        self.page.get_by_role("region", name="Choices").get_by_label("Virtual host").select_option(vhost)
+
+    @property
+    def heading(self) -> Locator:
+        return self.page.locator("main h1")
+
+    def panel(self, title: str) -> Locator:
+        """A part of the page with this heading, unfolded if it is folded."""
+        found = self.page.locator("main section.panel, main details.panel").filter(
+            has=self.page.get_by_role("heading", name=title, exact=True)
+        )
+        expect(found).to_have_count(1)
+        if found.evaluate("part => part.tagName === 'DETAILS' && !part.open"):
+            found.locator("summary").first.click()
+        return found
+
+    def form(self, label: str) -> Locator:
+        return self.page.get_by_role("form", name=label, exact=True)
+
+    def table(self, caption: str) -> Locator:
+        return self.page.get_by_role("table", name=caption, exact=True)
+
+    def row(self, caption: str, name: str) -> Locator:
+        """The row whose first cell says `name`."""
+        return self.table(caption).locator("tbody tr").filter(has=self.page.locator("th").get_by_text(name, exact=True))
+
+    def confirm(self, action: str) -> None:
+        """Say yes to the question that is asked."""
+        dialog = self.page.get_by_role("dialog")
+        dialog.get_by_role("button", name=action, exact=True).click()
+        expect(dialog).to_have_count(0)
+
+    @contextmanager
+    def refused(self, status: int) -> Iterator[None]:
+        """Within, the API may refuse something with this status, and must."""
+        before = len(self.complaints)
+        self._forgiven.add(status)
+        self._seen_refusals = 0
+        yield
+        self.page.wait_for_timeout(0)
+        self._forgiven.discard(status)
+        assert self._seen_refusals > 0, f"nothing was refused with {status}"
+        assert self.complaints[before:] == []
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        refusal = _REFUSAL.search(message.text)
+        if refusal and int(refusal[1]) in self._forgiven:
+            self._seen_refusals += 1
+        elif message.type in {"error", "warning"}:
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    def _asked(self, request: Request) -> None:
+        where = urlsplit(request.url)
+        if where.scheme not in {"data", "blob"} and where.netloc != urlsplit(self.site.url).netloc:
+            self.complaints.append(f"asked another host: {request.url}")
+
+    def _interrupted(self, dialog: Dialog) -> None:
+        self.complaints.append(f"the browser's own dialog: {dialog.message}")
+        dialog.dismiss()
