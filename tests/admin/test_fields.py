@@ -136,3 +136,13 @@ def test_no_field_of_one_connection_or_channel_is_missing(
 ) -> None:
     collection, _, name = below.format(busy[who]).partition("/")
     assert differences(kind, [api.read(f"{collection}/{in_path(name)}")]) == []
+
+
+def test_a_channel_tells_where_it_publishes_and_what_it_takes(api: Api, busy: dict[str, str]) -> None:
+    publishing = api.read(f"channels/{in_path(busy['publisher'] + ' (1)')}")
+    told = {way["exchange"]["name"]: way["stats"]["publish"] for way in publishing["publishes"]}
+    assert told == {"news": 10, "": 1}
+    taking = api.read(f"channels/{in_path(busy['consumer'] + ' (1)')}")
+    stats = {way["queue"]["name"]: way["stats"] for way in taking["deliveries"]}
+    assert (stats["members"]["get"], stats["idle"]["get_empty"]) == (1, 1)
+    assert stats["orders"]["deliver_get"] >= 2

@@ -69,7 +69,36 @@ class ChannelRows:
             known = queue.consumers() if isinstance(queue, Queue) else []
             active = any(one is consumer and is_active for one, is_active in known)
             consumers.append(consumer_row(self._node, consumer, active))
-        return {"consumer_details": consumers, "deliveries": [], "publishes": [], **self.row(channel)}
+        return {
+            "consumer_details": consumers,
+            "deliveries": self._deliveries(channel),
+            "publishes": self._publishes(channel),
+            **self.row(channel),
+        }
+
+    def _publishes(self, channel: Channel) -> list[dict[str, Any]]:
+        """By exchange."""
+        return [
+            {
+                "exchange": {"name": name, "vhost": channel.vhost.name},
+                "stats": self._history.rated("channel_exchange", _part(channel, name), {"publish": published}, None),
+            }
+            for name, published in channel.published_to().items()
+        ]
+
+    def _deliveries(self, channel: Channel) -> list[dict[str, Any]]:
+        """By queue."""
+        return [
+            {
+                "queue": {"name": name, "vhost": channel.vhost.name},
+                "stats": self._history.rated("channel_queue", _part(channel, name), figures.taken(taken), None),
+            }
+            for name, taken in channel.taken_from().items()
+        ]
+
+
+def _part(channel: Channel, name: str) -> tuple[int, int, str]:
+    return (channel.connection.connection_id, int(channel.number), name)
 
 
 def channel_name(channel: Channel) -> str:

@@ -34,13 +34,13 @@ def of_vhost(figures: ChannelFigures) -> Figures:
     """All of them, as soon as there is anything to count."""
     if not _published(figures) and not _taken(figures):
         return {}
-    return _all_published(figures) | _all_taken(figures)
+    return _all_published(figures) | taken(figures)
 
 
 def of_all(figures: ChannelFigures, disk_reads: int, disk_writes: int) -> Figures:
     return {
         **_all_published(figures),
-        **_all_taken(figures),
+        **taken(figures),
         "disk_reads": disk_reads,
         "disk_writes": disk_writes,
     }
@@ -81,7 +81,7 @@ def _published(figures: ChannelFigures) -> Figures:
 
 def _taken(figures: TakenFigures) -> Figures:
     if figures.taken or figures.got_empty or figures.acked or figures.redelivered:
-        return _all_taken(figures)
+        return taken(figures)
     return {}
 
 
@@ -94,7 +94,8 @@ def _all_published(figures: ChannelFigures) -> Figures:
     }
 
 
-def _all_taken(figures: TakenFigures) -> Figures:
+def taken(figures: TakenFigures) -> Figures:
+    """All of what was taken, whether there is any or not."""
     return {
         "ack": figures.acked,
         "deliver": figures.delivered,
