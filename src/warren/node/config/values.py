@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
+from warren.model.patterns import NamePattern
 from warren.node.listeners import ListenAddress
 
 _BYTE_SIZE = re.compile(r"(\d+)(|[kmg]b)", re.IGNORECASE)
@@ -36,6 +37,12 @@ def url_path(value: str) -> str:
     """A path whose segments stand for themselves."""
     if not _URL_PATH.fullmatch(value):
         raise ValueError("a path like /metrics")
+    return value
+
+
+def expression(value: str) -> str:
+    if NamePattern(value).fault:
+        raise ValueError(f"a regular expression ({NamePattern(value).fault})")
     return value
 
 

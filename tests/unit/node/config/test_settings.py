@@ -40,7 +40,7 @@ def broker_of(settings: NodeSettings, field: str) -> Any:
         ("default_user_tags.administrator = false", "default_user_tags", []),
         ("default_permissions.configure = ^a", "default_configure", "^a"),
         ("default_permissions.write = ^b", "default_write", "^b"),
-        ("default_permissions.read =", "default_read", ""),
+        ("default_permissions.read = ''", "default_read", ""),
         (
             "password_hashing_module = rabbit_password_hashing_sha512",
             "password_hashing_module",
@@ -198,6 +198,11 @@ def test_rabbitmqs_other_keys_are_accepted_and_named(read: Read) -> None:
         (
             "disk_free_limit.relative = -1",
             "line 1: disk_free_limit.relative must be a number of 0 or more, like 1.5, not '-1'",
+        ),
+        (
+            "default_permissions.write = [a",
+            "line 1: default_permissions.write must be a regular expression"
+            " (missing terminating ] for character class), not '[a'",
         ),
         ("consumer_timeout_action = drop", "line 1: consumer_timeout_action must be one of close, requeue, not 'drop'"),
     ],

@@ -1,0 +1,63 @@
+"""Logins of a node that keeps passwords as slow hashes: nobody else waits for them."""
+
+import select
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.node.serving import Serving
+from tests.support.amqp_client import CAPABILITIES, Connection
+from tests.support.operator import Operator
+
+Serve = Callable[..., Serving]
+GUESSES = 24
+
+
+def guess(address: tuple[str, int], number: int) -> Connection:
+    """A client whose user and password are being looked at: nobody has failed so often that it is kept waiting."""
+    connection = Connection(address)
+    connection.start()
+    connection.start_ok("PLAIN", f"\0stranger {number}\0guess {number}".encode(), CAPABILITIES)
+    return connection
+
+
+def test_who_works_does_not_wait_for_the_passwords_of_others(serve: Serve) -> None:
+    node = serve()
+    worker = Connection.opened(node.address())
+    guessers = [guess(node.address(), number) for number in range(GUESSES)]
+    for _ in range(3):
+        worker.channel(1).close()
+    answered = select.select([guesser.socket for guesser in guessers], [], [], 0)[0]
+    assert len(answered) < GUESSES
+    for guesser in guessers:
+        assert guesser.expect(0, "connection.close", deadline_s=60).reply_code == 403
+        guesser.cut()
+    worker.close()
+    assert len(node.events("login.refused")) == GUESSES
+    assert "guess 3" not in node.log()
+    assert node.stop() == 0
+
+
+def test_passwords_may_be_kept_as_rabbitmq_keeps_them(serve: Serve) -> None:
+    tags = "default_user_tags.administrator = true\ndefault_user_tags.impersonator = true\n"
+    node = serve(configuration=f"password_hashing_module = rabbit_password_hashing_sha256\n{tags}")
+    operator = Operator(node.address("http"))
+    operator.user("alice")
+    [alice, guest] = operator.read("users")
+    assert alice["hashing_algorithm"] == guest["hashing_algorithm"] == "rabbit_password_hashing_sha256"
+    assert guest["tags"] == ["administrator", "impersonator"]
+    Connection.opened(node.address()).close()
+    assert node.stop() == 0
+
+
+def test_what_is_configured_of_the_default_user_counts_at_the_first_start_only(serve: Serve, tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "kept"))
+    node = serve(*data, configuration="default_user = alice\ndefault_pass = s3cret\ndefault_permissions.read = ^a\n")
+    assert node.stop() == 0
+    node = serve(*data, configuration="default_user = bob\ndefault_pass = other\n")
+    opened = Connection.opened(node.address(), user="alice", password="s3cret")
+    channel = opened.channel()
+    channel.send("basic.get", queue="b")
+    text = "ACCESS_REFUSED - access to queue 'b' in vhost '/' refused for user 'alice'"
+    channel.expect_close(403, text, "basic.get")
+    opened.close()
+    assert node.stop() == 0
