@@ -15,8 +15,8 @@ ANYWHERE: Final = ("[::]", "0.0.0.0")
 
 
 def check_running(call: Call) -> Text:
-    overview = call.api.get("overview", columns="product_name,node")
-    words = f"{overview.get('product_name', 'RabbitMQ')} on node {call.node} is fully booted and running"
+    call.api.get("overview", columns="node")
+    words = f"RabbitMQ on node {call.node} is fully booted and running"
     return Text(words, {"message": words, "result": True})
 
 

@@ -196,7 +196,7 @@ def _runtime(facts: Facts) -> list[str]:
 
 
 def _bullets(words: list[str]) -> list[str]:
-    return [f" * {word}" for word in words]
+    return [f" * {word}" for word in words] or ["(none)"]
 
 
 def _sections(sections: list[tuple[str, list[str]]]) -> str:

@@ -1,0 +1,77 @@
+"""The conversations in `conversations/` were held with rabbitmqctl 3.10.8; a node of ours says the same.
+
+`$` is a command, `!` a line on standard error, `=` the exit code. In them NODE is the node, <PID> a process, the
+program is called by our name, integers are `long` in JSON, and neither bold letters nor the program's own log lines are
+kept. The order of the rows of a list is not compared: RabbitMQ has none.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.ctl.conftest import Ctl, Said
+from tests.ctl.shop import VHOST, open_shop
+from tests.node.serving import Serving
+
+CONVERSATIONS = sorted((Path(__file__).parent / "conversations").glob("*.txt"))
+
+
+@dataclass
+class Exchange:
+    """One command and what came of it."""
+
+    command: str
+    out: list[str] = field(default_factory=list)
+    err: list[str] = field(default_factory=list)
+    code: int = 0
+
+
+def exchanges(path: Path) -> list[Exchange]:
+    found: list[Exchange] = []
+    for line in path.read_text().splitlines():
+        if line.startswith("$ "):
+            found.append(Exchange(line[2:]))
+        elif line.startswith("!"):
+            found[-1].err.append(line[2:])
+        elif line.startswith("= "):
+            found[-1].code = int(line[2:])
+        else:
+            found[-1].out.append(line)
+    return found
+
+
+@pytest.fixture
+def _shop(node: Serving, ctl: Ctl) -> Iterator[None]:
+    assert ctl("add_vhost", VHOST).code == 0
+    with open_shop(node.address()[1]):
+        yield
+    assert ctl("delete_vhost", VHOST).code == 0
+
+
+@pytest.mark.usefixtures("_shop")
+@pytest.mark.parametrize("path", CONVERSATIONS, ids=lambda path: path.stem)
+def test_a_conversation_goes_as_it_went_with_rabbitmqctl(path: Path, ctl: Ctl) -> None:
+    differing = []
+    for exchange in exchanges(path):
+        said = ctl(*shlex.split(exchange.command))
+        if not agrees(said, exchange):
+            differing.append((exchange, said))
+    assert differing == []
+
+
+def agrees(said: Said, exchange: Exchange) -> bool:
+    return (
+        said.code == exchange.code
+        and rows(said.out) == rows("\n".join(exchange.out))
+        and [line.rstrip() for line in said.err.strip("\n").splitlines()] == exchange.err
+    )
+
+
+def rows(text: str) -> list[str]:
+    """Lines without what no two servers have in common, in an order of our own."""
+    text = re.sub(r"<(warren@here|NODE)\.[^\t>]*>", "<PID>", text).replace("warren@here", "NODE")
+    return sorted(line.removeprefix(",") for line in text.splitlines() if line)
