@@ -146,3 +146,24 @@ def test_a_channel_tells_where_it_publishes_and_what_it_takes(api: Api, busy: di
     stats = {way["queue"]["name"]: way["stats"] for way in taking["deliveries"]}
     assert (stats["members"]["get"], stats["idle"]["get_empty"]) == (1, 1)
     assert stats["orders"]["deliver_get"] >= 2
+
+
+def test_a_queue_of_one_connection_names_its_owner(api: Api, node: NodeProcess) -> None:
+    connection = connected(node)
+    connection.channel().queue_declare("mine", exclusive=True)
+    owner = api.read("queues/%2F/mine")["owner_pid_details"]
+    assert owner["name"] == local_name(connection, node)
+    assert api.read("queues?columns=owner_pid_details.name&page=1&name=mine")["items"] == [
+        {"owner_pid_details": {"name": owner["name"]}}
+    ]
+    connection.close()
+
+
+def test_logins_are_counted_by_protocol(api: Api, node: NodeProcess) -> None:
+    connected(node).close()
+    api.get("whoami", user=("guest", "wrong"))
+    counted = {row["protocol"]: row for row in api.read("auth/attempts/hare@here")}
+    for protocol, least_failed in (("http", 1), ("amqp091", 0)):
+        row = counted[protocol]
+        assert row["auth_attempts"] == row["auth_attempts_failed"] + row["auth_attempts_succeeded"] > 0
+        assert row["auth_attempts_failed"] >= least_failed

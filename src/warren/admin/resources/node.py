@@ -3,6 +3,8 @@
 Not here: health checks (`resources.health`).
 """
 
+from typing import Any
+
 from warren.admin.http.answers import Answer, json_answer, no_content
 from warren.admin.http.call import Call
 from warren.admin.http.faults import not_found
@@ -124,14 +126,21 @@ async def auth(call: Call) -> Answer:
 
 async def auth_attempts(call: Call) -> Answer:
     check_node(call)
-    accounts = call.station.accounts
-    row = {
-        "protocol": "http",
-        "auth_attempts": accounts.attempts,
-        "auth_attempts_failed": accounts.refused,
-        "auth_attempts_succeeded": accounts.attempts - accounts.refused,
+    accounts, figures = call.station.accounts, call.station.broker.figures
+    rows = [
+        _attempts("http", accounts.attempts, accounts.refused),
+        _attempts("amqp091", int(figures.logins), int(figures.logins_refused)),
+    ]
+    return await answer_rows(call, rows)
+
+
+def _attempts(protocol: str, attempts: int, failed: int) -> dict[str, Any]:
+    return {
+        "protocol": protocol,
+        "auth_attempts": attempts,
+        "auth_attempts_failed": failed,
+        "auth_attempts_succeeded": attempts - failed,
     }
-    return await answer_rows(call, [row])
 
 
 async def forget_attempts(call: Call) -> Answer:

@@ -61,7 +61,8 @@ class Queues:
 
     def _rows(self, call: Call) -> QueueRows:
         station = self._station
-        return QueueRows(station.facts.name, station.history, station.facts.now_ms(), spans_of(call.query))
+        facts, connections = station.facts, station.broker.connections
+        return QueueRows(facts.name, station.history, facts.now_ms(), spans_of(call.query), connections)
 
     async def _list(self, call: Call, queues: list[Queue]) -> Answer:
         rows = self._rows(call)

@@ -8,7 +8,7 @@ from typing import Any
 from warren.admin.history_port import HistoryPort, Spans
 from warren.admin.views import figures
 from warren.admin.views.amqp_values import plain
-from warren.admin.views.connections import connection_name
+from warren.admin.views.connections import connection_details, connection_name
 from warren.admin.views.erlang import GARBAGE_COLLECTION, NO_RATE
 from warren.model.ports import Consumer
 from warren.queue.queue import Queue
@@ -31,11 +31,7 @@ class ChannelRows:
         row: dict[str, Any] = {
             "acks_uncommitted": 0 if transaction is None else sum(map(len, transaction.acks)),
             "confirm": channel.confirms.on,
-            "connection_details": {
-                "name": connection_name(connection),
-                "peer_host": connection.opened.peer_host,
-                "peer_port": connection.opened.peer_port,
-            },
+            "connection_details": connection_details(connection),
             "consumer_count": len(channel.consumers),
             "garbage_collection": GARBAGE_COLLECTION,
             "global_prefetch_count": int(channel.prefetch),

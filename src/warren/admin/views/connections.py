@@ -34,6 +34,12 @@ def listed_connections(broker: Broker) -> list[Connection]:
     return [connection for connection in broker.connections.values() if is_client(connection)]
 
 
+def connection_details(connection: Connection) -> dict[str, Any]:
+    """How other rows name a connection."""
+    opened = connection.opened
+    return {"name": connection_name(connection), "peer_host": opened.peer_host, "peer_port": opened.peer_port}
+
+
 class ConnectionRows:
     """Builds rows of one node's connections."""
 

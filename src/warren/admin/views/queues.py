@@ -5,7 +5,7 @@ Lists are long, so what to build of a row is decided once for a list, and what n
 Not here: which queues (`resources.queues`), bindings (`views.bindings`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from warren.admin.history_port import HistoryPort, Spans
@@ -13,12 +13,14 @@ from warren.admin.listing.columns import EVERYTHING, Wanted
 from warren.admin.views import figures
 from warren.admin.views.amqp_values import plain
 from warren.admin.views.channels import consumer_row
+from warren.admin.views.connections import connection_details
 from warren.admin.views.erlang import GARBAGE_COLLECTION, NO_RATE
 from warren.queue.arguments import type_of
 from warren.queue.queue import Queue
 from warren.queue.report import QueueReport
+from warren.session.connection import Connection
 
-_BARE = ("arguments", "auto_delete", "durable", "exclusive", "name", "node", "type", "vhost")
+_BARE = ("arguments", "auto_delete", "durable", "exclusive", "name", "node", "owner_pid_details", "type", "vhost")
 _POLICIES = ("policy", "operator_policy", "effective_policy_definition")
 _LENGTHS = ("messages", "messages_ready", "messages_unacknowledged")
 _CONSUMING = ("exclusive_consumer_tag", "single_active_consumer_tag", "single_active_consumer_ctag")
@@ -63,7 +65,11 @@ _Part = Callable[[dict[str, Any], Queue], None]
 class QueueRows:
     """Builds rows of one node's queues."""
 
-    def __init__(self, node: str, history: HistoryPort, now_ms: int, spans: Spans) -> None:
+    def __init__(
+        self, node: str, history: HistoryPort, now_ms: int, spans: Spans, connections: Mapping[int, Connection]
+    ) -> None:
+        """`connections` are those of the node, by id: some are owners of queues."""
+        self._connections = connections
         self._node = node
         self._history = history
         self._now_ms = now_ms
@@ -119,6 +125,9 @@ class QueueRows:
         row["node"] = self._node
         row["type"] = type_of(queue.arguments)
         row["vhost"] = queue.vhost
+        owner = self._connections.get(queue.owner_id) if queue.owner_id else None
+        if owner is not None:
+            row["owner_pid_details"] = connection_details(owner)
 
     def _add_lengths(self, row: dict[str, Any], queue: Queue) -> None:
         lengths = figures.lengths(queue.ready_count(), queue.unacked_count())
