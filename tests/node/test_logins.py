@@ -32,7 +32,7 @@ def test_who_works_does_not_wait_for_the_passwords_of_others(serve: Serve) -> No
         assert guesser.expect(0, "connection.close", deadline_s=60).reply_code == 403
         guesser.cut()
     worker.close()
-    assert len(node.events("login.refused")) == GUESSES
+    node.wait_for(lambda: len(node.events("login.refused")) == GUESSES)
     assert "guess 3" not in node.log()
     assert node.stop() == 0
 
