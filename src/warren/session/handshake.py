@@ -99,10 +99,13 @@ class PendingLogin(LoginWaiter):
         self._mechanism: str = mechanism
         self._user: str = user
 
+    def still_waits(self) -> bool:
+        return self._connection.state == AWAIT_START_OK
+
     def login_decided(self, refusal: str) -> None:
         self.decided = True
         connection = self._connection
-        if connection.state != AWAIT_START_OK:
+        if not self.still_waits():
             return
         traffic.login_decided(connection, refusal != "")
         if refusal:

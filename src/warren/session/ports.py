@@ -96,8 +96,12 @@ class LoginWaiter:
     """Whoever wants to be let in."""
 
     @abstractmethod
+    def still_waits(self) -> bool:
+        """Whether it has not gone meanwhile."""
+
+    @abstractmethod
     def login_decided(self, refusal: str) -> None:
-        """Called once: why the login is refused, for the log; empty when it is good."""
+        """Called once, unless it has gone: why the login is refused, for the log; empty when it is good."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -2,7 +2,7 @@
 
 A login is decided at once, unless the user's password hash is slow to compute: then the shell is asked
 (`VerifyPassword`) and answers later (`PasswordVerified`). Several logins with the same user and password wait for one
-answer, few answers are asked for at a time, and how many may wait for theirs is bounded.
+answer, few answers are asked for at a time, none for who has gone meanwhile, and how many may wait is bounded.
 
 A password that was verified so is remembered as a keyed digest until the user changes, so that the next login costs
 microseconds. An unknown user takes as long as one that is known, and so does one without a password.
@@ -102,6 +102,9 @@ class Logins:
     def _ask_more(self) -> None:
         while self._unasked and len(self._asked) < ASKED_MAX:
             asked = self._unasked.pop(0)
+            if not asked.wanted():
+                del self._verifications[asked.digest]
+                continue
             self._tickets += 1
             self._asked[self._tickets] = asked
             order = VerifyPassword(self._tickets, asked.algorithm, asked.password_hash, asked.password)
@@ -150,6 +153,10 @@ class Verification:
         self.algorithm: str = algorithm
         self.password_hash: bytes = password_hash
         self.candidates: list[Candidate] = [first]
+
+    def wanted(self) -> bool:
+        """Whether anybody waits for it still."""
+        return any(candidate.waiter.still_waits() for candidate in self.candidates)
 
 
 @final

@@ -155,6 +155,10 @@ class PendingLogin(LoginWaiter):
         self._peer_host: str = command.peer_host
         self._turn: Turn = turn
 
+    def still_waits(self) -> bool:
+        # whoever asked over HTTP may be gone, and nobody minds
+        return True
+
     def login_decided(self, refusal: str) -> None:
         if refusal:
             self._turn.note("warning", "login.refused", {"peer": self._peer_host, "reason": refusal})

@@ -24,6 +24,10 @@ class Waiter(LoginWaiter):
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.gone = False
+
+    def still_waits(self) -> bool:
+        return not self.gone
 
     def login_decided(self, refusal: str) -> None:
         self.told.append(refusal)
@@ -213,6 +217,20 @@ def test_few_answers_are_asked_for_at_a_time_and_the_rest_in_order() -> None:
     [following] = door.asked()
     assert following.password == f"guess {ASKED_MAX}"
     assert [len(waiter.told) for waiter in waiters] == [1] + [0] * (ASKED_MAX + 1)
+
+
+def test_nothing_is_asked_for_who_has_gone() -> None:
+    door = slow_door()
+    waiters = [door.knock(password=f"guess {number}") for number in range(ASKED_MAX + 2)]
+    waiters[ASKED_MAX].gone = True
+    [first, *_others] = door.asked()
+    door.logins.verified(first.ticket, False)
+    [following] = door.asked()
+    assert following.password == f"guess {ASKED_MAX + 1}"
+    again = door.knock(password=f"guess {ASKED_MAX}")
+    door.logins.verified(following.ticket, False)
+    assert [order.password for order in door.asked()] == [f"guess {ASKED_MAX}"]
+    assert again.told == []
 
 
 def test_an_unknown_user_costs_the_same_computation() -> None:
