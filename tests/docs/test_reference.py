@@ -3,10 +3,13 @@
 import dataclasses
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, Page, codes, pages, read_page
+from warren.admin.api import router_of
+from warren.admin.station import Station
 from warren.node.config.file import parse
 from warren.node.config.keys import ACTING, WITHOUT_EFFECT
 from warren.node.config.settings import Flags, NodeSettings, read_settings
@@ -97,6 +100,16 @@ def test_the_table_of_log_events_is_that_of_the_code() -> None:
     written = {event for path in sources for event in LOGGED.findall(path.read_text())} | {"log.dropped"}
     documented = first_codes(manual("operating.md").rows("event", "level", "meaning"))
     assert sorted(documented) == sorted(written)
+
+
+def test_the_table_of_paths_is_that_of_the_api() -> None:
+    resources = router_of(cast(Station, None)).resources
+    known = {path: resource.methods() for path, resource in resources.items() if path.startswith("/api/")}
+    documented = {
+        f"/api{codes(path)[0]}": methods.split(", ")
+        for path, methods, _ in manual("http.md").rows("path", "methods", "what")
+    }
+    assert documented == known
 
 
 def test_the_table_of_queue_arguments_is_that_of_the_code() -> None:

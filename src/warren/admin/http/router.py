@@ -42,8 +42,11 @@ class Resource:
 
     def allowed(self) -> str:
         """The methods, as the header `allow` has them."""
-        known = [method for method in METHODS if method in self.doors]
+        known = self.methods()
         return ", ".join([*(["HEAD"] if "GET" in known else []), *known, "OPTIONS"])
+
+    def methods(self) -> list[str]:
+        return [method for method in METHODS if method in self.doors]
 
     def door(self, method: str) -> Door | None:
         return self.doors.get("GET" if method == "HEAD" else method)
@@ -62,6 +65,8 @@ class Router:
 
     def __init__(self) -> None:
         self._root = _Node()
+        # by template, for whoever describes the API
+        self.resources: dict[str, Resource] = {}
 
     def add(self, template: str, resource: Resource) -> None:
         node = self._root
@@ -75,7 +80,7 @@ class Router:
             else:
                 node = node.literals.setdefault(part, _Node())
         if node.resource is None:
-            node.resource = resource
+            node.resource = self.resources[template] = resource
             return
         assert not node.resource.doors.keys() & resource.doors.keys(), f"{template} is there already"
         node.resource.doors.update(resource.doors)
