@@ -264,8 +264,7 @@ class Connection(OutputPort, FlushWaiter):
         self.state = RUNNING
         self.patience.beat()
         traffic.connection_opened(self)
-        if not self.opened.internal:
-            self.note("info", "connection.opened", {"user": self.user, "vhost": vhost.name})
+        self.note("info", "connection.opened", {"user": self.user, "vhost": vhost.name})
 
     def forget_publishings(self) -> None:
         self.publishings.clear()

@@ -1,6 +1,7 @@
 """What one connection has written into the log.
 
-Invariant: a client that gives cause for many lines in a turn gets `NOTES_A_TURN`, and the rest counted in one.
+Invariant: a client that gives cause for many lines in a turn gets `NOTES_A_TURN`, and the rest counted in one. A link
+of the node to itself is nobody's client: what goes wrong there is told to whoever uses it.
 
 Not here: where notes go (`node.logs`).
 """
@@ -23,6 +24,8 @@ class Notes:
         self._count: int = 0
 
     def add(self, level: str, name: str, fields: dict[str, object]) -> None:
+        if self._opened.internal:
+            return
         self._count += 1
         if self._count <= NOTES_A_TURN:
             self._put(level, name, fields)
