@@ -15,6 +15,7 @@ from warren.admin.listing.rows import Listed, Row, answer_list, answer_object, a
 from warren.admin.station import Station
 from warren.admin.views.bindings import binding_row, leading_from, leading_to
 from warren.admin.views.exchanges import DEFAULT_IN_PATHS, ExchangeRows
+from warren.admin.views.ways import incoming
 from warren.broker.vhost import Vhost
 from warren.routing.exchange import Exchange
 
@@ -49,8 +50,10 @@ async def one(call: Call) -> Answer:
     exchange = exchange_named(vhost, call.params["name"])
     if exchange is None:
         raise not_found()
-    rows = ExchangeRows(call.station.history, spans_of(call.query))
-    return answer_object(call, rows.detailed(vhost.name, exchange))
+    station = call.station
+    row = ExchangeRows(station.history, spans_of(call.query)).detailed(vhost.name, exchange)
+    row["incoming"] = incoming(exchange, vhost.name, station.broker, station.facts.name, station.history)
+    return answer_object(call, row)
 
 
 async def bindings_from(call: Call) -> Answer:

@@ -18,6 +18,7 @@ from warren.admin.listing.rows import Listed, answer_list, answer_object, answer
 from warren.admin.station import Station
 from warren.admin.views.bindings import binding_row, implicit, leading_to
 from warren.admin.views.queues import QUEUE_COLUMNS, QueueRows
+from warren.admin.views.ways import deliveries
 from warren.broker.vhost import Vhost
 from warren.queue.queue import Queue
 from warren.routing.topology import Topology
@@ -56,8 +57,12 @@ class Queues:
         queue = call.vhost().topology.queues.get(call.params["name"])
         if not isinstance(queue, Queue):
             raise not_found()
-        rows = self._rows(call)
-        return answer_object(call, rows.without_stats(queue) if call.flag("disable_stats") else rows.detailed(queue))
+        rows, station = self._rows(call), call.station
+        if call.flag("disable_stats"):
+            return answer_object(call, rows.without_stats(queue))
+        row = rows.detailed(queue)
+        row["deliveries"] = deliveries(queue, station.broker, station.facts.name, station.history)
+        return answer_object(call, row)
 
     def _rows(self, call: Call) -> QueueRows:
         station = self._station

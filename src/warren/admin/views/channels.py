@@ -77,7 +77,7 @@ class ChannelRows:
         return [
             {
                 "exchange": {"name": name, "vhost": channel.vhost.name},
-                "stats": self._history.rated("channel_exchange", _part(channel, name), {"publish": published}, None),
+                "stats": self._history.rated("channel_exchange", part_key(channel, name), {"publish": published}, None),
             }
             for name, published in channel.published_to().items()
         ]
@@ -87,13 +87,14 @@ class ChannelRows:
         return [
             {
                 "queue": {"name": name, "vhost": channel.vhost.name},
-                "stats": self._history.rated("channel_queue", _part(channel, name), figures.taken(taken), None),
+                "stats": self._history.rated("channel_queue", part_key(channel, name), figures.taken(taken), None),
             }
             for name, taken in channel.taken_from().items()
         ]
 
 
-def _part(channel: Channel, name: str) -> tuple[int, int, str]:
+def part_key(channel: Channel, name: str) -> tuple[int, int, str]:
+    """What the history knows the channel's dealings with one queue or exchange by."""
     return (channel.connection.connection_id, int(channel.number), name)
 
 
