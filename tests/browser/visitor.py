@@ -26,6 +26,7 @@ class Visitor:
         self.site = site
         self.complaints: list[str] = []
         self._forgiven: set[int] = set()
+        self._cut_off = False
         self._context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         self._context.set_default_timeout(15_000)
         self.page: Page = self._context.new_page()
@@ -96,10 +97,22 @@ class Visitor:
         assert self._seen_refusals > 0, f"nothing was refused with {status}"
         assert self.complaints[before:] == []
 
+    @contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """Within, nothing that is asked of the API reaches the node."""
+        self._cut_off = True
+        self.page.route("**/api/**", lambda route: route.abort("connectionrefused"))
+        yield
+        self.page.unroute("**/api/**")
+        self.page.wait_for_load_state("networkidle")
+        self._cut_off = False
+
     def _heard(self, message: ConsoleMessage) -> None:
         refusal = _REFUSAL.search(message.text)
         if refusal and int(refusal[1]) in self._forgiven:
             self._seen_refusals += 1
+        elif self._cut_off and "ERR_CONNECTION_REFUSED" in message.text:
+            return
         elif message.type in {"error", "warning"}:
             self.complaints.append(f"{message.type}: {message.text}")
 

@@ -5,9 +5,9 @@
 
 import { setting } from "./settings.js";
 
-export const DEFAULT_PACE_S = 5;
-export const PACES_S = [1, 5, 15, 60, 0];
+const DEFAULT_PACE_S = 5;
 
+/** Seconds from one round to the next; 0 if rounds are asked for by hand. */
 export const paceSeconds = () => setting("pace", DEFAULT_PACE_S);
 
 export class Poller {

@@ -5,7 +5,7 @@
 // which asks at once.
 
 import { get } from "./api.js";
-import { PACES_S, Poller, paceSeconds } from "./poll.js";
+import { Poller, paceSeconds } from "./poll.js";
 import { link } from "./router.js";
 import { findView, navigation } from "./routes.js";
 import { currentUser } from "./session.js";
@@ -17,6 +17,13 @@ const THEMES = [
   ["light", "Light"],
   ["dark", "Dark"],
 ];
+const PACES = [
+  ["1", "Every second"],
+  ["5", "Every 5 seconds"],
+  ["15", "Every 15 seconds"],
+  ["60", "Every minute"],
+  ["0", "By hand"],
+];
 const ALL_VHOSTS = "All";
 
 export class Shell {
@@ -27,7 +34,11 @@ export class Shell {
   #trouble = h("p", { class: "notice bad", role: "alert" });
   #main = h("main", { id: "main", tabindex: "-1" });
   #nav = h("nav", { id: "ways", "aria-label": "Pages" });
-  #menu = h("button", { class: "menu-button", type: "button", "aria-expanded": "false", "aria-controls": "ways" }, "Menu");
+  #menu = h(
+    "button",
+    { class: "menu-button", type: "button", "aria-expanded": "false", "aria-controls": "ways" },
+    "Menu",
+  );
   #vhosts = h("select", { onchange: () => this.#choseVhost() });
 
   /** `leave(said)` ends the session, with a sentence for the login page. */
@@ -134,32 +145,23 @@ export class Shell {
   }
 
   #top() {
-    const paces = h(
-      "select",
-      { onchange: () => this.#chosePace(Number(paces.value)) },
-      PACES_S.map((pace) => paceOption(pace)),
-    );
-    paces.value = String(paceSeconds());
-    const themes = h(
-      "select",
-      { onchange: () => chooseTheme(themes.value) },
-      THEMES.map(([value, text]) => h("option", { value }, text)),
-    );
-    themes.value = setting("theme", "system");
-    const user = currentUser();
-    const who = h(
-      "div",
-      { class: "who" },
-      h("span", {}, `${user.name} (${user.tags.join(", ")})`),
-      h("button", { type: "button", class: "small", onclick: () => this.#leave() }, "Log out"),
-    );
+    const paces = chooser(PACES, String(paceSeconds()), (pace) => this.#chosePace(Number(pace)));
+    const themes = chooser(THEMES, setting("theme", "system"), chooseTheme);
+    const button = (text, act) => h("button", { type: "button", class: "small", onclick: act }, text);
+    const { name, tags } = currentUser();
     return h(
       "div",
       { class: "top", role: "region", "aria-label": "Choices" },
       h("label", {}, "Virtual host", this.#vhosts),
       h("label", {}, "Update", paces),
       h("label", {}, "Colours", themes),
-      who,
+      button("Update now", () => this.#poller?.now()),
+      h(
+        "div",
+        { class: "who" },
+        h("span", {}, `${name} (${tags.join(", ")})`),
+        button("Log out", () => this.#leave()),
+      ),
     );
   }
 
@@ -194,10 +196,12 @@ export class Shell {
   }
 }
 
-function paceOption(pace) {
-  const text =
-    pace === 0 ? "By hand" : pace === 1 ? "Every second" : pace === 60 ? "Every minute" : `Every ${pace} seconds`;
-  return h("option", { value: String(pace) }, text);
+/** A choice of `[value, text]` that acts at once. */
+function chooser(choices, value, chosen) {
+  const options = choices.map(([choice, text]) => h("option", { value: choice }, text));
+  const select = h("select", { onchange: () => chosen(select.value) }, options);
+  select.value = value;
+  return select;
 }
 
 function chooseTheme(theme) {

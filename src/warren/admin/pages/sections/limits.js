@@ -32,7 +32,10 @@ export function limitTable(kind) {
     keyOf: (row) => row[kind],
     empty: "No limits are set.",
   });
-  return { element: h("div", {}, table.element, answer.element), update: (rows) => table.update(rows.filter(({ value }) => Object.keys(value).length > 0)) };
+  return {
+    element: h("div", {}, table.element, answer.element),
+    update: (rows) => table.update(rows.filter(({ value }) => Object.keys(value).length > 0)),
+  };
 }
 
 function limitCell(kind, name, row, told) {

@@ -4,7 +4,6 @@ import { get } from "../app/api.js";
 import { count } from "../app/format.js";
 import { link } from "../app/router.js";
 import { may } from "../app/session.js";
-import { chosenVhost } from "../app/settings.js";
 import { sampleQuery } from "../charts/samples.js";
 import { lengthChart, rangeChooser, rateChart } from "../charts/stats.js";
 import { h, panel, setText } from "../parts/dom.js";
@@ -39,16 +38,11 @@ export default function overview() {
   const listeners = may("monitoring") ? listenerTable() : null;
 
   async function refresh(signal) {
-    const query = { ...sampleQuery("lengths", "msg_rates"), vhost: chosenVhost() };
-    const [all, every] = await Promise.all([get("overview", query, signal), nodes ? get("nodes", {}, signal) : []]);
-    setText(
-      lead,
-      [
-        `${all.product_name ?? "RabbitMQ"} ${all.product_version ?? ""}`,
-        `cluster ${all.cluster_name}`,
-        `this is ${all.node}`,
-      ].join(" · "),
-    );
+    const [all, every] = await Promise.all([
+      get("overview", sampleQuery("lengths", "msg_rates"), signal),
+      nodes ? get("nodes", {}, signal) : [],
+    ]);
+    setText(lead, `Node ${all.node} · cluster ${all.cluster_name} · speaks as RabbitMQ ${all.rabbitmq_version}`);
     setText(alarms, alarmText(every));
     tiles.update(totals(all));
     lengths.update(all.queue_totals);

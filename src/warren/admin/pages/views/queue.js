@@ -39,7 +39,7 @@ export default function queue({ names: [, vhost, name = ""] }) {
     contents.update(contentFacts(one));
     figures.update(figureFacts(one.message_stats));
     mirrors.update(mirrorFacts(one));
-    mirrorPanel.hidden = !one.slave_nodes && !one.members;
+    mirrorPanel.hidden = copiesOf(one).length === 0;
     lengths.update(one);
     rates.update(one.message_stats);
     consumers.update(one.consumer_details ?? []);
@@ -116,15 +116,14 @@ function contentFacts(one) {
   ];
 }
 
+/** The nodes that have a copy of the queue beside its master. */
+function copiesOf(one) {
+  return (one.slave_nodes ?? one.members ?? []).filter((node) => node !== (one.leader ?? one.node));
+}
+
 function mirrorFacts(one) {
   const synced = new Set(one.synchronised_slave_nodes ?? one.online ?? []);
-  const copies = (one.slave_nodes ?? one.members ?? []).filter((node) => node !== (one.leader ?? one.node));
-  return [
-    ["Master", one.leader ?? one.node],
-    ...copies.map((node) => [
-      node,
-      synced.has(node) ? { badge: "in sync", kind: "good" } : { badge: "not in sync", kind: "warn" },
-    ]),
-    ["Mirrors", copies.length ? "" : "none"],
-  ];
+  const state = (node) =>
+    synced.has(node) ? { badge: "in sync", kind: "good" } : { badge: "not in sync", kind: "warn" };
+  return [["Master", one.leader ?? one.node], ...copiesOf(one).map((node) => [node, state(node)])];
 }
