@@ -1,0 +1,36 @@
+"""Logins whose passwords take a while to look at, on nodes that die meanwhile."""
+
+from tests.simulation.scenario import Scenario
+from warren.access.hashing import SCRYPT
+from warren.model.settings import BrokerSettings
+from warren.sim.history import QueuePlan
+from warren.sim.node import HEARTBEAT_S
+
+
+def slow_logins(plan: QueuePlan) -> Scenario:
+    return Scenario(plan, settings=BrokerSettings(heartbeat_s=HEARTBEAT_S, password_hashing_module=SCRYPT))
+
+
+def test_clients_wait_for_their_passwords_and_then_work() -> None:
+    plan = QueuePlan("work")
+    scenario = slow_logins(plan)
+    publisher = scenario.publisher()
+    scenario.consumer(plan)
+    scenario.publish(publisher, plan, 10)
+    scenario.finish()
+    assert scenario.confirmed_count() == 10
+    # the second client had the password of the first
+    assert scenario.world.history.seen["VerifyPassword"] == 1
+
+
+def test_a_node_that_is_killed_remembers_users_but_no_passwords() -> None:
+    plan = QueuePlan("work")
+    scenario = slow_logins(plan)
+    publisher = scenario.publisher()
+    scenario.publish(publisher, plan, 5)
+    scenario.until(lambda: scenario.confirmed_count() == 5)
+    scenario.node.kill()
+    scenario.until(lambda: publisher.connections == 2 and publisher.is_open)
+    scenario.consumer(plan)
+    scenario.finish()
+    assert scenario.world.history.seen["VerifyPassword"] == 2
