@@ -17,6 +17,7 @@ Not here: when samples are taken (`history.sampler`), how many are kept (`histor
 """
 
 from array import array
+from functools import lru_cache
 
 from warren.admin.history.shapes import COUNTS, Shape
 from warren.broker.watching.glances import Glance
@@ -28,7 +29,7 @@ _HALF = 0x80000000
 class Track:
     """What one object has been doing."""
 
-    __slots__ = ("born", "columns", "gap_ms", "glance", "last", "points", "shape", "slot")
+    __slots__ = ("born", "columns", "gap_ms", "glance", "last", "points", "shape", "slot", "still")
 
     def __init__(self, shape: Shape, slot: int, figures: list[int], glance: Glance | None = None) -> None:
         self.shape = shape
@@ -40,6 +41,8 @@ class Track:
         self.gap_ms = 0
         self.last = figures
         self.columns: tuple[int, ...] = ()
+        # the figures that have not moved
+        self.still = _others((), len(figures))
         self.points: array[int] | None = None
 
     @property
@@ -48,11 +51,9 @@ class Track:
 
     def stirred_columns(self, figures: list[int]) -> tuple[int, ...]:
         """The columns it needs once these are its figures."""
-        columns, last = self.columns, self.last
-        if len(columns) == len(figures):
-            return columns
-        more = [at for at, figure in enumerate(figures) if figure != last[at] and at not in columns]
-        return (*columns, *more) if more else columns
+        last = self.last
+        more = [at for at in self.still if figures[at] != last[at]]
+        return (*self.columns, *more) if more else self.columns
 
     def widen(self, columns: tuple[int, ...], shape: Shape) -> None:
         """Make room for the samples of more figures, which have not moved so far."""
@@ -62,7 +63,8 @@ class Track:
             old_width = len(self.columns)
             for at in range(old_width):
                 points[at::width] = self.points[at::old_width]
-        self.points, self.columns, self.shape = points, columns, shape
+        self.points, self.shape = points, shape
+        self.columns, self.still = columns, _others(columns, len(self.last))
 
     def record(self, slot: int, gap_ms: int, figures: list[int]) -> None:
         """These are the figures from here on; slots only go up, and `widen` has made room."""
@@ -89,7 +91,7 @@ class Track:
 
     def rest(self) -> None:
         """It has been still for longer than anything is kept: what it is, it was in all that time."""
-        self.points, self.columns = None, ()
+        self.points, self.columns, self.still = None, (), _others((), len(self.last))
 
     def at(self, slot: int, figure: int) -> int:
         """A figure as it was in a slot; 0 before the object was there."""
@@ -138,3 +140,9 @@ class Track:
             start = (first_row + place) * width
             points[start : start + count * width] = row * count
             first += count
+
+
+@lru_cache(maxsize=4096)
+def _others(columns: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """The places of a list that are none of these; objects whose figures move alike share it."""
+    return tuple(at for at in range(width) if at not in columns)

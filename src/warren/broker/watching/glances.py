@@ -64,7 +64,11 @@ class QueueGlance(Glance):
     def figures(self) -> list[int]:
         queue = self._queue
         figures = queue.figures
-        return [*taken_figures(figures), int(figures.published), queue.ready_count(), queue.unacked_count()]
+        numbers = taken_figures(figures)
+        numbers.append(int(figures.published))
+        numbers.append(queue.ready_count())
+        numbers.append(queue.unacked_count())
+        return numbers
 
 
 @final
@@ -149,13 +153,12 @@ def taken_figures(figures: TakenFigures) -> list[int]:
 
 def channel_figures(figures: ChannelFigures) -> list[int]:
     """Those of `taken_figures`, published, confirmed, returned, dropped."""
-    return [
-        *taken_figures(figures),
-        int(figures.published),
-        int(figures.confirmed),
-        int(figures.returned_unroutable),
-        int(figures.dropped_unroutable),
-    ]
+    numbers = taken_figures(figures)
+    numbers.append(int(figures.published))
+    numbers.append(int(figures.confirmed))
+    numbers.append(int(figures.returned_unroutable))
+    numbers.append(int(figures.dropped_unroutable))
+    return numbers
 
 
 def sums_of_queues(vhost: Vhost) -> list[int]:
