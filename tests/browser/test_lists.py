@@ -135,7 +135,7 @@ def test_an_update_touches_only_what_changed(visitor: Visitor, site: Site, vhost
     for queue in ("still", "busy"):
         site.make_queue(vhost, queue)
     show_queues(visitor, vhost)
-    page.get_by_label("Update", exact=True).select_option("1")
+    visitor.set_pace(1)
     still = visitor.row("Queues", "still")
     expect(still).to_have_count(1)
     still.get_by_role("link").focus()
@@ -162,14 +162,14 @@ def test_an_old_answer_never_overwrites_a_newer_one(visitor: Visitor, site: Site
     for route in held:
         route.continue_()
     with page.expect_response("**/api/queues/*name=beta*"):
-        page.get_by_label("Update", exact=True).select_option("1")
+        visitor.set_pace(1)
     expect(rows).to_have_text(["beta"])
 
 
 def test_nobody_is_asked_while_the_page_is_hidden(visitor: Visitor) -> None:
     page = visitor.page
     with page.expect_response("**/api/overview*"):
-        page.get_by_label("Update", exact=True).select_option("1")
+        visitor.set_pace(1)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.evaluate(_HIDE, True)

@@ -23,7 +23,7 @@ def test_the_overview_shows_the_node_and_its_health(visitor: Visitor, site: Site
 
 
 def test_totals_follow_what_happens(visitor: Visitor, site: Site, vhost: str) -> None:
-    visitor.page.get_by_label("Update", exact=True).select_option("1")
+    visitor.set_pace(1)
     tile = visitor.page.locator(".tile").filter(has_text="Messages").locator("dd")
     expect(tile).to_have_text(re.compile("^[0-9,]+$"))
     before = int(tile.inner_text().replace(",", ""))
@@ -35,14 +35,14 @@ def test_totals_follow_what_happens(visitor: Visitor, site: Site, vhost: str) ->
 def test_by_hand_the_page_is_asked_anew_by_a_button(visitor: Visitor, site: Site, vhost: str) -> None:
     page = visitor.page
     with page.expect_response("**/api/overview*"):
-        page.get_by_label("Update", exact=True).select_option("0")
+        visitor.set_pace(0)
     with page.expect_response("**/api/overview*"):
         page.get_by_role("button", name="Update now").click()
 
 
 def test_a_node_that_does_not_answer_is_told_and_found_again(visitor: Visitor) -> None:
     page = visitor.page
-    page.get_by_label("Update", exact=True).select_option("1")
+    visitor.set_pace(1)
     trouble = page.get_by_role("alert").filter(has_text="The node does not answer.")
     with visitor.unreachable():
         expect(trouble).to_be_visible()
@@ -58,12 +58,12 @@ def test_a_chart_is_read_by_keyboard_and_by_its_description(visitor: Visitor, si
         channel.basic_publish("", "measured", b"x")
     client.close()
     visitor.go("queues", vhost, "measured")
-    visitor.page.get_by_label("Update", exact=True).select_option("1")
+    visitor.set_pace(1)
     chart = visitor.page.get_by_role("slider", name="Messages", exact=True)
     expect(chart).to_have_attribute("aria-valuetext", "Now: Total 50, Ready 50, Unacked 0")
     summary = visitor.page.locator(f"#{chart.get_attribute('aria-describedby')}")
     expect(summary).to_contain_text("Total: now 50, lowest 0, highest 50.", timeout=30_000)
-    visitor.page.get_by_label("Update", exact=True).select_option("0")
+    visitor.set_pace(0)
     chart.focus()
     visitor.page.keyboard.press("End")
     visitor.page.keyboard.press("ArrowLeft")

@@ -79,7 +79,7 @@ def test_a_trace_is_started_read_and_stopped(
     client = pika.BlockingConnection(pika.ConnectionParameters(host, port, vhost))
     client.channel().basic_publish("", "traced", b"footprint")
     client.close()
-    visitor.page.get_by_label("Update", exact=True).select_option("1")
+    visitor.set_pace(1)
     file = visitor.row("Trace files", f"{trace}.log")
     expect(file).not_to_contain_text(" 0 B")
     file.get_by_role("button", name="View").click()

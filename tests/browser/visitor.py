@@ -37,7 +37,7 @@ class Visitor:
 
     def close(self) -> None:
         self._context.close()
-        assert self.complaints == []
+        assert self.complaints == [], self.complaints
 
     def log_in(self, user: str = "guest", password: str | None = None) -> None:
         """By the form, as people do."""
@@ -54,6 +54,10 @@ class Visitor:
     def choose_vhost(self, vhost: str) -> None:
         """Confine the lists to a virtual host; a list that is open is shown anew."""
         self.page.get_by_role("region", name="Choices").get_by_label("Virtual host").select_option(vhost)
+
+    def set_pace(self, seconds: int) -> None:
+        """How often the page asks; 0 is by hand. It asks at once."""
+        self.page.get_by_role("region", name="Choices").get_by_label("Update").select_option(str(seconds))
 
     @property
     def heading(self) -> Locator:
@@ -95,7 +99,7 @@ class Visitor:
         self.page.wait_for_timeout(0)
         self._forgiven.discard(status)
         assert self._seen_refusals > 0, f"nothing was refused with {status}"
-        assert self.complaints[before:] == []
+        assert self.complaints[before:] == [], self.complaints[before:]
 
     @contextmanager
     def unreachable(self) -> Iterator[None]:
