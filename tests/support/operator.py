@@ -18,8 +18,9 @@ DEADLINE_S = 20.0
 class Operator:
     """The administrator `guest`."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], password: str = "guest") -> None:
         self.address = address
+        self._login = base64.b64encode(f"guest:{password}".encode()).decode()
 
     def user(self, name: str, tags: str = "", password: str = "") -> None:
         self._change("PUT", ["users", name], {"password": password or name, "tags": tags})
@@ -60,8 +61,7 @@ class Operator:
 
     def _call(self, method: str, path: list[str], body: Mapping[str, object] | None) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(*self.address, timeout=DEADLINE_S)
-        login = base64.b64encode(b"guest:guest").decode()
-        headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Basic {self._login}", "Content-Type": "application/json"}
         content = None if body is None else json.dumps(body)
         try:
             connection.request(method, "/api/" + "/".join(quote(part, safe="") for part in path), content, headers)

@@ -14,7 +14,18 @@ from warren.admin.changes import policies as policy_changes
 from warren.admin.http.answers import Answer
 from warren.admin.http.call import Call
 from warren.admin.http.router import Resource, Router
-from warren.admin.resources import access, bindings, connections, definitions, exchanges, health, node, policies, queues
+from warren.admin.resources import (
+    access,
+    bindings,
+    connections,
+    control,
+    definitions,
+    exchanges,
+    health,
+    node,
+    policies,
+    queues,
+)
 from warren.admin.static import page_routes
 from warren.admin.station import Station
 
@@ -24,6 +35,7 @@ _FAMILIES: list[Callable[[Station], Routes]] = [
     access.routes,
     bindings.routes,
     connections.routes,
+    control.routes,
     definitions.routes,
     exchanges.routes,
     health.routes,

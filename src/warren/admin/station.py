@@ -1,4 +1,5 @@
-"""All that a resource works on: the broker to read, the desk for changes, the node's facts, the history of figures.
+"""All that a resource works on: the broker to read, the desk for changes, the node's facts, the history of figures,
+and the process itself.
 
 Not here: the request (`http.call`).
 """
@@ -9,6 +10,7 @@ from warren.admin.accounts import Accounts
 from warren.admin.desk import Desk
 from warren.admin.direct_link import DirectLinks
 from warren.admin.history_port import HistoryPort
+from warren.admin.node_control import NodeControl
 from warren.admin.node_facts import NodeFacts
 from warren.broker.broker import Broker
 
@@ -23,3 +25,4 @@ class Station:
     facts: NodeFacts
     history: HistoryPort
     links: DirectLinks
+    control: NodeControl

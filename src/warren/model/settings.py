@@ -23,6 +23,7 @@ class BrokerSettings:
         default_configure: str = ".*",
         default_write: str = ".*",
         default_read: str = ".*",
+        starts_empty: bool = False,
         password_hashing_module: str = "rabbit_password_hashing_sha256",
         loopback_users: list[str] | None = None,
         frame_max: int = 131072,
@@ -45,6 +46,8 @@ class BrokerSettings:
         self.default_configure = default_configure
         self.default_write = default_write
         self.default_read = default_read
+        # unless what it starts with is brought to it
+        self.starts_empty = starts_empty
         # how passwords that come as such are kept
         self.password_hashing_module = password_hashing_module
         # users that may only connect from this machine

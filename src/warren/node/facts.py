@@ -19,7 +19,7 @@ from warren.admin.node_facts import CertificateFacts, IoFigures, ListenerFacts
 from warren.node import process
 from warren.node.clock import Clock
 from warren.node.config.settings import NodeSettings
-from warren.node.memory import resident_bytes, total_memory_bytes
+from warren.node.memory import resident_bytes
 
 LAG_EVERY_S = 1.0
 _LAGS_REMEMBERED = 5
@@ -46,7 +46,7 @@ class ProcessFacts:
         self.loop_name = loop_name
         self.processors = os.cpu_count() or 1
         self.memory_limit_bytes = settings.memory_limit_bytes
-        self.memory_total_bytes = total_memory_bytes()
+        self.memory_total_bytes = settings.memory_total_bytes
         self.disk_limit_bytes = settings.disk_limit_bytes
         self.descriptors_total = descriptors
         self._clock = clock

@@ -20,6 +20,7 @@ from warren.admin.server import HttpServer
 from warren.admin.station import Station
 from warren.broker.broker import Broker
 from warren.node.config.http_settings import HttpSettings
+from warren.node.control import ProcessControl
 from warren.node.facts import ProcessFacts
 from warren.node.listeners import ListenAddress, bind, bound_address, listen
 from warren.node.logs import Log
@@ -67,12 +68,14 @@ class HttpDoor:
             listener = ListenerFacts(protocol, where.host, where.port, tls)
             facts.listens(listener, self._settings.tls.certfile if tls else "")
 
-    async def open(self, broker: Broker, desk: Desk, facts: ProcessFacts, links: DirectLinks) -> None:
+    async def open(
+        self, broker: Broker, desk: Desk, facts: ProcessFacts, links: DirectLinks, control: ProcessControl
+    ) -> None:
         """Serve this broker."""
         loop = asyncio.get_running_loop()
         self._history = History(Sampler(broker, facts, self._settings.sample_interval_ms))
         self._history.start(loop, facts.now_ms())
-        station = Station(broker, desk, Accounts(broker, desk), facts, self._history, links)
+        station = Station(broker, desk, Accounts(broker, desk), facts, self._history, links, control)
         metrics = Metrics(station, self._settings.prometheus.per_object)
         router = router_of(station)
         for template, resource in metrics.routes().items():

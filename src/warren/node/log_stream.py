@@ -8,6 +8,7 @@ Not here: what a line looks like (`node.logs`).
 
 import queue
 import threading
+from collections.abc import Callable
 from typing import Final, TextIO
 
 LINES_WAITING_MAX: Final = 10_000
@@ -17,8 +18,10 @@ PATIENCE_S: Final = 1.0
 class BackgroundStream:
     """`write` puts a text on a queue; a thread empties it."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, dropped: Callable[[int], str]) -> None:
+        """`dropped` is the line that tells how many were dropped."""
         self._stream = stream
+        self._dropped_line = dropped
         self._texts: queue.SimpleQueue[str | threading.Event | None] = queue.SimpleQueue()
         self._dropped = 0
         self._broken = False
@@ -54,7 +57,7 @@ class BackgroundStream:
             dropped, self._dropped = self._dropped, 0
             self._put(text)
             if dropped:
-                self._put(f"level=warning event=log.dropped lines={dropped}\n")
+                self._put(f"{self._dropped_line(dropped)}\n")
 
     def _put(self, text: str) -> None:
         if self._broken:

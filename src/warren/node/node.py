@@ -25,14 +25,17 @@ from typing import Any
 
 from warren.admin.desk import Desk
 from warren.admin.direct_link import DirectLinks
+from warren.admin.importing.importer import Importer
 from warren.admin.node_facts import IoFigures, ListenerFacts
 from warren.broker.broker import Broker
-from warren.errors import StoreError
+from warren.errors import ConfigError, StoreError
 from warren.model.events import StopRequested
 from warren.node import process
+from warren.node.boot_definitions import import_all
 from warren.node.client_link import ClientLinks
 from warren.node.clock import Clock
 from warren.node.config.settings import NodeSettings
+from warren.node.control import ProcessControl
 from warren.node.disk.disk import Disk
 from warren.node.disk.durable import reason_of
 from warren.node.disk.space import DiskWatch
@@ -40,6 +43,7 @@ from warren.node.disk.writer import CLOSE_PATIENCE_S
 from warren.node.facts import ProcessFacts
 from warren.node.http_door import HttpDoor
 from warren.node.listeners import ListenAddress, bind, bound_address, listen
+from warren.node.log_levels import LogLevels
 from warren.node.logs import Log
 from warren.node.memory import MemoryWatch
 from warren.node.password_checks import PasswordChecks
@@ -63,7 +67,7 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
     """
     process.settle_allocator()
     disk = Disk(settings.data_dir, settings.broker.node_name) if core is None else None
-    log = Log(settings.log_level)
+    log = Log(LogLevels(settings.log.levels), settings.log.form)
     try:
         node = Node(settings, log, process.raise_descriptor_limit(), disk)
         # the loops warn there of every write to a socket that is just being lost
@@ -129,7 +133,16 @@ class Node:
         self._describe(facts)
         facts.start(loop)
         if isinstance(core, Broker):
-            await self._open_http(core, loop, facts)
+            desk = Desk(loop, self._turns.add)
+            self._turns.attach(desk.orders())
+            try:
+                await self._import_definitions(Importer(core, desk))
+            except ConfigError:
+                passwords.close()
+                if self._disk is not None:
+                    await self._close_disk(self._disk)
+                raise
+            await self._open_http(core, desk, facts, memory)
         await self._listen()
         memory.start()
         self._watch_descriptors(loop)
@@ -169,11 +182,16 @@ class Node:
         expected = isinstance(error, StoreError | OSError)
         self._log.critical("disk.failed", reason=reason_of(error), exc_info=None if expected else error)
 
-    async def _open_http(self, core: Broker, loop: asyncio.AbstractEventLoop, facts: ProcessFacts) -> None:
-        desk = Desk(loop, self._turns.add)
-        self._turns.attach(desk.orders())
+    async def _import_definitions(self, importer: Importer) -> None:
+        paths = self._settings.definition_paths
+        if paths:
+            count = await import_all(importer, paths)
+            self._log.info("definitions.imported", paths=",".join(paths), definitions=count)
+
+    async def _open_http(self, core: Broker, desk: Desk, facts: ProcessFacts, memory: MemoryWatch) -> None:
         links = DirectLinks(self._turns, self._serial.__next__, self._settings.broker.frame_max)
-        await self._http.open(core, desk, facts, links)
+        control = ProcessControl(self._settings, facts, memory, self._disk_watch, self._log, self._stop_asked)
+        await self._http.open(core, desk, facts, links, control)
 
     def _facts(self, loop_name: str) -> ProcessFacts:
         disk = self._disk
@@ -223,7 +241,7 @@ class Node:
             log.warning("files.ignored", names=",".join(self._disk.strangers), directory="journal")
         if self._settings.unknown_variables:
             log.warning("environment.ignored", variables=",".join(self._settings.unknown_variables))
-        if (broker.default_user, broker.default_pass) == ("guest", "guest"):
+        if (broker.default_user, broker.default_pass) == ("guest", "guest") and not broker.starts_empty:
             log.warning("credentials.defaulted", user="guest", advice="set default_user and default_pass")
         log.settle()
         amqps = f" amqps={_first_address(self._ssl_sockets)}" if self._ssl_sockets else ""
@@ -241,6 +259,15 @@ class Node:
         self._log.info("signal.received", signal=signal.Signals(number).name)
         if self._stopping:
             self._finish(1)
+        else:
+            self._begin_stop()
+
+    def _stop_asked(self) -> None:
+        """Whoever asked is answered first."""
+        asyncio.get_running_loop().call_soon(self._begin_stop)
+
+    def _begin_stop(self) -> None:
+        if self._stopping:
             return
         self._stopping = True
         self._close_listeners()

@@ -17,6 +17,7 @@ from warren.model.events import Event
 from warren.node.client_link import ClientLinks
 from warren.node.clock import Clock
 from warren.node.listeners import ListenAddress, bind, listen
+from warren.node.log_levels import LogLevels
 from warren.node.logs import Log
 from warren.node.turns import Turns
 
@@ -68,7 +69,11 @@ class Shell:
         self.log = io.StringIO()
         self.stops: list[int] = []
         self.turns = Turns(
-            core, asyncio.get_running_loop(), clock or Clock(), Log("debug", self.log), self.stops.append
+            core,
+            asyncio.get_running_loop(),
+            clock or Clock(),
+            Log(LogLevels({"default": "debug"}), stream=self.log),
+            self.stops.append,
         )
         self.port = 0
         self._writers: list[asyncio.StreamWriter] = []

@@ -1,16 +1,18 @@
 """The lines of the log."""
 
 import io
+import json
 import re
 
 import pytest
 
-from warren.node.logs import LEVELS, Log
+from warren.node.log_levels import CATEGORIES, LEVELS, LogLevels
+from warren.node.logs import JSON, Log
 
 
 def lines(level: str, *events: tuple[str, str, dict[str, object]]) -> list[str]:
     stream = io.StringIO()
-    log = Log(level, stream)
+    log = Log(LogLevels({"default": level}), stream=stream)
     for event in events:
         log.write(*event)
     return stream.getvalue().splitlines()
@@ -53,7 +55,7 @@ def test_a_traceback_follows_its_line() -> None:
     try:
         raise ValueError("broken")
     except ValueError:
-        Log("info", stream).critical("core.failed", exc_info=True)
+        Log(LogLevels({"default": "info"}), stream=stream).critical("core.failed", exc_info=True)
     written = stream.getvalue().splitlines()
     assert written[0].endswith("level=critical event=core.failed")
     assert written[1].startswith("Traceback")
@@ -63,3 +65,62 @@ def test_a_traceback_follows_its_line() -> None:
 @pytest.mark.parametrize("level", [level for level in LEVELS if level != "none"])
 def test_every_level_of_rabbitmq_can_be_written(level: str) -> None:
     assert len(lines("debug", (level, "a.b", {}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "written"),
+    [
+        ({}, ["connection.opened", "queue.stopped", "node.started"]),
+        ({"connection": "warning"}, ["queue.stopped", "node.started"]),
+        ({"default": "none", "queue": "info"}, ["queue.stopped"]),
+        ({"upgrade": "none"}, ["connection.opened", "queue.stopped", "node.started"]),
+    ],
+)
+def test_each_category_has_a_level_of_its_own(chosen: dict[str, str], written: list[str]) -> None:
+    stream = io.StringIO()
+    log = Log(LogLevels(chosen), stream=stream)
+    for event in ("connection.opened", "queue.stopped", "node.started"):
+        log.info(event)
+    assert re.findall(r"event=(\S+)", stream.getvalue()) == written
+
+
+def test_levels_change_from_one_line_to_the_next() -> None:
+    stream = io.StringIO()
+    log = Log(LogLevels({}), stream=stream)
+    for step, change in enumerate(
+        ({}, {"channel": "error"}, {"default": "debug"}, {"default": "none", "channel": "info"})
+    ):
+        log.levels.change(change)
+        log.info("channel.failed", step=step)
+        log.info("node.started", step=step)
+    assert re.findall(r"event=(\w+)\S* step=(\d)", stream.getvalue()) == [
+        ("channel", "0"),
+        ("node", "0"),
+        ("node", "1"),
+        ("channel", "2"),
+        ("node", "2"),
+        ("channel", "3"),
+    ]
+    assert log.levels.levels() == dict.fromkeys(CATEGORIES, "none") | {"channel": "info"}
+
+
+def test_a_line_can_be_a_json_object() -> None:
+    stream = io.StringIO()
+    log = Log(LogLevels({}), JSON, stream)
+    log.info("connection.opened", user="a\nb\udcff", channels=3, tls=False, address=("a", 1))
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        log.critical("core.failed", exc_info=True)
+    opened, failed = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", opened.pop("time"))
+    assert list(opened.items()) == [
+        ("level", "info"),
+        ("event", "connection.opened"),
+        ("user", "a\nb\udcff"),
+        ("channels", 3),
+        ("tls", False),
+        ("address", "('a', 1)"),
+    ]
+    assert failed["event"] == "core.failed"
+    assert failed["exception"].endswith("ValueError: broken")

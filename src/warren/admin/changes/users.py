@@ -25,6 +25,7 @@ from warren.admin.http.levels import administrator
 from warren.admin.http.router import Handler, Resource
 from warren.admin.station import Station
 from warren.model.commands import Command, Together
+from warren.model.settings import BrokerSettings
 
 
 def routes(station: Station) -> dict[str, Resource]:
@@ -40,17 +41,18 @@ def routes(station: Station) -> dict[str, Resource]:
 
 
 async def put_user(call: Call) -> Answer:
-    return await carry_out(call, await user_command(call.station, call.params["user"], await call.document()))
+    settings = call.station.broker.settings
+    return await carry_out(call, await user_command(settings, call.params["user"], await call.document()))
 
 
-async def user_command(station: Station, name: str, document: Document) -> Command:
+async def user_command(settings: BrokerSettings, name: str, document: Document) -> Command:
     """What a user's document asks for."""
     if "tags" not in document:
         raise bad_request("tags_not_present")
     tags = names_in(document, "tags")
     if "password_hash" in document:
         return _with_hash(name, document, tags)
-    algorithm = station.broker.settings.password_hashing_module
+    algorithm = settings.password_hashing_module
     return PutUser(name, await passwords.hashed(algorithm, text(document, "password")), algorithm, tags)
 
 

@@ -1,8 +1,8 @@
 """From the metadata back to virtual hosts, users and permissions; and what a node has that never started before.
 
-A node on whose disk no virtual host, user or permission is recorded gets the default ones, and they are recorded: from
-then on the settings that name them have no effect. A virtual host that only its queues tell of, as versions without
-users left it, is recorded as well.
+A node on whose disk no virtual host, user or permission is recorded gets the default ones, unless definitions are about
+to be imported, and they are recorded: from then on the settings that name them have no effect. A virtual host that only
+its queues tell of, as versions without users left it, is recorded as well.
 
 Not here: queues, exchanges and bindings (`broker.definitions`).
 """
@@ -68,7 +68,7 @@ class AccessLoader:
         self, settings: BrokerSettings, seed: bytes, owner: VhostOwner, vhosts: dict[str, Vhost], registry: Registry
     ) -> None:
         """Record what is not recorded, after everything was loaded."""
-        if not self._vhosts and not self._users and not self._permissions:
+        if not self._vhosts and not self._users and not self._permissions and not settings.starts_empty:
             if settings.default_vhost not in vhosts:
                 owner.add_vhost(settings.default_vhost)
             _add_default_user(settings, seed, registry, list(vhosts))

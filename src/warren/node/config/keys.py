@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from warren.access.hashing import ALGORITHMS
 from warren.node.config import values
-from warren.node.logs import LEVELS
+from warren.node.log_levels import LEVELS
+from warren.node.logs import FORMATS
 from warren.node.tls import TLS_VERSIONS
 
 Parser = Callable[[str], object]
@@ -29,6 +30,8 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "default_user": ("default_user", values.name),
     "default_user_tags.*": ("default_user_tags", values.truth),
     "default_vhost": ("default_vhost", values.name),
+    "definitions.import_backend": ("definitions.backend", values.one_of(("local_filesystem",))),
+    "definitions.local.path": ("definitions.path", values.name),
     "disk_free_limit.absolute": ("disk_limit_absolute_bytes", values.information_size),
     "disk_free_limit.relative": ("disk_limit_relative", values.factor),
     "frame_max": ("frame_max", values.byte_size(4096, 2**31 - 1)),
@@ -38,9 +41,17 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "listeners.ssl.*": ("ssl_listeners", values.address),
     "listeners.tcp": ("tcp_listeners_none", values.one_of(("none",))),
     "listeners.tcp.*": ("tcp_listeners", values.address),
-    "log.console.level": ("console_log_level", values.one_of(LEVELS)),
-    "log.default.level": ("log_level", values.one_of(LEVELS)),
-    "log.level": ("log_level", values.one_of(LEVELS)),
+    "load_definitions": ("load_definitions", values.name),
+    "log.channel.level": ("log.channel.level", values.one_of(LEVELS)),
+    "log.connection.level": ("log.connection.level", values.one_of(LEVELS)),
+    "log.console.formatter": ("log.console.formatter", values.one_of(FORMATS)),
+    "log.console.level": ("log.console.level", values.one_of(LEVELS)),
+    "log.default.level": ("log.level", values.one_of(LEVELS)),
+    "log.federation.level": ("log.federation.level", values.one_of(LEVELS)),
+    "log.level": ("log.level", values.one_of(LEVELS)),
+    "log.mirroring.level": ("log.mirroring.level", values.one_of(LEVELS)),
+    "log.queue.level": ("log.queue.level", values.one_of(LEVELS)),
+    "log.upgrade.level": ("log.upgrade.level", values.one_of(LEVELS)),
     "loopback_users": ("loopback_users_none", values.one_of(("none",))),
     "loopback_users.*": ("loopback_users", values.truth),
     "management.cors.allow_origins.*": ("cors_origins", values.name),
@@ -52,6 +63,7 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "management.listener.ssl_opts.cacertfile": ("https_tls.cacertfile", values.name),
     "management.listener.ssl_opts.certfile": ("https_tls.certfile", values.name),
     "management.listener.ssl_opts.keyfile": ("https_tls.keyfile", values.name),
+    "management.load_definitions": ("management.load_definitions", values.name),
     "management.ssl.cacertfile": ("https_tls.cacertfile", values.name),
     "management.ssl.certfile": ("https_tls.certfile", values.name),
     "management.ssl.fail_if_no_peer_cert": ("https_tls.fail_if_no_peer_cert", values.truth),
@@ -122,7 +134,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "event_exchange.*",
         "amqp1_0.*",
         "initial_frame_max",
-        "load_definitions",
         "log.channel.*",
         "log.connection.*",
         "log.console",

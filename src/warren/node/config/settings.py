@@ -25,6 +25,7 @@ from warren.node.config import values
 from warren.node.config.file import Setting, read_file
 from warren.node.config.http_settings import HttpSettings, http_settings
 from warren.node.config.keys import ACTING, find_acting, is_without_effect, nearest
+from warren.node.config.log_settings import LogSettings, log_settings
 from warren.node.disk.space import DEFAULT_LIMIT_BYTES
 from warren.node.listeners import ListenAddress
 from warren.node.memory import DEFAULT_WATERMARK, MEASURE_EVERY_S, total_memory_bytes
@@ -81,10 +82,13 @@ class NodeSettings:
     tls: TlsSettings = field(default_factory=TlsSettings)
     tls_handshake_timeout_ms: int = TLS_HANDSHAKE_TIMEOUT_MS
     certificate_naming: CertificateNaming = field(default_factory=CertificateNaming)
+    memory_total_bytes: int = 0
     memory_limit_bytes: int = 0
     memory_interval_s: float = MEASURE_EVERY_S
     disk_limit_bytes: int = DEFAULT_LIMIT_BYTES
-    log_level: str = "info"
+    log: LogSettings = field(default_factory=LogSettings)
+    # imported, in this order, before anybody is let in
+    definition_paths: list[str] = field(default_factory=list)
     without_effect: list[str] = field(default_factory=list)
     unknown_variables: list[str] = field(default_factory=list)
 
@@ -140,10 +144,12 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
         config_file=flags.config,
         tls=_tls_settings(gathered),
         certificate_naming=_certificate_naming(gathered),
+        memory_total_bytes=_total_memory_bytes(gathered),
         memory_limit_bytes=_memory_limit_bytes(gathered),
         memory_interval_s=gathered.values.get("memory_interval_ms", MEASURE_EVERY_S * 1000) / 1000,
         disk_limit_bytes=_disk_limit_bytes(gathered),
-        log_level=gathered.values.get("console_log_level", gathered.values.get("log_level", "info")),
+        log=log_settings(gathered.values),
+        definition_paths=_definition_paths(gathered),
         without_effect=[*gathered.without_effect, *_flags_without_effect(flags)],
         unknown_variables=unknown_variables,
     )
@@ -180,6 +186,7 @@ def _broker_settings(gathered: _Gathered, flags: Flags) -> BrokerSettings:
     return BrokerSettings(
         node_name=_node_name(flags.name),
         default_user_tags=_default_user_tags(gathered),
+        starts_empty=bool(_definition_paths(gathered)),
         loopback_users=_loopback_users(gathered),
         auth_mechanisms=mechanisms,
         **chosen,
@@ -252,6 +259,11 @@ def _certificate_naming(gathered: _Gathered) -> CertificateNaming:
         alternative_name_type=gathered.values.get("cert_login_san_type", "dns"),
         alternative_name_index=gathered.values.get("cert_login_san_index", 0),
     )
+
+
+def _definition_paths(gathered: _Gathered) -> list[str]:
+    named = ("load_definitions", "management.load_definitions", "definitions.path")
+    return list(dict.fromkeys(gathered.values[name] for name in named if name in gathered.values))
 
 
 def _memory_limit_bytes(gathered: _Gathered) -> int:

@@ -39,6 +39,13 @@ class DiskWatch:
     def start(self) -> None:
         self._measure()
 
+    def set_limit(self, limit_bytes: int) -> None:
+        """Measure against another limit, from this moment on."""
+        self._limit_bytes = limit_bytes
+        if self._handle is not None:
+            self._handle.cancel()
+            self._measure()
+
     def stop(self) -> None:
         if self._handle is not None:
             self._handle.cancel()

@@ -9,6 +9,7 @@ import pytest
 
 from warren.errors import ConfigError
 from warren.node.config.keys import ACTING, WITHOUT_EFFECT
+from warren.node.config.log_settings import LogSettings
 from warren.node.config.settings import Flags, NodeSettings, read_settings
 from warren.node.listeners import ListenAddress
 from warren.node.memory import total_memory_bytes
@@ -101,9 +102,24 @@ def test_a_key_of_the_file_fills_the_brokers_setting(read: Read, line: str, fiel
             2048,
         ),
         ("memory_monitor_interval = 2500", "memory_interval_s", 2.5),
-        ("log.level = debug", "log_level", "debug"),
-        ("log.default.level = error", "log_level", "error"),
-        ("log.console.level = warning\nlog.level = debug", "log_level", "warning"),
+        ("log.level = debug", "log", LogSettings({"default": "debug"})),
+        ("log.default.level = error", "log", LogSettings({"default": "error"})),
+        ("log.console.level = warning", "log", LogSettings({"default": "warning"})),
+        ("log.console.level = debug", "log", LogSettings({"default": "debug"})),
+        ("log.console.level = warning\nlog.level = debug", "log", LogSettings({"default": "warning"})),
+        ("log.connection.level = error", "log", LogSettings({"default": "info", "connection": "error"})),
+        (
+            "log.console.level = error\nlog.queue.level = debug\nlog.channel.level = none",
+            "log",
+            LogSettings({"default": "error", "queue": "error", "channel": "none"}),
+        ),
+        ("log.console.formatter = json", "log", LogSettings({"default": "info"}, "json")),
+        ("load_definitions = a.json\nmanagement.load_definitions = b.json", "definition_paths", ["a.json", "b.json"]),
+        (
+            "definitions.import_backend = local_filesystem\ndefinitions.local.path = definitions.d",
+            "definition_paths",
+            ["definitions.d"],
+        ),
         ("handshake_timeout = 2000", "tls_handshake_timeout_ms", 2000),
         ("handshake_timeout = 20000", "tls_handshake_timeout_ms", 5000),
         ("ssl_handshake_timeout = 20000", "tls_handshake_timeout_ms", 20_000),

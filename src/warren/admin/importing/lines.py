@@ -2,7 +2,7 @@
 
 Whoever wrote a file of ten thousand lines wants to hear which of them is wrong.
 
-Not here: what a definition means (`changes.definitions`).
+Not here: what a definition means (`importing.makers`).
 """
 
 import json

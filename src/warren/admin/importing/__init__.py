@@ -1,0 +1,1 @@
+"""Definitions come back: files of them, taken apart, judged and carried out whole."""
