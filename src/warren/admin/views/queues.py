@@ -50,12 +50,14 @@ _REPORTED = (
 QUEUE_COLUMNS: dict[str, Callable[[Queue], Any]] = {
     "name": lambda queue: queue.name,
     "consumers": lambda queue: queue.consumer_count(),
+    "memory": lambda queue: queue.report().memory_bytes,
     "messages": lambda queue: queue.ready_count() + queue.unacked_count(),
     "messages_ready": lambda queue: queue.ready_count(),
     "messages_unacknowledged": lambda queue: queue.unacked_count(),
     "message_bytes": lambda queue: queue.ready_bytes() + queue.unacked_bytes(),
     "message_bytes_ready": lambda queue: queue.ready_bytes(),
     "message_bytes_unacknowledged": lambda queue: queue.unacked_bytes(),
+    "state": lambda queue: queue.report().state,
 }
 """Short ways to what queues are mostly sorted by."""
 
