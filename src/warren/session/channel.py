@@ -185,7 +185,7 @@ class Channel(FlushWaiter):
         self.consumers.clear()
         deliveries = self.ledger.lift_to(0)
         if self.transaction is not None:
-            self.transaction.forget_publishes()
+            self.transaction.drop_publishes()
             deliveries = sorted(deliveries + self.transaction.lifted(), key=tag_of)
             self.transaction = None
         # deliveries first: an auto-delete queue may go with its last consumer, and a requeue must not wake a consumer

@@ -57,9 +57,15 @@ class Transaction:
         self._turn.held_bytes += len(publish.message.content) + PUBLISH_BYTES
 
     def forget_publishes(self) -> None:
-        """They are on their way to their queues, or nowhere."""
+        """They wait no longer."""
         for publish in self.publishes:
             self._turn.held_bytes -= len(publish.message.content) + PUBLISH_BYTES
+
+    def drop_publishes(self) -> None:
+        """They go nowhere, but they were received."""
+        self.forget_publishes()
+        self._turn.figures.received += len(self.publishes)
+        self._turn.figures.received_confirm += len(self.publishes)
 
     def refuse(self, deliveries: list[Unacked], requeue: bool) -> None:
         self.refusals.append(Refused(deliveries, requeue))
@@ -113,9 +119,7 @@ def tx_commit(channel: "Channel", method: Method) -> None:
 
 def tx_rollback(channel: "Channel", method: Method) -> None:
     transaction = _open_transaction(channel)
-    transaction.forget_publishes()
-    channel.node.turn.figures.received += len(transaction.publishes)
-    channel.node.turn.figures.received_confirm += len(transaction.publishes)
+    transaction.drop_publishes()
     channel.ledger.put_back(transaction.lifted())
     channel.transaction = Transaction(channel.node.turn)
     channel.send(TxRollbackOk())
