@@ -12,12 +12,6 @@ from tests.browser.world import TITLES, furnished
 PHONE = {"width": 320, "height": 640}
 
 
-def settle(visitor: Visitor) -> None:
-    """The page has asked for what it shows, and shows it."""
-    visitor.page.wait_for_load_state("networkidle")
-    expect(visitor.page.locator("main > .notice.bad").filter(has_text="…")).to_have_count(0)
-
-
 def title_of(names: tuple[str, ...]) -> str:
     if len(names) > 1:
         return "(default)" if names[-1] == "amq.default" else names[-1]
@@ -30,7 +24,7 @@ def test_every_page_is_there_and_complains_of_nothing(visitor: Visitor, site: Si
         for names in pages:
             visitor.go(*names)
             expect(visitor.heading).to_have_text(title_of(names))
-            settle(visitor)
+            visitor.settle()
             assert visitor.page.title() == f"{title_of(names)} · Warren"
             assert visitor.page.locator("main > .notice.bad").all_inner_texts() == [""] * (2 if names == () else 1)
             assert visitor.complaints == [], names
@@ -49,7 +43,7 @@ def test_every_page_keeps_to_the_rules_of_accessibility(
         for names in pages:
             visitor.go(*names)
             expect(visitor.heading).to_have_text(title_of(names))
-            settle(visitor)
+            visitor.settle()
             assert broken_rules(visitor.page) == [], names
 
 
@@ -60,7 +54,7 @@ def test_every_page_fits_a_phone(open_visitor: Open, site: Site, vhost: str) -> 
         for names in pages:
             visitor.go(*names)
             expect(visitor.heading).to_have_text(title_of(names))
-            settle(visitor)
+            visitor.settle()
             visitor.page.evaluate("() => document.querySelectorAll('details').forEach((part) => (part.open = true))")
             assert visitor.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], names
 

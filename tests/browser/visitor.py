@@ -8,6 +8,7 @@ Not here: what the pages should show.
 """
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import quote, urlsplit
@@ -16,6 +17,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, 
 
 from tests.browser.site import Site
 
+ANSWER_DEADLINE_S = 15.0
 _REFUSAL = re.compile(r"the server responded with a status of (\d+)")
 
 
@@ -27,12 +29,15 @@ class Visitor:
         self.complaints: list[str] = []
         self._forgiven: set[int] = set()
         self._cut_off = False
+        self._unanswered: set[Request] = set()
         self._context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         self._context.set_default_timeout(15_000)
         self.page: Page = self._context.new_page()
         self.page.on("console", self._heard)
         self.page.on("pageerror", lambda error: self.complaints.append(f"thrown: {error}"))
         self.page.on("request", self._asked)
+        self.page.on("requestfinished", self._answered)
+        self.page.on("requestfailed", self._answered)
         self.page.on("dialog", self._interrupted)
 
     def close(self) -> None:
@@ -58,6 +63,10 @@ class Visitor:
     def set_pace(self, seconds: int) -> None:
         """How often the page asks; 0 is by hand. It asks at once."""
         self.page.get_by_role("region", name="Choices").get_by_label("Update").select_option(str(seconds))
+
+    def settle(self) -> None:
+        """Wait until the page shows what it asked for."""
+        expect(self.page.locator("main")).to_have_attribute("aria-busy", "false")
 
     @property
     def heading(self) -> Locator:
@@ -96,7 +105,7 @@ class Visitor:
         self._forgiven.add(status)
         self._seen_refusals = 0
         yield
-        self.page.wait_for_timeout(0)
+        self._wait_for_answers()
         self._forgiven.discard(status)
         assert self._seen_refusals > 0, f"nothing was refused with {status}"
         assert self.complaints[before:] == [], self.complaints[before:]
@@ -108,7 +117,7 @@ class Visitor:
         self.page.route("**/api/**", lambda route: route.abort("connectionrefused"))
         yield
         self.page.unroute("**/api/**")
-        self.page.wait_for_load_state("networkidle")
+        self._wait_for_answers()
         self._cut_off = False
 
     def _heard(self, message: ConsoleMessage) -> None:
@@ -120,7 +129,18 @@ class Visitor:
         elif message.type in {"error", "warning"}:
             self.complaints.append(f"{message.type}: {message.text}")
 
+    def _wait_for_answers(self) -> None:
+        """Nothing that was asked is unanswered any more; a page that polls has such moments."""
+        deadline = time.monotonic() + ANSWER_DEADLINE_S
+        while self._unanswered:
+            assert time.monotonic() < deadline, [request.url for request in self._unanswered]
+            self.page.wait_for_timeout(20)
+
+    def _answered(self, request: Request) -> None:
+        self._unanswered.discard(request)
+
     def _asked(self, request: Request) -> None:
+        self._unanswered.add(request)
         where = urlsplit(request.url)
         if where.scheme not in {"data", "blob"} and where.netloc != urlsplit(self.site.url).netloc:
             self.complaints.append(f"asked another host: {request.url}")

@@ -10,7 +10,7 @@ import { link } from "./router.js";
 import { findView, navigation } from "./routes.js";
 import { currentUser } from "./session.js";
 import { chosenVhost, remember, setting } from "./settings.js";
-import { announce, freshId, h } from "../parts/dom.js";
+import { announce, freshId, h, setText } from "../parts/dom.js";
 
 const THEMES = [
   ["system", "As the system"],
@@ -93,6 +93,7 @@ export class Shell {
       title,
     );
     this.#main.replaceChildren(heading, this.#trouble, ...[view.content].flat());
+    this.#main.setAttribute("aria-busy", "true"); // until it has something to show
     this.#poller = new Poller(view.refresh, (trouble) => this.#roundEnded(trouble));
     this.#poller.now();
     if (!first) title.focus();
@@ -102,7 +103,8 @@ export class Shell {
   #roundEnded(trouble) {
     if (trouble?.loginFailed) this.#leave("Please log in again.");
     const said = trouble ? trouble.message : "";
-    if (this.#trouble.textContent !== said) this.#trouble.textContent = said;
+    setText(this.#trouble, said);
+    this.#main.setAttribute("aria-busy", "false");
   }
 
   #changed() {
