@@ -38,6 +38,9 @@ class Operator:
     def vhost(self, name: str) -> None:
         self._change("PUT", ["vhosts", name], {})
 
+    def trace(self, vhost: str, on: bool) -> None:
+        self._change("PUT", ["vhosts", vhost], {"tracing": on})
+
     def limit_vhost(self, name: str, limit: str, value: int) -> None:
         self._change("PUT", ["vhost-limits", name, limit], {"value": value})
 

@@ -17,7 +17,7 @@ from tests.support.operator import Operator
 Address = tuple[str, int]
 Connect = Callable[..., Connection]
 Unique = Callable[[str], str]
-ABOUT_USERS = ("test_permissions.py", "test_virtual_hosts.py")
+ABOUT_USERS = ("test_firehose.py", "test_permissions.py", "test_virtual_hosts.py")
 
 
 def given_address(variable: str = "WARREN_TEST_AMQP") -> Address | None:

@@ -23,6 +23,7 @@ from warren.errors import ConnectionFault
 from warren.model.message import NO_EXPIRATION, Entry, Envelope, Message
 from warren.model.ports import QueuePort
 from warren.routing.exchange import Exchange
+from warren.session.direct_reply import INBOX_PREFIX
 from warren.wire.field_tables import write_value
 from warren.wire.field_types import TABLE, skip_table
 from warren.wire.properties import PropertyScan
@@ -45,9 +46,17 @@ Facts = list[tuple[str, object]]
 def published(channel: "Channel", message: Message, queues: list[QueuePort]) -> None:
     """A message is about to enter these queues, or none."""
     facts = _whereabouts(channel)
-    names: list[object] = [queue.name for queue in queues]
-    facts.append(("routed_queues", names))
+    facts.append(("routed_queues", _routed(message.envelope, queues)))
     _trace(channel, message, "publish." + message.envelope.exchange, facts)
+
+
+def _routed(envelope: Envelope, queues: list[QueuePort]) -> list[object]:
+    """The queues' names, sorted. To RabbitMQ's default exchange every key names a queue, whether it exists or not."""
+    names = [queue.name for queue in queues]
+    if envelope.exchange == "":
+        names = [key for key in [envelope.routing_key, *envelope.copy_keys] if not key.startswith(INBOX_PREFIX)]
+    octets = sorted({name.encode("utf-8", "surrogateescape") for name in names})
+    return [name.decode("utf-8", "surrogateescape") for name in octets]
 
 
 def delivered(channel: "Channel", queue: QueuePort, entry: Entry) -> None:

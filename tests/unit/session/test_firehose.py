@@ -161,12 +161,17 @@ def test_every_key_is_named_and_every_queue(traced: Traced) -> None:
     traced.client.read(published("one", b"m", exchange="x", properties=Properties(headers={"CC": copies})))
     (headers,) = traced.headers()
     assert (headers["exchange_name"], headers["routing_keys"]) == ("x", ["one", "two"])
-    assert headers["routed_queues"] == ["q", "also"]
+    assert headers["routed_queues"] == ["also", "q"]
 
 
 def test_what_finds_no_queue_is_copied_as_well(traced: Traced) -> None:
-    traced.client.publish("nowhere", b"m")
+    traced.client.publish("nowhere", b"m", exchange="amq.direct")
     assert traced.headers()[0]["routed_queues"] == []
+
+
+def test_to_the_default_exchange_every_key_is_a_queue(traced: Traced) -> None:
+    traced.client.publish("nowhere", b"m")
+    assert traced.headers()[0]["routed_queues"] == ["nowhere"]
 
 
 def test_a_publish_in_a_transaction_is_copied_when_it_comes(traced: Traced) -> None:
