@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
@@ -45,7 +46,7 @@ def open_visitor(browser: Browser, site: Site) -> Iterator[Open]:
     """Open windows, in which nothing may go wrong; `Visitor` takes the browser's options."""
     opened: list[Visitor] = []
 
-    def start(**options: object) -> Visitor:
+    def start(**options: Any) -> Visitor:
         opened.append(Visitor(browser, site, **options))
         return opened[-1]
 

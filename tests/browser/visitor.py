@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, Request, expect
@@ -24,7 +25,7 @@ _REFUSAL = re.compile(r"the server responded with a status of (\d+)")
 class Visitor:
     """A browser window of its own, with storage of its own."""
 
-    def __init__(self, browser: Browser, site: Site, **options: object) -> None:
+    def __init__(self, browser: Browser, site: Site, **options: Any) -> None:
         self.site = site
         self.complaints: list[str] = []
         self._forgiven: set[int] = set()

@@ -9,13 +9,21 @@ const WHERE = "warren/log-levels";
 
 export default function logs() {
   const place = h("div");
-  let shown = "";
+  const known = new Map(); // the node's levels by category, as far as we heard
+  let fields = new Map();
 
   async function refresh(signal) {
-    const answer = await get(WHERE, {}, signal);
-    if (JSON.stringify(answer) === shown) return;
-    shown = JSON.stringify(answer);
-    place.replaceChildren(levelForm(answer));
+    const { levels, categories } = await get(WHERE, {}, signal);
+    if (fields.size === 0) {
+      const choices = levels.map((level) => [level, level]);
+      fields = new Map(Object.keys(categories).map((name) => [name, choiceField(name, name, choices)]));
+      place.replaceChildren(levelForm([...fields.values()], known));
+    }
+    for (const [name, level] of Object.entries(categories)) {
+      // what somebody is choosing is not undone by an update
+      if (known.get(name) !== level) fields.get(name).input.value = level;
+      known.set(name, level);
+    }
   }
 
   const lead = h(
@@ -26,23 +34,16 @@ export default function logs() {
   return { title: "Log levels", content: [lead, panel("Categories", place)], refresh };
 }
 
-function levelForm({ levels, categories }) {
-  const choices = levels.map((level) => [level, level]);
-  const fields = Object.entries(categories).map(([category, level]) =>
-    choiceField(category, category, choices, { value: level }),
-  );
+function levelForm(fields, known) {
   return form({
     label: "Log levels",
     fields: [fields],
     submit: "Save",
     keep: true,
     send: async (values) => {
-      const changed = Object.fromEntries(
-        Object.entries(values).filter(([category, level]) => categories[category] !== level),
-      );
-      if (Object.keys(changed).length === 0) return "Nothing was changed.";
-      await put(WHERE, { categories: changed });
-      Object.assign(categories, changed);
+      const changed = Object.entries(values).filter(([name, level]) => known.get(name) !== level);
+      if (changed.length === 0) return "Nothing was changed.";
+      await put(WHERE, { categories: Object.fromEntries(changed) });
       return "Changed.";
     },
   });
