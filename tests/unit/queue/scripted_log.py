@@ -118,7 +118,7 @@ class ScriptedLog(QueueLog):
         assert run is not None
         assert asker is not None
         self.fetching = None
-        entries = [self._entry(stored) for stored in self._of(run)[: min(self.batch_entries, self.entries_max)]]
+        entries = [self._read(stored) for stored in self._of(run)[: min(self.batch_entries, self.entries_max)]]
         asker.paged_in(entries)
         return [int(entry.position) for entry in entries]
 
@@ -173,10 +173,15 @@ class ScriptedLog(QueueLog):
         ]
         return sorted(found, key=lambda stored: stored.position)
 
-    def _entry(self, stored: Stored) -> Entry:
+    def _read(self, stored: Stored) -> Entry:
         entry = Entry(stored.message, stored.position, stored.expires_at_ms)
-        entry.holding = stored.holding
         entry.delivery_count = stored.delivery_count
+        if stored.holding.durable:
+            entry.holding = stored.holding
+        else:
+            # what was paged for want of memory alone is in memory again
+            del self.stored[stored.position]
+            self._remove(stored)
         return entry
 
     def _remove(self, stored: Stored) -> None:
