@@ -115,7 +115,7 @@ def _is_queue_mode(value: object) -> bool:
 
 
 def _is_queue_version(value: object) -> bool:
-    return value in (1, 2) and not isinstance(value, bool | float)
+    return isinstance(value, int) and not isinstance(value, bool) and value in (1, 2)
 
 
 def _is_strategy(value: object) -> bool:
