@@ -32,11 +32,12 @@ export class Shell {
   #poller = null;
   #shown = 0;
   #trouble = h("p", { class: "notice bad", role: "alert" });
+  #frame = h("div", { class: "shell" });
   #main = h("main", { id: "main", tabindex: "-1" });
   #nav = h("nav", { id: "ways", "aria-label": "Pages" });
   #menu = h(
     "button",
-    { class: "menu-button", type: "button", "aria-expanded": "false", "aria-controls": "ways" },
+    { class: "menu-button", type: "button", "aria-expanded": "false", "aria-controls": "ways choices" },
     "Menu",
   );
   #vhosts = h("select", { onchange: () => this.#choseVhost() });
@@ -46,10 +47,8 @@ export class Shell {
     this.#leave = leave;
     this.#main.addEventListener("changed", () => this.#changed());
     this.#main.addEventListener("refresh", () => this.#poller?.now());
-    this.elements = [
-      this.#skipLink(),
-      h("div", { class: "shell" }, this.#side(), h("div", { class: "page" }, this.#top(), this.#main)),
-    ];
+    this.#frame.append(this.#side(), h("div", { class: "page" }, this.#top(), this.#main));
+    this.elements = [this.#skipLink(), this.#frame];
   }
 
   close() {
@@ -122,14 +121,14 @@ export class Shell {
   }
 
   #side() {
-    this.#menu.addEventListener("click", () => this.#openMenu(!this.#nav.classList.contains("open")));
+    this.#menu.addEventListener("click", () => this.#openMenu(this.#menu.getAttribute("aria-expanded") === "false"));
     const brand = h("a", { class: "brand", href: link() }, h("img", { src: "burrow.svg", alt: "" }), "Warren");
     return h("header", { class: "side" }, h("div", { class: "side-inner" }, brand, this.#menu, this.#nav));
   }
 
-  /** On a phone the ways are behind a button; elsewhere they are always there. */
+  /** On a phone the ways and the choices are behind a button; elsewhere they are always there. */
   #openMenu(open) {
-    this.#nav.classList.toggle("open", open);
+    this.#frame.classList.toggle("menu-open", open);
     this.#menu.setAttribute("aria-expanded", String(open));
   }
 
@@ -153,7 +152,7 @@ export class Shell {
     const { name, tags } = currentUser();
     return h(
       "div",
-      { class: "top", role: "region", "aria-label": "Choices" },
+      { class: "top", id: "choices", role: "region", "aria-label": "Choices" },
       h("label", {}, "Virtual host", this.#vhosts),
       h("label", {}, "Update", paces),
       h("label", {}, "Colours", themes),

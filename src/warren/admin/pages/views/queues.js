@@ -77,7 +77,6 @@ function columns() {
       key: "state",
       title: "State",
       sort: "state",
-      phone: true,
       fields: ["state"],
       cell: (row) => queueState(row.state),
     },
