@@ -12,6 +12,7 @@ from tests.node.certificate_files import Authority, CertificateFile, self_signed
 from tests.node.conftest import Connect, Serve
 from tests.node.serving import Serving
 from tests.support.amqp_client import Connection, Received
+from tests.support.operator import Operator
 
 Secure = Callable[..., Connection]
 ALICE = "CN=alice,O=Example"
@@ -83,6 +84,8 @@ def test_a_password_works_over_tls_as_without_it(serve: Serve, secure: Secure, a
     delivery = channel.get("over-tls")
     assert delivery is not None
     assert delivery.body == body
+    (row,) = Operator(node.address("http")).read("connections")
+    assert (row["ssl"], row["ssl_protocol"], row["ssl_hash"]) == (True, "tlsv1.2", "aead")
     connection.close()
     assert node.stop() == 0
 

@@ -27,6 +27,8 @@ class ConnectionOpened(Event):
         local_port: int,
         tls: bool = False,
         certificate_name: str = "",
+        tls_protocol: str = "",
+        tls_suite: str = "",
         internal: bool = False,
         trusted_user: str = "",
     ) -> None:
@@ -38,6 +40,9 @@ class ConnectionOpened(Event):
         self.tls = tls
         # the name the client's verified certificate gives it; empty without one
         self.certificate_name = certificate_name
+        # what the TLS handshake agreed upon, in OpenSSL's names
+        self.tls_protocol = tls_protocol
+        self.tls_suite = tls_suite
         # a link within the process: it is this user without further proof, and nobody's client to list or to count
         self.internal = internal
         self.trusted_user = trusted_user

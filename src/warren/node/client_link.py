@@ -118,7 +118,8 @@ class ClientLinks:
         if self._naming is None:
             return ConnectionOpened(connection_id, peer[0], peer[1], local[0], local[1])
         name = self._naming.name_of(transport.get_extra_info("peercert"))
-        return ConnectionOpened(connection_id, peer[0], peer[1], local[0], local[1], True, name)
+        suite, protocol, _bits = transport.get_extra_info("cipher") or ("", "", 0)
+        return ConnectionOpened(connection_id, peer[0], peer[1], local[0], local[1], True, name, protocol, suite)
 
 
 def _reason(error: Exception) -> str:

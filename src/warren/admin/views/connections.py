@@ -8,6 +8,7 @@ from typing import Any
 from warren.admin.history_port import HistoryPort, Spans
 from warren.admin.views.amqp_values import plain
 from warren.admin.views.erlang import GARBAGE_COLLECTION, NO_RATE
+from warren.admin.views.tls_words import suite_words
 from warren.broker.broker import Broker
 from warren.broker.watching.sums import is_client
 from warren.session.connection import RUNNING, Connection
@@ -50,6 +51,7 @@ class ConnectionRows:
 
     def row(self, connection: Connection) -> dict[str, Any]:
         opened = connection.opened
+        exchange, cipher, hashed = suite_words(opened.tls_suite) if opened.tls else (None, None, None)
         row = self.short(connection)
         row |= {
             "auth_mechanism": connection.mechanism,
@@ -73,10 +75,10 @@ class ConnectionRows:
             "send_cnt": int(connection.sends),
             "send_pend": int(connection.unread_bytes),
             "ssl": opened.tls,
-            "ssl_cipher": None,
-            "ssl_hash": None,
-            "ssl_key_exchange": None,
-            "ssl_protocol": None,
+            "ssl_cipher": cipher,
+            "ssl_hash": hashed,
+            "ssl_key_exchange": exchange,
+            "ssl_protocol": opened.tls_protocol.lower() or None,
             "state": state_of(connection),
             "timeout": int(connection.patience.heartbeat_ms) // 1000,
             "type": "network",
@@ -108,4 +110,7 @@ def state_of(connection: Connection) -> str:
         return "closing"
     if connection.blocked:
         return "blocked"
+    if connection.node.alarm:
+        # it is blocked as soon as it publishes
+        return "blocking"
     return "running"
