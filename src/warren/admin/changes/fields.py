@@ -13,19 +13,24 @@ from warren.admin.http.faults import HttpFault, bad_request
 
 Document = Mapping[str, Any]
 SHORT_OCTETS = 255
+LINE_COLUMNS = 80
 
 
 def require(document: Document, *names: str) -> None:
     """Refuse a document that lacks any of these fields."""
     missing = [name for name in names if name not in document]
     if missing:
-        raise bad_request("[" + ",".join(f"{{key_missing,{name}}}" for name in missing) + "]")
+        words = [f"{{key_missing,{name}}}" for name in missing]
+        in_one_line = "[" + ",".join(words) + "]"
+        raise bad_request(in_one_line if len(in_one_line) < LINE_COLUMNS else "[" + ",\n ".join(words) + "]")
 
 
 def text(document: Document, name: str, default: str = "") -> str:
     value = document.get(name, default)
     if not isinstance(value, str):
         raise bad_request(f"{name} must be a string")
+    if not is_text(value):
+        raise bad_request(f"{name} must be UTF-8")
     return value
 
 
@@ -72,20 +77,37 @@ def table(document: Document, name: str) -> dict[str, Any]:
 def arguments(document: Document) -> dict[str, Any]:
     """The arguments of a declaration or a binding."""
     found = table(document, "arguments")
-    refuse_null(found)
+    check_table("arguments", found)
     return found
 
 
-def refuse_null(value: object) -> None:
-    """AMQP has a value for nothing, but RabbitMQ takes none from JSON."""
-    if value is None:
-        raise bad_request("null_not_allowed")
-    if isinstance(value, dict):
-        for item in value.values():
-            refuse_null(item)
-    elif isinstance(value, list):
-        for item in value:
-            refuse_null(item)
+def check_table(name: str, found: dict[str, Any]) -> None:
+    """Refuse what a table of AMQP cannot hold, or what RabbitMQ takes none of from JSON."""
+    waiting: list[object] = [found]
+    while waiting:
+        value = waiting.pop()
+        if value is None:
+            raise bad_request("null_not_allowed")
+        if isinstance(value, dict):
+            for key in value:
+                if len(key.encode("utf-8", "surrogatepass")) > SHORT_OCTETS:
+                    raise bad_request(f"{name} must not have names of more than {SHORT_OCTETS} bytes")
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and not is_text(value):
+            raise bad_request(f"{name} must be UTF-8")
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise bad_request(f"{name} must not have numbers of more than 64 bits")
+
+
+def is_text(value: str) -> bool:
+    """Whether it is UTF-8 on the wire: half a surrogate pair, which JSON can spell, is not."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def short(what: str, name: str) -> str:

@@ -8,16 +8,16 @@ import binascii
 from typing import Any
 
 from warren.admin.changes.direct import message_link
-from warren.admin.changes.fields import Document, refuse_null, require, short, text
+from warren.admin.changes.fields import Document, check_table, require, short, text
 from warren.admin.direct_link import DirectLink
 from warren.admin.http.answers import Answer, json_answer
 from warren.admin.http.call import Call
-from warren.admin.http.faults import HttpFault, bad_request, not_authorised, not_found
+from warren.admin.http.faults import HttpFault, bad_request, not_authorised
 from warren.admin.http.levels import in_vhost
 from warren.admin.http.router import Resource
 from warren.admin.station import Station
 from warren.admin.views.amqp_values import plain
-from warren.errors import ACCESS_REFUSED
+from warren.errors import ACCESS_REFUSED, NOT_FOUND
 from warren.wire.method_stream import Heard
 from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, BasicNack
 from warren.wire.properties import Properties, decode_properties
@@ -106,7 +106,7 @@ def _properties(given: object) -> Properties:
     if headers not in ([], {}):
         if not isinstance(headers, dict):
             raise bad_request("headers must be an object")
-        refuse_null(headers)
+        check_table("headers", headers)
         properties.headers = headers
     return properties
 
@@ -120,7 +120,7 @@ def _number(name: str, value: object) -> int:
 
 async def get(call: Call) -> Answer:
     document = await call.document()
-    require(document, "count", "ackmode", "encoding")
+    require(document, "ackmode", "count", "encoding")
     mode, encoding = text(document, "ackmode"), text(document, "encoding")
     if mode not in ACK_MODES:
         raise bad_request(f"ackmode must be one of {', '.join(ACK_MODES)}")
@@ -128,8 +128,8 @@ async def get(call: Call) -> Answer:
         raise bad_request("Unsupported encoding. Please use auto or base64.")
     count = _integer(document["count"])
     truncate = _integer(document["truncate"]) if "truncate" in document else -1
-    if call.params["name"] not in call.vhost().topology.queues:
-        raise not_found()
+    if call.params["vhost"] not in call.station.broker.vhosts:
+        raise not_authorised("Access refused.")
     try:
         async with message_link(call) as link:
             taken = await _take(link, call.params["name"], count, mode)
@@ -139,10 +139,12 @@ async def get(call: Call) -> Answer:
 
 
 def _refused_get(fault: HttpFault) -> HttpFault:
-    """Who may not read a queue is told so as who may not log in is."""
-    lead = f"{ACCESS_REFUSED} "
-    if isinstance(fault.reason, str) and fault.reason.startswith(lead):
-        return not_authorised(fault.reason.removeprefix(lead))
+    """Who may not read a queue is told so as who may not log in is; for a queue that is not there, RabbitMQ has 404."""
+    reason = fault.reason if isinstance(fault.reason, str) else ""
+    if reason.startswith(f"{ACCESS_REFUSED} "):
+        return not_authorised(reason.removeprefix(f"{ACCESS_REFUSED} "))
+    if reason.startswith(f"{NOT_FOUND} "):
+        return HttpFault(404, "not_found", reason.removeprefix(f"{NOT_FOUND} "))
     return fault
 
 

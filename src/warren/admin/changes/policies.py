@@ -72,7 +72,7 @@ async def _put(call: Call, command: Command, operator: bool) -> Answer:
 def policy_command(vhost: str, name: str, document: Document, operator: bool) -> Command:
     """What a policy's document asks for."""
     require(document, "pattern", "definition")
-    apply_to = document.get("apply-to", "queues" if operator else "all")
+    apply_to = document.get("apply-to", "all")
     priority = document.get("priority", 0)
     policy = policy_of(vhost, name, document["pattern"], apply_to, document["definition"], priority, operator)
     return SetPolicy(policy, operator)
@@ -101,6 +101,9 @@ def parameter_command(vhost: str, component: str, name: str, value: object) -> C
     if component == OPERATOR_POLICY:
         if not isinstance(value, dict):
             raise bad_request("Validation failed\n\na policy is an object\n")
+        for key in ("priority", "pattern", "definition"):
+            if key not in value:
+                raise bad_request(f'Validation failed\n\nKey "{key}" not found in {name}\n')
         return policy_command(vhost, name, value, True)
     if component != VHOST_LIMITS:
         return SetParameter(vhost, component, name, value)

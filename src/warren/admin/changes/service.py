@@ -9,6 +9,7 @@ from warren.admin.http.call import Call
 from warren.admin.http.faults import HttpFault, bad_request, not_authorised
 from warren.admin.http.levels import administrator, in_vhost
 from warren.admin.http.router import Resource
+from warren.admin.resources.node import FEATURE_FLAGS
 from warren.admin.station import Station
 from warren.errors import ACCESS_REFUSED, REPLY_NAMES
 from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, QueueDeclare, QueueDeclareOk
@@ -35,7 +36,7 @@ async def aliveness(call: Call) -> Answer:
             heard = await link.ask_either(BasicGet(ALIVENESS_QUEUE, True), BasicGetOk, BasicGetEmpty)
     except LinkFault as fault:
         text = f"{REPLY_NAMES[fault.code]} - {fault.text}"
-        raise (not_authorised(text) if fault.code == ACCESS_REFUSED else bad_request(text)) from fault
+        raise (not_authorised(text) if fault.code == ACCESS_REFUSED else bad_request(f"{fault.code} {text}")) from fault
     if not isinstance(heard.method, BasicGetOk):
         raise HttpFault(503, "service_unavailable", f"the message did not come back from queue '{ALIVENESS_QUEUE}'")
     return json_answer({"status": "ok"})
@@ -48,4 +49,6 @@ async def rebalance(call: Call) -> Answer:
 
 async def enable_feature(call: Call) -> Answer:
     """They are all enabled."""
+    if call.params["name"] not in FEATURE_FLAGS:
+        raise bad_request("unsupported")
     return no_content()

@@ -15,6 +15,7 @@ from warren.admin.http.router import Resource
 from warren.admin.resources.bindings import BETWEEN, bindings_between
 from warren.admin.station import Station
 from warren.admin.views.bindings import is_called, properties_key
+from warren.routing.types import EXCHANGE_TYPES
 from warren.wire.methods import (
     ExchangeBind,
     ExchangeBindOk,
@@ -95,9 +96,12 @@ async def act_on_queue(call: Call) -> Answer:
 async def put_exchange(call: Call) -> Answer:
     document = await call.document()
     name = _exchange_named(call)
+    kind = document.get("type", "direct")
+    if kind not in EXCHANGE_TYPES:
+        raise bad_request(f"invalid exchange type '{kind}'")
     declare = ExchangeDeclare(
         exchange=short("exchange", name),
-        type=text(document, "type", "direct"),
+        type=kind,
         durable=flag(document, "durable"),
         auto_delete=flag(document, "auto_delete"),
         internal=flag(document, "internal"),
@@ -122,7 +126,7 @@ async def bind(call: Call) -> Answer:
     """Answered with where the binding is to be found, also if it was there."""
     document = await call.document()
     key, values = short("routing_key", _routing_key(document)), arguments(document)
-    source, destination = short("exchange", call.params["source"]), short("destination", call.params["destination"])
+    source, destination = short("exchange", _source(call)), short("destination", call.params["destination"])
     async with topology_link(call) as link:
         if call.params["kind"] == "q":
             await link.ask(QueueBind(destination, source, key, arguments=values), QueueBindOk)
@@ -135,6 +139,7 @@ async def bind(call: Call) -> Answer:
 
 
 async def unbind(call: Call) -> Answer:
+    _source(call)
     found = next((facts for facts in bindings_between(call) if is_called(facts, call.params["key"])), None)
     if found is None:
         raise not_found()
@@ -152,6 +157,14 @@ def _routing_key(document: dict[str, object]) -> str:
     """A number is taken for its digits: rabbitmqadmin's users write `routing_key=5`."""
     value = document.get("routing_key", "")
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else text(document, "routing_key")
+
+
+def _source(call: Call) -> str:
+    """The exchange to bind to; to the default one nobody can bind anything."""
+    name = call.params["source"]
+    if name in ("", DEFAULT_EXCHANGE):
+        raise not_authorised("Access refused.")
+    return name
 
 
 def _queue_of(call: Call) -> str:

@@ -24,6 +24,7 @@ from warren.admin.http.faults import HttpFault, bad_request, not_found
 from warren.admin.http.levels import administrator
 from warren.admin.http.router import Handler, Resource
 from warren.admin.station import Station
+from warren.errors import Refused
 from warren.model.commands import Command, Together
 from warren.model.settings import BrokerSettings
 
@@ -62,7 +63,11 @@ def _with_hash(name: str, document: Document, tags: list[str]) -> Command:
     given: Any = document["password_hash"]
     if not isinstance(given, str):
         raise HttpFault(400, "bad_request", ["not_base64", given])
-    return PutUser(name, passwords.decoded(given), text(document, "hashing_algorithm", SHA256), tags)
+    try:
+        password_hash = passwords.decoded(given)
+    except Refused:
+        raise HttpFault(400, "bad_request", ["not_base64", given]) from None
+    return PutUser(name, password_hash, text(document, "hashing_algorithm", SHA256), tags)
 
 
 async def delete_user(call: Call) -> Answer:
@@ -83,12 +88,19 @@ async def delete_users(call: Call) -> Answer:
 async def set_limit(call: Call) -> Answer:
     document = await call.document()
     require(document, "value")
-    await carry_out(call, SetUserLimits(call.params["user"], {call.params["name"]: document["value"]}))
+    await carry_out(call, SetUserLimits(_limited(call), {call.params["name"]: document["value"]}))
     return no_content()
 
 
 async def clear_limit(call: Call) -> Answer:
-    return await carry_out(call, ClearUserLimits(call.params["user"], [call.params["name"]]))
+    return await carry_out(call, ClearUserLimits(_limited(call), [call.params["name"]]))
+
+
+def _limited(call: Call) -> str:
+    name = call.params["user"]
+    if name not in call.station.broker.access.users:
+        raise HttpFault(400, "bad_request", ["no_such_user", name])
+    return name
 
 
 async def set_permission(call: Call) -> Answer:
@@ -108,19 +120,33 @@ async def set_topic_permission(call: Call) -> Answer:
     require(document, "exchange", "write", "read")
     user, vhost = call.params["user"], call.params["vhost"]
     patterns = [text(document, name) for name in ("exchange", "write", "read")]
-    return await carry_out(call, SetTopicPermission(user, vhost, *patterns))
+    is_new = not _has_topic_permissions(call)
+    await carry_out(call, SetTopicPermission(user, vhost, *patterns))
+    return created() if is_new else no_content()
 
 
 async def clear_topic_permissions(call: Call) -> Answer:
-    user, vhost = call.params["user"], call.params["vhost"]
-    if not any(key[:2] == (user, vhost) for key in call.station.broker.access.topic_permissions):
-        raise not_found()
-    return await carry_out(call, ClearTopicPermission(user, vhost, None))
+    return await _clear_topics(call, None)
 
 
 async def clear_topic_permission(call: Call) -> Answer:
+    return await _clear_topics(call, call.params["exchange"])
+
+
+async def _clear_topics(call: Call, exchange: str | None) -> Answer:
+    """Of a user who has any in the virtual host; whether there was one for that exchange does not matter."""
+    if not _has_topic_permissions(call):
+        raise not_found()
     user, vhost = call.params["user"], call.params["vhost"]
-    return await carry_out(call, ClearTopicPermission(user, vhost, call.params["exchange"]))
+    if exchange is None or (user, vhost, exchange) in call.station.broker.access.topic_permissions:
+        await carry_out(call, ClearTopicPermission(user, vhost, exchange))
+    return no_content()
+
+
+def _has_topic_permissions(call: Call) -> bool:
+    """Whether the user has any in the virtual host: together they are one thing to RabbitMQ."""
+    wanted = (call.params["user"], call.params["vhost"])
+    return any(key[:2] == wanted for key in call.station.broker.access.topic_permissions)
 
 
 async def carry_out(call: Call, command: Command) -> Answer:

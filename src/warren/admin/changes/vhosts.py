@@ -10,7 +10,7 @@ from warren.admin.changes.fields import Document, flag, names_in, require, text
 from warren.admin.changes.users import carry_out
 from warren.admin.http.answers import Answer, created, no_content
 from warren.admin.http.call import Call
-from warren.admin.http.faults import bad_request
+from warren.admin.http.faults import HttpFault, bad_request
 from warren.admin.http.levels import administrator
 from warren.admin.http.router import Handler, Resource
 from warren.admin.station import Station
@@ -60,6 +60,8 @@ async def start_vhost(call: Call) -> Answer:
 async def set_limit(call: Call) -> Answer:
     document = await call.document()
     require(document, "value")
+    if call.params["vhost"] not in call.station.broker.vhosts:
+        raise HttpFault(404, "not_found", "vhost_not_found")
     await carry_out(call, SetVhostLimits(call.params["vhost"], {call.params["name"]: document["value"]}))
     return no_content()
 

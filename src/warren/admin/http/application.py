@@ -16,7 +16,15 @@ from starlette.requests import Request
 
 from warren.admin.http.answers import Answer, json_answer
 from warren.admin.http.call import Call
-from warren.admin.http.faults import HttpFault, method_not_allowed, not_authorised, not_found, of_refusal
+from warren.admin.http.faults import (
+    HttpFault,
+    bad_request,
+    malformed,
+    method_not_allowed,
+    not_authorised,
+    not_found,
+    of_refusal,
+)
 from warren.admin.http.login import visitor_of
 from warren.admin.http.origin import SAFE_METHODS, leave_to_read, refuse_cross_site
 from warren.admin.http.router import Door, Router, segments_of
@@ -33,6 +41,8 @@ _EVERY_ANSWER = {
     "content-security-policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'",
 }
+
+_MAKING_METHODS = frozenset({"PUT", "POST"})
 
 
 class LogPort(Protocol):
@@ -74,7 +84,10 @@ class Application:
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _answer(self, call: Call) -> Answer:
-        found = self._router.find(segments_of(call.request.scope["raw_path"]))
+        segments = segments_of(call.request.scope["raw_path"])
+        if segments is None:
+            raise malformed()
+        found = self._router.find(segments)
         if found is None:
             raise not_found()
         resource, call.params = found
@@ -86,6 +99,8 @@ class Application:
         if call.method not in SAFE_METHODS:
             refuse_cross_site(call, self._settings.cross_origin)
         await self._admit(call, door)
+        if call.method in _MAKING_METHODS and not _is_utf8(segments):
+            raise bad_request("a name in the path is not UTF-8")
         return await door.handler(call)
 
     async def _admit(self, call: Call, door: Door) -> None:
@@ -105,6 +120,15 @@ class Application:
             headers["cache-control"] = "no-cache"
         headers |= answer.headers
         return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
+
+
+def _is_utf8(segments: list[str]) -> bool:
+    """Nothing is made that has a name which no JSON can say."""
+    try:
+        "".join(segments).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _of_fault(fault: HttpFault) -> Answer:

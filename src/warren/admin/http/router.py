@@ -10,6 +10,7 @@ the literal goes first.
 Not here: who may use a resource (`http.levels`), what it does (`admin.resources`).
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from warren.admin.http.levels import Level
 
 Handler = Callable[["Call"], Awaitable["Answer"]]
+
+_BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 METHODS = ("GET", "PUT", "POST", "DELETE")
 """In the order in which they are told to whoever asks."""
@@ -106,7 +109,9 @@ def _find(node: _Node, segments: list[str], at: int) -> tuple[Resource, dict[str
     return found
 
 
-def segments_of(raw_path: bytes) -> list[str]:
-    """The decoded segments of a path as it stood in the request."""
+def segments_of(raw_path: bytes) -> list[str] | None:
+    """The decoded segments of a path as it stood in the request; None if a percent sign escapes nothing."""
+    if _BAD_ESCAPE.search(raw_path):
+        return None
     parts = raw_path.removeprefix(b"/").removesuffix(b"/").split(b"/")
     return [unquote_to_bytes(part).decode("utf-8", "surrogateescape") for part in parts]

@@ -80,7 +80,7 @@ class Importer:
             document = {**value, "vhost": vhost} if vhost else value
             return await MAKERS[definition.section](self._broker.settings, document)
         except HttpFault as fault:
-            raise _refused(file, definition, str(fault.reason)) from fault
+            raise _refused(file, definition, _words(fault.reason)) from fault
         except Refused as refusal:
             raise _refused(file, definition, refusal.reason) from refusal
 
@@ -128,4 +128,8 @@ def _refused(file: DefinitionsFile, definition: Definition, reason: str) -> Refu
     name = definition.value.get("name") if isinstance(definition.value, dict) else None
     which = f" '{name}'" if isinstance(name, str) else ""
     place = f"{file.name} line {definition.line}, {definition.section}{which}".lstrip()
-    return Refused("bad_request", f"{place}: {reason.strip()}; nothing was imported")
+    return Refused("bad_request", f"{place}: {' '.join(reason.split())}; nothing was imported")
+
+
+def _words(reason: str | list[object] | None) -> str:
+    return ": ".join(str(word) for word in reason) if isinstance(reason, list) else str(reason)

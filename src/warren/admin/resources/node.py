@@ -16,7 +16,7 @@ from warren.admin.listing.rows import answer_object, answer_rows
 from warren.admin.station import Station
 from warren.admin.views import nodes, overview
 
-_FEATURE_FLAGS = {
+FEATURE_FLAGS = {
     "classic_mirrored_queue_version": "Support setting version for classic mirrored queues",
     "drop_unroutable_metric": "Count unroutable publishes to be dropped in stats",
     "empty_basic_get_metric": "Count AMQP `basic.get` on empty queues in stats",
@@ -111,7 +111,7 @@ async def feature_flags(call: Call) -> Answer:
             "stability": "stable",
             "provided_by": "rabbit",
         }
-        for name, text in _FEATURE_FLAGS.items()
+        for name, text in FEATURE_FLAGS.items()
     ]
     return await answer_rows(call, rows, ("name",))
 

@@ -30,11 +30,15 @@ def router_of(*templates: str) -> tuple[Router, dict[str, Resource]]:
         (b"/%F0%9F%90%87", ["\N{RABBIT}"]),
         (b"/%FF+%25", ["\udcff+%"]),
         (b"/%2e%2E/%00", ["..", "\0"]),
-        (b"/100%", ["100%"]),
     ],
 )
 def test_each_segment_is_decoded_by_itself_and_once(path: bytes, segments: list[str]) -> None:
     assert segments_of(path) == segments
+
+
+@pytest.mark.parametrize("path", [b"/100%", b"/%2", b"/%zz", b"/a%%2F"])
+def test_a_percent_sign_that_escapes_nothing_is_no_path(path: bytes) -> None:
+    assert segments_of(path) is None
 
 
 def test_names_in_a_template_stand_for_what_the_path_has_there() -> None:
