@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from warren.access.hashing import is_password
 from warren.broker.broker import Broker
 from warren.model.effects import (
+    Answered,
     CloseConnection,
     DropSegments,
     Effect,
@@ -285,6 +286,8 @@ class Node:
             self._later(self._chance.randint(1, 100), PasswordVerified(effect.ticket, good))
         elif isinstance(effect, Note):
             self.witness.noted(effect)
+        elif isinstance(effect, Answered):
+            self._world.command_answered(effect)
         elif isinstance(effect, StopNode):
             life = self.lives
             self._world.schedule(0, lambda: self._stopped(life))

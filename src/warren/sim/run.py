@@ -16,6 +16,7 @@ from warren.sim.durability import durability
 from warren.sim.faults import Faults
 from warren.sim.history import CONFIRMED
 from warren.sim.node import Meddler
+from warren.sim.operator import Operator
 from warren.sim.trace import Trace
 from warren.sim.validations import validations
 from warren.sim.workload import Workload
@@ -64,12 +65,17 @@ def run(
     world = World(seed, trace, checkers, meddler)
     chance = Random(f"{seed}/run")
     workload = Workload(world)
+    operator = Operator(world)
+    world.operator = operator
+    if rules is None:
+        checkers.members.append(operator)
     faults = Faults(world, every_ms=chance.choice((30, 150, 600, 1_000_000)), deaths=chance.random() < 0.6)
     world.run_until(lambda: False, steps)
     if not checkers.complaints:
         trace.say("world", "heals")
         faults.heal()
         workload.calm()
+        operator.calm()
         world.run_until(workload.settled, HEALING_STEPS_MAX)
         if not checkers.complaints:
             checkers.ended(world)

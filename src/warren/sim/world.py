@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Callable
 from random import Random
 
+from warren.model.effects import Answered
 from warren.model.settings import BrokerSettings
 from warren.sim.checkers import Checkers
 from warren.sim.client import Client
@@ -17,6 +18,7 @@ from warren.sim.fabric import Fabric
 from warren.sim.history import History, QueuePlan
 from warren.sim.network import Network
 from warren.sim.node import HEARTBEAT_S, Meddler, Node
+from warren.sim.operator import Operator
 from warren.sim.trace import Trace
 from warren.sim.undo import UndoLog
 
@@ -47,6 +49,7 @@ class World:
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._serial = 0
         self.clients: list[Client] = []
+        self.operator: Operator | None = None
         trace.now_ms = self.elapsed_ms
         self.nodes = [Node(self, "one", settings or self._settings(), meddler or Meddler())]
 
@@ -61,6 +64,10 @@ class World:
             segment_bytes=chance.choice((2_000, 8_000, 30_000)),
             paging_ratio=chance.choice((0.0, 0.001, 0.05, 2.0)),
         )
+
+    def command_answered(self, effect: Answered) -> None:
+        if self.operator is not None:
+            self.operator.command_answered(effect)
 
     def schedule(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._serial += 1

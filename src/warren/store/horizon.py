@@ -138,6 +138,8 @@ class Horizon(FlushWaiter):
         """The journal was read; new positions begin behind this one."""
         self.position = min(self.position, last_position)
         self.redelivered_to = self.position
-        self._safe = self.position
-        self._ask_from = self.position
         self._asked_at = self.position
+        if self.position != 0:
+            # that it could be read does not mean it was flushed: the first flush of this life sees to that
+            self._in_flight.append(int(self.position))
+            self._journal.turn.await_flush(self)
