@@ -69,6 +69,13 @@ class Visitor:
         """Wait until the page shows what it asked for."""
         expect(self.page.locator("main")).to_have_attribute("aria-busy", "false")
 
+    def wait_for_answers(self) -> None:
+        """Nothing that was asked is unanswered any more; a page that polls has such moments."""
+        deadline = time.monotonic() + ANSWER_DEADLINE_S
+        while self._unanswered:
+            assert time.monotonic() < deadline, [request.url for request in self._unanswered]
+            self.page.wait_for_timeout(20)
+
     @property
     def heading(self) -> Locator:
         return self.page.locator("main h1")
@@ -106,7 +113,7 @@ class Visitor:
         self._forgiven.add(status)
         self._seen_refusals = 0
         yield
-        self._wait_for_answers()
+        self.wait_for_answers()
         self._forgiven.discard(status)
         assert self._seen_refusals > 0, f"nothing was refused with {status}"
         assert self.complaints[before:] == [], self.complaints[before:]
@@ -118,7 +125,7 @@ class Visitor:
         self.page.route("**/api/**", lambda route: route.abort("connectionrefused"))
         yield
         self.page.unroute("**/api/**")
-        self._wait_for_answers()
+        self.wait_for_answers()
         self._cut_off = False
 
     def _heard(self, message: ConsoleMessage) -> None:
@@ -129,13 +136,6 @@ class Visitor:
             return
         elif message.type in {"error", "warning"}:
             self.complaints.append(f"{message.type}: {message.text}")
-
-    def _wait_for_answers(self) -> None:
-        """Nothing that was asked is unanswered any more; a page that polls has such moments."""
-        deadline = time.monotonic() + ANSWER_DEADLINE_S
-        while self._unanswered:
-            assert time.monotonic() < deadline, [request.url for request in self._unanswered]
-            self.page.wait_for_timeout(20)
 
     def _answered(self, request: Request) -> None:
         self._unanswered.discard(request)

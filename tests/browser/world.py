@@ -52,13 +52,21 @@ def furnished(site: Site, vhost: str) -> Iterator[list[tuple[str, ...]]]:
     channel = client.channel()
     channel.basic_qos(prefetch_count=2)
     channel.basic_consume("orders", lambda *_: None)
-    connection, single = _names_of_client(site, vhost)
-    yield [
-        *[(page,) if page else () for page in LISTS],
-        ("connections", connection), ("channels", single), ("exchanges", vhost, "shop"),
-        ("exchanges", vhost, "amq.default"), ("queues", vhost, "orders"), ("users", "guest"), ("vhosts", vhost),
-    ]  # fmt: skip
-    client.close()
+    try:
+        connection, single = _names_of_client(site, vhost)
+        lists: list[tuple[str, ...]] = [(page,) if page else () for page in LISTS]
+        yield [
+            *lists,
+            ("connections", connection),
+            ("channels", single),
+            ("exchanges", vhost, "shop"),
+            ("exchanges", vhost, "amq.default"),
+            ("queues", vhost, "orders"),
+            ("users", "guest"),
+            ("vhosts", vhost),
+        ]
+    finally:
+        client.close()
 
 
 def _names_of_client(site: Site, vhost: str) -> tuple[str, str]:
