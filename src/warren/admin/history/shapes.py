@@ -6,7 +6,7 @@ back a day, those of one queue or connection an hour.
 
 What is kept of single objects is bounded. The samples of queues, exchanges and channels are 32 bits wide: they count
 messages, and an hour's worth of these differs by less than 2**31. A queue whose publishes, deliveries, acks and both
-lengths move takes 5 x 182 x 4 = 3.6 KB; 10,000 of them 36 MB, and some 6 MB for the objects around. Beyond
+lengths move takes 5 x 183 x 4 = 3.7 KB; 10,000 of them 37 MB, and some 6 MB for the objects around. Beyond
 `SAMPLES_BYTES_MAX` an object has only its last two samples, which are what rates need.
 
 Not here: the samples (`history.track`).
@@ -72,8 +72,12 @@ def shapes_for(interval_ms: int) -> Shapes:
 
 
 def _levels(policy: tuple[tuple[int, int], ...], interval_ms: int) -> tuple[Level, ...]:
-    """The policy in slots; levels that an unusually long interval makes alike become one."""
-    kept: dict[int, int] = {}
+    """The policy in slots; levels that an unusually long interval makes alike become one.
+
+    Rates need every slot, so whoever samples more often than the policy asks for keeps as many points of that.
+    """
+    age_s, apart_s = policy[0]
+    kept: dict[int, int] = {1: age_s // apart_s + 1}
     for age_s, apart_s in policy:
         every = max(1, round(apart_s * 1000 / interval_ms))
         kept[every] = max(2, age_s * 1000 // (every * interval_ms) + 1)
