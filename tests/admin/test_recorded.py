@@ -2,7 +2,8 @@
 
 `>` is a request, with its user before it unless that is guest, and `<` RabbitMQ's answer to it: the status, and the
 body if there was one, `~` for one that is not compared. `=` is our answer where it is another: a sentence where
-RabbitMQ stumbles and answers 500, or what the line above says. `+` prepares what follows. A password is the user's name.
+RabbitMQ stumbles and answers 500, or what the line above says. `+` prepares what follows. A password is the
+user's name.
 """
 
 import json
