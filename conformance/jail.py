@@ -1,9 +1,9 @@
 """Runs a command where the network holds nothing but the broker.
 
 Some suites call fixed addresses of their own, so each runs in a network namespace with only a loopback interface.
-The process started there (`jail_entry.py`) brings the loopback up, opens listeners on port 5672, and hands the
-listening sockets out over a Unix socket: a socket belongs to the namespace it was made in, whoever holds it. The
-forwarder here accepts on them and connects to the broker outside.
+The process started there (`jail_entry.py`) brings the loopback up, opens listeners on ports 5672 and 15672, and
+hands the listening sockets out over a Unix socket: a socket belongs to the namespace it was made in, whoever holds it.
+The forwarder here accepts on them and connects to the broker outside.
 
 The forwarder is faithful: an end of stream travels as a half-close, a reset as a reset, in both directions, and
 bytes are never merged with either. What it cannot hide is that the broker sees another peer port, and that a refused
@@ -22,7 +22,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from suites import BROKER_PORT
+from node import Broker
+from suites import BROKER_PORT, HTTP_PORT
 
 ENTRY = Path(__file__).resolve().parent / "jail_entry.py"
 TIME_WAS_UP = 124
@@ -41,7 +42,7 @@ def missing_prerequisite() -> str:
 
 async def run_in_jail(
     command: Sequence[str],
-    broker: tuple[str, int],
+    broker: Broker,
     *,
     cwd: Path,
     environment: Mapping[str, str],
@@ -53,7 +54,7 @@ async def run_in_jail(
     with inside, outside, output.open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             "unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
-            sys.executable, str(ENTRY), str(inside.fileno()), str(BROKER_PORT), *command,
+            sys.executable, str(ENTRY), str(inside.fileno()), f"{BROKER_PORT},{HTTP_PORT}", *command,
             cwd=cwd, env={**os.environ, **environment}, pass_fds=(inside.fileno(),),
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
@@ -71,7 +72,7 @@ async def run_in_jail(
             await asyncio.gather(forwarder, return_exceptions=True)
 
 
-async def _forward(handover: socket.socket, broker: tuple[str, int]) -> None:
+async def _forward(handover: socket.socket, broker: Broker) -> None:
     loop = asyncio.get_running_loop()
     _, descriptors, _, _ = await loop.run_in_executor(None, socket.recv_fds, handover, 16, 8)
     listeners = [socket.socket(fileno=descriptor) for descriptor in descriptors]
@@ -80,29 +81,30 @@ async def _forward(handover: socket.socket, broker: tuple[str, int]) -> None:
         async with asyncio.TaskGroup() as tasks:
             for listener in listeners:
                 listener.setblocking(False)
-                tasks.create_task(_accept(listener, broker))
+                target = broker.amqp if listener.getsockname()[1] == BROKER_PORT else broker.http
+                tasks.create_task(_accept(listener, target))
     finally:
         for listener in listeners:
             listener.close()
 
 
-async def _accept(listener: socket.socket, broker: tuple[str, int]) -> None:
+async def _accept(listener: socket.socket, target: tuple[str, int]) -> None:
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as links:
         while True:
             client, _ = await loop.sock_accept(listener)
-            links.create_task(_link(client, broker))
+            links.create_task(_link(client, target))
 
 
-async def _link(client: socket.socket, broker: tuple[str, int]) -> None:
+async def _link(client: socket.socket, target: tuple[str, int]) -> None:
     loop = asyncio.get_running_loop()
-    family = socket.AF_INET6 if ":" in broker[0] else socket.AF_INET
+    family = socket.AF_INET6 if ":" in target[0] else socket.AF_INET
     server = socket.socket(family, socket.SOCK_STREAM)
     for end in (client, server):
         end.setblocking(False)
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        await loop.sock_connect(server, broker)
+        await loop.sock_connect(server, target)
         async with asyncio.TaskGroup() as directions:
             directions.create_task(_carry(client, server))
             directions.create_task(_carry(server, client))

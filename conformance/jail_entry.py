@@ -1,6 +1,6 @@
 """First process inside the jail: opens the listeners, hands them out, becomes the command.
 
-    jail_entry.py HANDOVER_FD PORT COMMAND...
+    jail_entry.py HANDOVER_FD PORT,PORT COMMAND...
 
 Not here: who accepts on the listeners (`jail.py`).
 """
@@ -31,9 +31,9 @@ def listeners(port: int) -> list[socket.socket]:
 
 def main() -> None:
     handover = socket.socket(fileno=int(sys.argv[1]))
-    port, command = int(sys.argv[2]), sys.argv[3:]
+    ports, command = [int(port) for port in sys.argv[2].split(",")], sys.argv[3:]
     bring_loopback_up()
-    opened = listeners(port)
+    opened = [listener for port in ports for listener in listeners(port)]
     socket.send_fds(handover, [b"listening"], [listener.fileno() for listener in opened])
     for listener in opened:
         listener.close()

@@ -8,6 +8,7 @@ import contextlib
 import re
 import tempfile
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,16 @@ PROJECT = Path(__file__).resolve().parent.parent
 WARREN = PROJECT / ".venv" / "bin" / "warren"
 LISTENERS = ("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--peer", "127.0.0.1:0")
 READY_LIMIT_S = 30
+READY = re.compile(rb"^ready .*\bamqp=(\S+):(\d+) http=(\S+):(\d+)")
 STOP_LIMIT_S = 20
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where a broker listens: host and port for AMQP and for its HTTP API."""
+
+    amqp: tuple[str, int]
+    http: tuple[str, int]
 
 
 class NotStarted(Exception):
@@ -27,8 +37,8 @@ class EndedByItself(Exception):
 
 
 @contextlib.asynccontextmanager
-async def warren_node(log: Path) -> AsyncIterator[tuple[str, int]]:
-    """Host and port of its AMQP listener. Its log is kept at `log`, its data is not kept.
+async def warren_node(log: Path) -> AsyncIterator[Broker]:
+    """Where it listens. Its log is kept at `log`, its data is not kept.
 
     Whoever uses the node is cancelled when it ends by itself, rather than left to wait for it test by test.
     """
@@ -56,13 +66,13 @@ async def warren_node(log: Path) -> AsyncIterator[tuple[str, int]]:
             await _stop(node)
 
 
-async def _address(node: asyncio.subprocess.Process, log: Path) -> tuple[str, int]:
+async def _address(node: asyncio.subprocess.Process, log: Path) -> Broker:
     assert node.stdout is not None
     try:
         async with asyncio.timeout(READY_LIMIT_S):
             async for line in node.stdout:
-                if found := re.search(rb"^ready .*\bamqp=(\S+):(\d+)", line):
-                    return found[1].decode(), int(found[2])
+                if found := READY.search(line):
+                    return Broker((found[1].decode(), int(found[2])), (found[3].decode(), int(found[4])))
     except TimeoutError:
         pass
     raise NotStarted(f"the node printed no `ready` line within {READY_LIMIT_S} s; its log is {log}")

@@ -5,7 +5,7 @@ pinned with hashes in `requirements/NAME.txt`, the source itself in `requirement
 `overlay/NAME` are laid over the unpacked source: they stand in for fixtures that would start a container.
 
 Only the files that hold a counted id (`NAME.expect`) are run. Inside the jail the broker is always at
-127.0.0.1:5672, the address most of these suites assume.
+127.0.0.1:5672, the address most of these suites assume, and its HTTP API at 127.0.0.1:15672.
 
 Not here: how a suite is prepared (`workspace.py`), how it is run (`jail.py`).
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 BROKER_HOST = "127.0.0.1"
 BROKER_PORT = 5672
+HTTP_PORT = 15672
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,14 @@ class Suite:
     shadowed_package: str = ""
     """Folder of the source that would hide the installed package from its own tests."""
     environment: dict[str, str] = field(default_factory=dict)
+    plugins: tuple[str, ...] = ()
+    """Plugins of pytest that it must be told of."""
+    vhost: str = ""
+    """A virtual host that is made for it, empty, before it runs."""
     limit_s: int = 900
 
 
+CELERY_VHOST = "celery_suite"
 _CELERY_FAMILY = {"RABBITMQ_HOST": BROKER_HOST, "RABBITMQ_5672_TCP": str(BROKER_PORT)}
 
 SUITES = {
@@ -51,9 +57,19 @@ SUITES = {
                 "AMQP_USERNAME": "guest",
                 "AMQP_PASSWORD": "guest",
                 "AMQP_URI": f"amqp://guest:guest@{BROKER_HOST}:{BROKER_PORT}/%2F",
-                "AMQP_HTTP_URL": f"http://{BROKER_HOST}:1",
+                "AMQP_HTTP_URL": f"http://{BROKER_HOST}:{HTTP_PORT}",
                 "AMQP_SSL_URI": f"amqps://guest:guest@{BROKER_HOST}:1/%2F",
                 "AMQP_SSL_HOST": BROKER_HOST,
+            },
+        ),
+        Suite(
+            name="celery",
+            shadowed_package="celery",
+            plugins=("celery.contrib.pytest",),
+            vhost=CELERY_VHOST,
+            environment={
+                "TEST_BROKER": f"pyamqp://guest:guest@{BROKER_HOST}:{BROKER_PORT}/{CELERY_VHOST}",
+                "TEST_BACKEND": "rpc://",
             },
         ),
         Suite(
