@@ -18,7 +18,10 @@ export class Poller {
   #stopped = false;
   #watching = () => this.#visibilityChanged();
 
-  /** `work(signal)` is one round; `failed(error)` hears of a round that went wrong, and `failed(null)` of one that did not. */
+  /**
+   * `work(signal)` is one round; `failed(error)` hears of a round that went wrong, and `failed(null)` of one that did
+   * not.
+   */
   constructor(work, failed) {
     this.#work = work;
     this.#failed = failed;

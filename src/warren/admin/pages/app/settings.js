@@ -1,5 +1,5 @@
-// What an operator chose in this browser: theme, pace of updates, columns, range of charts, virtual host.
-// Nothing here is needed to work: without storage every choice lasts as long as the page.
+// What an operator chose in this browser: theme, pace of updates, columns, range of charts, virtual host. Nothing here
+// is needed to work: without storage every choice lasts as long as the page.
 // Not here: credentials (session.js).
 
 const PREFIX = "warren.";

@@ -1,8 +1,8 @@
 // The frame round every page: the way through the warren, the choices that hold for all pages, and the page itself.
 //
-// A view is a function of `{names, query, leave}` that answers `{title, crumb, content, refresh}`; `refresh(signal)` is asked again and
-// again while the page is open. A part of a page that changed something on the node says so by the event `changed`,
-// which asks at once.
+// A view is a function of `{names, query}` that answers `{title, crumb, content, refresh}`; `refresh(signal)` is
+// asked again and again while the page is open. A part of a page that changed something on the node says so by the
+// event `changed`, which asks at once.
 
 import { get } from "./api.js";
 import { Poller, paceSeconds } from "./poll.js";

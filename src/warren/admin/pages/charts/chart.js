@@ -1,7 +1,7 @@
 // A line chart of few series over time, drawn as SVG.
 //
-// To the eye it is lines, a grid and a legend whose entries switch lines off. To the keyboard and to screen readers it is a slider
-// through time, whose value is the reading at that moment; a summary of every line stands beside it.
+// To the eye it is lines, a grid and a legend whose entries switch lines off. To the keyboard and to screen readers it
+// is a slider through time, whose value is the reading at that moment; a summary of every line stands beside it.
 // Not here: where points come from (samples.js), where ticks go (scale.js).
 
 import { clock } from "../app/format.js";

@@ -1,6 +1,7 @@
 // From the samples of the API to the points of a chart, and the ranges of time one may look at.
 //
-// The API keeps counters that only grow, newest first: the rate between two of them is what a chart shows. Lengths are shown as they are.
+// The API keeps counters that only grow, newest first: the rate between two of them is what a chart shows. Lengths are
+// shown as they are.
 
 import { setting } from "../app/settings.js";
 

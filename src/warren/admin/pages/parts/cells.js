@@ -1,5 +1,5 @@
-// What stands in a cell of a table or beside a fact, described as data, so that two descriptions can be compared and only what changed
-// is touched.
+// What stands in a cell of a table or beside a fact, described as data, so that two descriptions can be compared and
+// only what changed is touched.
 //
 //   "text" · {text, href, title} · {badge, kind, title} · {button, act, danger} · {used, of, text} · a list of these
 

@@ -2,7 +2,9 @@
 
 import { freshId, h } from "./dom.js";
 
-/** Whether the operator said yes; `{title, text, action}`. The focus begins on the way out and returns to where it was. */
+/**
+ * Whether the operator said yes; `{title, text, action}`. The focus begins on the way out and returns to where it was.
+ */
 export function confirmed({ title, text, action }) {
   const heading = freshId("dialog");
   const body = freshId("dialog");

@@ -1,5 +1,5 @@
-// Elements from names, attributes and children. Text is only ever text: nothing here or elsewhere parses markup, so a name that
-// looks like markup is shown as it is.
+// Elements from names, attributes and children. Text is only ever text: nothing here or elsewhere parses markup, so a
+// name that looks like markup is shown as it is.
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -1,7 +1,7 @@
 // Forms: labelled fields, one button, and the answer beside it as a sentence.
 //
-// A form sends what its fields read; what went wrong is told beside it and in the words of the API. What cannot be undone
-// is asked about first. After a change the page is told, so that it shows the new state.
+// A form sends what its fields read; what went wrong is told beside it and in the words of the API. What cannot be
+// undone is asked about first. After a change the page is told, so that it shows the new state.
 // Not here: fields (fields.js).
 
 import { confirmed } from "./dialog.js";
@@ -15,7 +15,10 @@ export class FieldError extends Error {
   }
 }
 
-/** `{label, fields, submit, danger?, inline?, keep?, ask?(values), send(values)}`; `send` answers a sentence, or nothing if it leads to another page. Fields may be grouped in lists. */
+/**
+ * `{label, fields, submit, danger?, inline?, keep?, ask?(values), send(values)}`; `send` answers a sentence, or nothing
+ * if it leads to another page. Fields may be grouped in lists.
+ */
 export function form({ label, fields, submit, danger = false, inline = false, keep = false, ask, send }) {
   const all = fields.flat();
   const button = h("button", { class: danger ? "danger" : "main" }, submit);

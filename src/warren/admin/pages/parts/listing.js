@@ -1,7 +1,7 @@
 // A list of the API as a page: filter, pages, order and columns are the operator's, the work is the node's.
 //
-// The state is in the address (so the way back finds it), the columns and the size of a page are remembered in the browser. Only fields
-// that are shown are asked for. A list that the API gives as a whole is filtered and cut here.
+// The state is in the address (so the way back finds it), the columns and the size of a page are remembered in the
+// browser. Only fields that are shown are asked for. A list that the API gives as a whole is filtered and cut here.
 
 import { get } from "../app/api.js";
 import { count } from "../app/format.js";
@@ -34,7 +34,10 @@ export class Listing {
   #next = h("button", { type: "button", class: "small", onclick: () => this.#turn(1) }, "Next");
   #typing = 0;
 
-  /** `{name, thing, things, caption, where(), columns, keyOf, query, extra?, pick?, named?}`; `extra` are fields asked for in any case. */
+  /**
+   * `{name, thing, things, caption, where(), columns, keyOf, query, extra?, pick?, named?}`; `extra` are fields asked
+   * for in any case.
+   */
   constructor(options) {
     this.#options = { extra: [], named: (row) => row.name ?? "", pick: (rows) => rows, ...options };
     this.#state = startState(options);

@@ -1,4 +1,5 @@
-// What the API does to a list on its side, for those lists that it gives as a whole: filter by name, sort by a field, cut out a page.
+// What the API does to a list on its side, for those lists that it gives as a whole: filter by name, sort by a field,
+// cut out a page.
 
 /** The value of `a.b.c` in a row. */
 export function fieldOf(row, field) {

@@ -1,7 +1,8 @@
-// A table whose rows are kept from one update to the next: a row is known by its key, a cell is touched only when what it shows changed.
-// So nothing flickers, and neither the focus nor a selected text is lost to an update.
+// A table whose rows are kept from one update to the next: a row is known by its key, a cell is touched only when what
+// it shows changed. So nothing flickers, and neither the focus nor a selected text is lost to an update.
 //
-// A column: {key, title, cell(row), number?, wrap?, sort?: field, fields?: [field], phone?, hidden?}. The first column names its row.
+// A column: {key, title, cell(row), number?, wrap?, sort?: field, fields?: [field], phone?, hidden?}. The first column
+// names its row.
 // Not here: where rows come from, pages, filters (listing.js).
 
 import { likeness, render } from "./cells.js";
