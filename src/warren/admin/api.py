@@ -28,6 +28,7 @@ from warren.admin.resources import (
 )
 from warren.admin.static import page_routes
 from warren.admin.station import Station
+from warren.admin.tracing import resources as tracing
 
 Routes = dict[str, Resource]
 
@@ -51,6 +52,7 @@ _FAMILIES: list[Callable[[Station], Routes]] = [
     topology.routes,
     users.routes,
     vhosts.routes,
+    tracing.routes,
 ]
 
 

@@ -11,6 +11,9 @@ is neither listed nor counted among the connections.
 One request is under way at a time. A `channel.close` or `connection.close` of the core ends the link; it is raised as
 `LinkFault` by the request under way.
 
+Whoever consumes sets `deliver` first. Deliveries do not wait here: a consumer that has enough says so (`pause`), as a
+full socket would, and the rest stays in its queue.
+
 Not here: what a fault is called in HTTP (`admin.resources`), the handshake's other side (`session.handshake`).
 """
 
@@ -20,11 +23,19 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 from warren.errors import CONNECTION_FORCED, WarrenError
-from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
+from warren.model.events import (
+    BytesReceived,
+    ConnectionLost,
+    ConnectionOpened,
+    Event,
+    WritesPaused,
+    WritesResumed,
+)
 from warren.wire.frames import PROTOCOL_HEADER, content_frames
 from warren.wire.method_stream import Heard, MethodStream
 from warren.wire.methods import (
     BasicAck,
+    BasicDeliver,
     BasicNack,
     BasicPublish,
     BasicReturn,
@@ -71,10 +82,14 @@ class DirectLinks:
         self._next_id = next_id
         self._frame_bytes_max = frame_bytes_max
 
+    def unconnected(self) -> "DirectLink":
+        """A link for somebody who connects it, and hangs up."""
+        return DirectLink(self._switchboard, self._next_id(), self._frame_bytes_max)
+
     @asynccontextmanager
     async def open(self, user: str, vhost: str) -> AsyncIterator["DirectLink"]:
         """A link as that user, its channel open; a `LinkFault` if the user may not enter that virtual host."""
-        link = DirectLink(self._switchboard, self._next_id(), self._frame_bytes_max)
+        link = self.unconnected()
         try:
             await link.connect(user, vhost)
             yield link
@@ -94,6 +109,8 @@ class DirectLink:
         self._confirming = False
         self._published = 0
         self._gone = False
+        # who takes what is delivered
+        self.deliver: Callable[[Heard], None] | None = None
         # the core writes to a connection's transport
         self.transport = self
 
@@ -165,6 +182,20 @@ class DirectLink:
                         taken[at] = good
         return [outcome is True for outcome in taken]
 
+    async def ended(self) -> LinkFault:
+        """Why the core ended a link that waits for no answer, once it has."""
+        while True:
+            heard = await self._heard.get()
+            if isinstance(heard, LinkFault):
+                return heard
+
+    def pause(self) -> None:
+        """Nothing more is delivered, but for what is on its way in this turn."""
+        self._switchboard.add(WritesPaused(self._connection_id))
+
+    def resume(self) -> None:
+        self._switchboard.add(WritesResumed(self._connection_id))
+
     def hang_up(self) -> None:
         """The core forgets the connection, and gives back what it holds."""
         if not self._gone:
@@ -179,6 +210,8 @@ class DirectLink:
             method = heard.method
             if isinstance(method, ChannelClose | ConnectionClose):
                 self._heard.put_nowait(_fault_of(method))
+            elif self.deliver is not None and isinstance(method, BasicDeliver):
+                self.deliver(heard)
             else:
                 self._heard.put_nowait(heard)
 

@@ -1,5 +1,5 @@
 """All that a resource works on: the broker to read, the desk for changes, the node's facts, the history of figures,
-and the process itself.
+the traces, and the process itself.
 
 Not here: the request (`http.call`).
 """
@@ -12,6 +12,7 @@ from warren.admin.direct_link import DirectLinks
 from warren.admin.history_port import HistoryPort
 from warren.admin.node_control import NodeControl
 from warren.admin.node_facts import NodeFacts
+from warren.admin.tracing.traces import Traces
 from warren.broker.broker import Broker
 
 
@@ -26,3 +27,4 @@ class Station:
     history: HistoryPort
     links: DirectLinks
     control: NodeControl
+    traces: Traces

@@ -4,6 +4,7 @@ Not here: what is answered (`admin`), the settings (`config.http_settings`).
 """
 
 import asyncio
+import os
 import socket
 import ssl
 
@@ -18,9 +19,12 @@ from warren.admin.metrics.resource import Metrics
 from warren.admin.node_facts import ListenerFacts
 from warren.admin.server import HttpServer
 from warren.admin.station import Station
+from warren.admin.tracing.directory import TraceDirectory
+from warren.admin.tracing.traces import Traces
 from warren.broker.broker import Broker
 from warren.node.config.http_settings import HttpSettings
 from warren.node.control import ProcessControl
+from warren.node.disk.names import TRACES
 from warren.node.facts import ProcessFacts
 from warren.node.listeners import ListenAddress, bind, bound_address, listen
 from warren.node.logs import Log
@@ -48,6 +52,7 @@ class HttpDoor:
         self._tls_door: TlsDoor | None = None
         self._server: HttpServer | None = None
         self._history: History | None = None
+        self._traces: Traces | None = None
 
     def listeners(self) -> list[tuple[str, socket.socket]]:
         """Every socket with the name of its protocol."""
@@ -75,7 +80,9 @@ class HttpDoor:
         loop = asyncio.get_running_loop()
         self._history = History(Sampler(broker, facts, self._settings.sample_interval_ms))
         self._history.start(loop, facts.now_ms())
-        station = Station(broker, desk, Accounts(broker, desk), facts, self._history, links, control)
+        directory = TraceDirectory(self._settings.trace_directory or os.path.join(facts.data_dir, TRACES))
+        self._traces = Traces(broker, desk, links, facts, directory, self._settings.trace_rotation, self._log)
+        station = Station(broker, desk, Accounts(broker, desk), facts, self._history, links, control, self._traces)
         metrics = Metrics(station, self._settings.prometheus.per_object)
         router = router_of(station)
         for template, resource in metrics.routes().items():
@@ -93,6 +100,8 @@ class HttpDoor:
     def close(self) -> None:
         """Nobody comes in any more; whoever is answered is answered to the end."""
         self._metrics.close()
+        if self._traces is not None:
+            self._traces.node_stops()
         for server in self._servers:
             server.close()
         self._servers.clear()
@@ -100,6 +109,11 @@ class HttpDoor:
             self._tls_door.close()
         if self._server is not None:
             self._server.close()
+
+    async def end_traces(self) -> None:
+        """Write what the traces still hold."""
+        if self._traces is not None:
+            await self._traces.end()
 
     def drop(self) -> None:
         """End what is left."""

@@ -154,6 +154,7 @@ class Node:
         passwords.close()
         facts.stop()
         await self._let_last_bytes_out(loop)
+        await self._http.end_traces()
         self._http.drop()
         if self._disk is not None and not await self._close_disk(self._disk):
             exit_code = 1

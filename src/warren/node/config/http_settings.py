@@ -1,4 +1,4 @@
-"""The settings of the HTTP listeners: `management.*`, `prometheus.*`, and the flag `--http`.
+"""The settings of the HTTP listeners: `management.*`, `prometheus.*`, `trace_files.*`, the flag `--http`.
 
 As in RabbitMQ, a TLS listener alone is what an operator gets who configures `management.ssl.port` and says nothing of
 a plain one. `management.listener.*` is RabbitMQ's older way of saying the same.
@@ -13,6 +13,7 @@ from typing import Any
 from warren.admin.history.sampler import SAMPLE_EVERY_MS
 from warren.admin.http.settings import ApplicationSettings, CrossOrigin, LinkLimits
 from warren.admin.metrics.resource import PATH
+from warren.admin.tracing.trace_file import Rotation
 from warren.node.listeners import ListenAddress
 from warren.node.tls import TlsSettings
 
@@ -45,6 +46,9 @@ class HttpSettings:
     # how often figures are sampled, for their rates and their history
     sample_interval_ms: int = SAMPLE_EVERY_MS
     prometheus: PrometheusSettings = field(default_factory=PrometheusSettings)
+    # of trace files; empty: within the data directory
+    trace_directory: str = ""
+    trace_rotation: Rotation = field(default_factory=Rotation)
 
 
 def http_settings(
@@ -64,6 +68,8 @@ def http_settings(
         application=_application(values, families),
         sample_interval_ms=values.get("sample_interval_ms", SAMPLE_EVERY_MS),
         prometheus=_prometheus(values, flag),
+        trace_directory=values.get("traces.directory", ""),
+        trace_rotation=_trace_rotation(values),
     )
 
 
@@ -90,6 +96,14 @@ def _application(values: Mapping[str, Any], families: Mapping[str, Mapping[str, 
             allowed=list(families.get("cors_origins", {}).values()),
             max_age_s=values.get("cors_max_age_s", default.cross_origin.max_age_s),
         ),
+    )
+
+
+def _trace_rotation(values: Mapping[str, Any]) -> Rotation:
+    default = Rotation()
+    return Rotation(
+        piece_bytes=values.get("traces.piece_bytes", default.piece_bytes),
+        pieces_max=values.get("traces.pieces_max", default.pieces_max),
     )
 
 

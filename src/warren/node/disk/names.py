@@ -10,6 +10,7 @@
         NNNNNNNNNNNN.idx   the index of a sealed segment
         checkpoint         what older segments need not be read for
         spare              a segment nobody needs, kept to become the next one
+    traces/                files of traces, unless trace_files.directory names another place
 
 A name with `.new` behind it is a file that is being written: it gets its real name when all of it is on disk.
 
@@ -23,6 +24,7 @@ NODE = "NODE"
 LOCK = "LOCK"
 METADATA = "metadata.db"
 JOURNAL = "journal"
+TRACES = "traces"
 CHECKPOINT = "checkpoint"
 SPARE = "spare"
 UNFINISHED_SUFFIX = ".new"

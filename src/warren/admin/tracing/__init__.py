@@ -1,0 +1,1 @@
+"""Traces: what the Firehose copies, written to files that operators start, stop and read."""

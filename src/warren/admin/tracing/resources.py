@@ -1,0 +1,185 @@
+"""Traces and their files over HTTP, in the paths of RabbitMQ's tracing plugin.
+
+Not here: what a trace does (`tracing.traces`), the files (`tracing.directory`).
+"""
+
+import asyncio
+from typing import Any
+
+from warren.access.commands import Authenticate
+from warren.admin.changes.fields import Document, require, short, text
+from warren.admin.http.answers import Answer, created, no_content
+from warren.admin.http.call import Call
+from warren.admin.http.faults import bad_request, not_found
+from warren.admin.http.levels import administrator
+from warren.admin.http.router import Handler, Resource
+from warren.admin.listing.rows import answer_object, answer_rows
+from warren.admin.resources.node import check_node
+from warren.admin.station import Station
+from warren.admin.tracing.trace import FORMATS, Trace, TraceOrder
+from warren.admin.views.amqp_values import plain
+from warren.errors import Refused
+from warren.queue.queue import Queue
+
+_LOOPBACK = "127.0.0.1"
+
+
+def routes(station: Station) -> dict[str, Resource]:
+    one_trace: dict[str, Handler] = {"GET": trace, "PUT": start_trace, "DELETE": stop_trace}
+    one_file: dict[str, Handler] = {"GET": read_file, "DELETE": delete_file}
+    paths: dict[str, dict[str, Handler]] = {
+        "/api/traces": {"GET": traces},
+        "/api/traces/{vhost}": {"GET": traces},
+        "/api/traces/{vhost}/{name}": one_trace,
+        "/api/traces/node/{node}": {"GET": traces},
+        "/api/traces/node/{node}/{vhost}": {"GET": traces},
+        "/api/traces/node/{node}/{vhost}/{name}": one_trace,
+        "/api/trace-files": {"GET": files},
+        "/api/trace-files/{name}": one_file,
+        "/api/trace-files/node/{node}": {"GET": files},
+        "/api/trace-files/node/{node}/{name}": one_file,
+    }
+    return {path: Resource(administrator, handlers) for path, handlers in paths.items()}
+
+
+# -- traces
+
+
+async def traces(call: Call) -> Answer:
+    check_node(call)
+    vhost = call.vhost().name if "vhost" in call.params else None
+    listed = call.station.traces.listed()
+    return await answer_rows(call, [_row(call, one) for one in listed if vhost in (None, one.order.vhost)])
+
+
+async def trace(call: Call) -> Answer:
+    check_node(call)
+    found = call.station.traces.find(call.params["vhost"], call.params["name"])
+    if found is None:
+        raise not_found()
+    return answer_object(call, _row(call, found))
+
+
+async def start_trace(call: Call) -> Answer:
+    check_node(call)
+    document = await call.document()
+    require(document, "format", "pattern")
+    order = TraceOrder(
+        vhost=call.vhost().name,
+        name=call.params["name"],
+        format=_format(document),
+        pattern=short("pattern", text(document, "pattern")),
+        payload_bytes_max=_payload_bytes_max(document),
+        username=text(document, "tracer_connection_username"),
+    )
+    if order.username:
+        await _check_password(call, order.username, text(document, "tracer_connection_password"))
+    await call.station.traces.start(order, order.username or call.visitor.name)
+    return created()
+
+
+async def stop_trace(call: Call) -> Answer:
+    check_node(call)
+    if not await call.station.traces.stop(call.params["vhost"], call.params["name"]):
+        raise not_found()
+    return no_content()
+
+
+def _format(document: Document) -> str:
+    wanted = document["format"]
+    if not isinstance(wanted, str) or wanted not in FORMATS:
+        raise bad_request("format not json or text")
+    return wanted
+
+
+def _payload_bytes_max(document: Document) -> int | None:
+    limit = document.get("max_payload_bytes")
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise bad_request("max_payload_bytes not integer")
+    if limit < 0:
+        raise bad_request("max_payload_bytes must not be negative")
+    return limit
+
+
+async def _check_password(call: Call, username: str, password: str) -> None:
+    """Whoever traces as somebody else has to be able to log in as them."""
+    try:
+        await call.station.desk.carry_out(Authenticate(username, password, _LOOPBACK))
+    except Refused:
+        reason = f"Something went wrong trying to start the trace - the user {username} cannot log in"
+        raise bad_request(reason) from None
+
+
+def _row(call: Call, one: Trace) -> dict[str, Any]:
+    order = one.order
+    row: dict[str, Any] = {
+        "vhost": order.vhost,
+        "name": order.name,
+        "format": order.format,
+        "pattern": order.pattern,
+        "file": one.file_name,
+        "state": "failed" if one.failure else "running",
+        "written": one.written_count,
+        "dropped": one.dropped_count,
+    }
+    if order.payload_bytes_max is not None:
+        row["max_payload_bytes"] = order.payload_bytes_max
+    if order.username:
+        row["tracer_connection_username"] = order.username
+    if one.failure:
+        row["reason"] = one.failure
+    elif one.queue is not None:
+        row["queue"] = _queue_row(one.queue, order.vhost, call.station.facts.name)
+    return row
+
+
+def _queue_row(queue: Queue, vhost: str, node: str) -> dict[str, Any]:
+    return {
+        "arguments": plain(queue.arguments),
+        "auto_delete": queue.auto_delete,
+        "durable": queue.durable,
+        "exclusive": True,
+        "messages": queue.ready_count() + queue.unacked_count(),
+        "name": queue.name,
+        "node": node,
+        "type": "classic",
+        "vhost": vhost,
+    }
+
+
+# -- files
+
+
+async def files(call: Call) -> Answer:
+    check_node(call)
+    found = await asyncio.to_thread(call.station.traces.directory.listed)
+    return await answer_rows(call, [{"name": facts.name, "size": facts.size_bytes} for facts in found])
+
+
+async def read_file(call: Call) -> Answer:
+    """All of it, or with `?tail=BYTES` the whole lines among its last octets."""
+    check_node(call)
+    directory = call.station.traces.directory
+    opened = await asyncio.to_thread(directory.opened, call.params["name"], _tail_bytes(call))
+    if opened is None:
+        raise not_found()
+    headers = {"content-length": str(opened.size_bytes)}
+    return Answer(200, content_type="text/plain", headers=headers, chunks=opened.chunks())
+
+
+def _tail_bytes(call: Call) -> int | None:
+    given = call.query.get("tail")
+    if given is None:
+        return None
+    if not given.isascii() or not given.isdecimal() or len(given) > 18:
+        raise bad_request("tail must be a number of bytes")
+    return int(given)
+
+
+async def delete_file(call: Call) -> Answer:
+    check_node(call)
+    if not await asyncio.to_thread(call.station.traces.directory.delete, call.params["name"]):
+        raise not_found()
+    return no_content()
