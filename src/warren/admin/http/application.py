@@ -16,6 +16,7 @@ from starlette.requests import Request
 
 from warren.admin.http.answers import Answer, json_answer
 from warren.admin.http.call import Call
+from warren.admin.http.documents import is_text
 from warren.admin.http.faults import (
     HttpFault,
     bad_request,
@@ -99,7 +100,8 @@ class Application:
         if call.method not in SAFE_METHODS:
             refuse_cross_site(call, self._settings.cross_origin)
         await self._admit(call, door)
-        if call.method in _MAKING_METHODS and not _is_utf8(segments):
+        if call.method in _MAKING_METHODS and not all(map(is_text, segments)):
+            # nothing is made that has a name which no JSON can say
             raise bad_request("a name in the path is not UTF-8")
         return await door.handler(call)
 
@@ -120,15 +122,6 @@ class Application:
             headers["cache-control"] = "no-cache"
         headers |= answer.headers
         return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
-
-
-def _is_utf8(segments: list[str]) -> bool:
-    """Nothing is made that has a name which no JSON can say."""
-    try:
-        "".join(segments).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _of_fault(fault: HttpFault) -> Answer:

@@ -10,18 +10,13 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl
 
-import orjson
 from starlette.requests import ClientDisconnect, Request
 
-from warren.admin.http.faults import bad_request, body_too_large, malformed, not_found
+from warren.admin.http.documents import document_in
+from warren.admin.http.faults import body_too_large, malformed, not_found
 from warren.admin.http.visitor import Visitor
 from warren.admin.station import Station
 from warren.broker.vhost import Vhost
-
-NESTED_MAX = 100
-"""Objects and arrays within each other: more than anybody means, and less than a walk through them can take."""
-
-_TWICE = "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
 
 
 class Call:
@@ -88,34 +83,5 @@ class Call:
         return dict(parse_qsl(text, keep_blank_values=True, errors="surrogateescape"))
 
     async def document(self) -> dict[str, Any]:
-        """The body as a JSON object; an empty body is an empty one, and so, as in RabbitMQ, are `null` and `true`."""
-        body = await self.body()
-        if not body:
-            return {}
-        try:
-            document = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            raise bad_request("not_json") from None
-        if document is None or document is True:
-            return {}
-        if isinstance(document, str):
-            raise bad_request(_TWICE)
-        if not isinstance(document, dict):
-            raise bad_request("not_json")
-        if body.count(b"[") + body.count(b"{") > NESTED_MAX:
-            _check_depth(document)
-        return document
-
-
-def _check_depth(document: dict[str, Any]) -> None:
-    level: list[Any] = [document]
-    for _ in range(NESTED_MAX):
-        level = [
-            item
-            for value in level
-            for item in (value.values() if isinstance(value, dict) else value)
-            if isinstance(item, dict | list)
-        ]
-        if not level:
-            return
-    raise bad_request(f"the document is nested more than {NESTED_MAX} deep")
+        """The body as a JSON object."""
+        return document_in(await self.body())

@@ -18,6 +18,7 @@ from warren.access.commands import (
     SetVhostLimits,
 )
 from warren.admin.desk import Desk
+from warren.admin.http.documents import fault_of
 from warren.admin.http.faults import HttpFault
 from warren.admin.importing.lines import Definition, NotDefinitions, definitions_in
 from warren.admin.importing.makers import MAKERS, OF_VHOSTS
@@ -76,6 +77,9 @@ class Importer:
         value = definition.value
         if not isinstance(value, dict):
             raise _refused(file, definition, "an entry must be an object")
+        trouble = fault_of(value)
+        if trouble:
+            raise _refused(file, definition, trouble)
         try:
             document = {**value, "vhost": vhost} if vhost else value
             return await MAKERS[definition.section](self._broker.settings, document)

@@ -12,7 +12,15 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 _SPACE = " \t\r\n"
-_DECODER = json.JSONDecoder()
+_DIGITS_MAX = 20
+
+
+def _number(digits: str) -> int | float:
+    """A number with more digits than 64 bits have is not worth the time that reading it exactly takes."""
+    return int(digits) if len(digits) <= _DIGITS_MAX else float(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_number)
 
 
 class NotDefinitions(ValueError):
