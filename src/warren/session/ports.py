@@ -9,7 +9,7 @@ Not here: what a channel asks of one queue (`model.ports`), the node itself (`br
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, final
 
-from mypy_extensions import i64, mypyc_attr, trait
+from mypy_extensions import i64, mypyc_attr
 
 from warren.access.rights import Rights
 from warren.model.figures import VhostFigures
@@ -91,8 +91,8 @@ class LoginAttempt:
         self.trusted = trusted
 
 
-@trait
-class LoginWaiter:
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LoginWaiter(ABC):
     """Whoever wants to be let in."""
 
     @abstractmethod
