@@ -1,0 +1,77 @@
+"""Records as text and as JSON, held against what RabbitMQ wrote of the same messages."""
+
+import json
+from typing import Any
+
+from tests.unit.admin.tracing.copies import RECORDED, RECORDED_COPIES, Copy
+from warren.admin.tracing.json_format import SCHEMA_VERSION, json_of
+from warren.admin.tracing.records import record_of, timestamp_of
+from warren.admin.tracing.text_format import text_of
+
+
+def text_record(copy: Copy, payload_bytes_max: int | None = None) -> bytes:
+    return text_of(record_of(copy.heard(), copy.at_ms, payload_bytes_max))
+
+
+def json_record(copy: Copy, payload_bytes_max: int | None = None) -> dict[str, Any]:
+    line = json_of(record_of(copy.heard(), copy.at_ms, payload_bytes_max))
+    assert line.endswith(b"}\n")
+    assert line.count(b"\n") == 1
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def of_rabbitmq(line: bytes) -> dict[str, Any]:
+    """What RabbitMQ wrote, without what Warren writes otherwise on purpose."""
+    found: dict[str, Any] = json.loads(line)
+    if found["routed_queues"] == "none":
+        found["routed_queues"] = []
+    headers = found["properties"].get("headers", {})
+    if "d" in headers:
+        # it takes the scale of a decimal for its whole part
+        assert headers["d"] == 1.15
+        headers["d"] = 1.5
+    # each trace looks at the clock by itself
+    return {name: value for name, value in found.items() if name != "timestamp"}
+
+
+def test_text_is_that_of_rabbitmq_octet_for_octet() -> None:
+    assert b"".join(text_record(copy) for copy in RECORDED_COPIES) == (RECORDED / "text.log").read_bytes()
+
+
+def test_json_has_the_fields_and_values_of_rabbitmq() -> None:
+    written = [json_record(copy) for copy in RECORDED_COPIES]
+    assert {found.pop("schema_version") for found in written} == {SCHEMA_VERSION}
+    assert [found.pop("timestamp")[:17] for found in written] == ["2026-11-15T09:51:"] * len(written)
+    assert written == [of_rabbitmq(line) for line in (RECORDED / "json.log").read_bytes().splitlines()]
+
+
+def test_a_payload_is_cut_where_it_is_too_long() -> None:
+    copy = RECORDED_COPIES[0]
+    assert json_record(copy, 4)["payload"] == "aGVsbA=="
+    assert text_record(copy, 4).endswith(b"\nPayload: \nhell\n")
+    assert json_record(copy, 0)["payload"] == ""
+    assert json_record(copy, 100) == json_record(copy)
+
+
+def test_names_that_are_not_utf_8_lose_nothing() -> None:
+    name = b"\xff\x00q".decode("utf-8", "surrogateescape")
+    published = Copy(
+        "09:51:50.014", b"x", exchange=name, key=name, routed=(name,), properties={"headers": {name: name}}
+    )
+    found = json_record(published)
+    escaped = "Not UTF-8, base64 is: /wBx"
+    assert (found["exchange"], found["routing_keys"], found["routed_queues"]) == (escaped, [escaped], [escaped])
+    assert found["properties"] == {"headers": {escaped: escaped}}
+    assert b"Exchange:     \xff\x00q\nRouting keys: [<<255,0,113>>]\n" in text_record(published)
+    assert json_record(Copy("09:51:50.014", b"x", queue=name))["queue"] == escaped
+
+
+def test_every_field_has_the_same_type_in_every_record() -> None:
+    types = [{name: type(value) for name, value in json_record(copy).items()} for copy in RECORDED_COPIES]
+    assert all(found == types[0] for found in types)
+
+
+def test_a_timestamp_has_milliseconds_in_utc() -> None:
+    assert timestamp_of(0) == "1970-01-01T00:00:00.000+00:00"
+    assert timestamp_of(1_794_736_310_014) == "2026-11-15T09:51:50.014+00:00"
