@@ -2,7 +2,8 @@
 
 A login is decided at once, unless the user's password hash is slow to compute: then the shell is asked
 (`VerifyPassword`) and answers later (`PasswordVerified`). Several logins with the same user and password wait for one
-answer, few answers are asked for at a time, none for who has gone meanwhile, and how many may wait is bounded.
+answer, few answers are asked for at a time, none for who has gone meanwhile. The addresses that wait take turns, and
+how many may wait of one is bounded, so that a flood of guesses from one does not keep the others waiting.
 
 A password that was verified so is remembered as a keyed digest until the user changes, so that the next login costs
 microseconds. An unknown user takes as long as one that is known, and so does one without a password.
@@ -24,7 +25,8 @@ from warren.model.turn import Timed, Turn
 from warren.session.ports import LoginAttempt, LoginWaiter
 
 ASKED_MAX: Final = 4
-WAITING_MAX: Final = 4096
+WAITING_MAX: Final = 1024
+"""Of one address; as many as could be judged while they have patience."""
 
 
 @final
@@ -42,9 +44,9 @@ class Logins:
         self._remembered: dict[str, bytes] = {}
         self._tickets: int = 0
         self._asked: dict[int, Verification] = {}
-        # by digest, those that were asked for, and then those that were not yet
+        # by digest, those that were asked for and those that were not yet; these also by the address of their first
         self._verifications: dict[bytes, Verification] = {}
-        self._unasked: list[Verification] = []
+        self._unasked: dict[str, list[Verification]] = {}
 
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         """`waiter.login_decided` follows, within this call or later."""
@@ -91,17 +93,17 @@ class Logins:
             same.candidates.append(candidate)
             return
         attempt = candidate.attempt
-        if same is not None or len(self._unasked) >= WAITING_MAX:
+        if same is not None or len(self._unasked.get(attempt.peer_host, [])) >= WAITING_MAX:
             self._decide(attempt, candidate.waiter, False)
             return
         asked = Verification(digest, attempt.user, attempt.password, algorithm, password_hash, candidate)
         self._verifications[digest] = asked
-        self._unasked.append(asked)
+        self._unasked.setdefault(attempt.peer_host, []).append(asked)
         self._ask_more()
 
     def _ask_more(self) -> None:
         while self._unasked and len(self._asked) < ASKED_MAX:
-            asked = self._unasked.pop(0)
+            asked = self._next_unasked()
             if not asked.wanted():
                 del self._verifications[asked.digest]
                 continue
@@ -109,6 +111,15 @@ class Logins:
             self._asked[self._tickets] = asked
             order = VerifyPassword(self._tickets, asked.algorithm, asked.password_hash, asked.password)
             self._turn.effects.append(order)
+
+    def _next_unasked(self) -> "Verification":
+        """The oldest of the address whose turn it is."""
+        host = next(iter(self._unasked))
+        waiting = self._unasked.pop(host)
+        oldest = waiting.pop(0)
+        if waiting:
+            self._unasked[host] = waiting
+        return oldest
 
     def _decide(self, attempt: LoginAttempt, waiter: LoginWaiter, good: bool) -> None:
         refusal = ""

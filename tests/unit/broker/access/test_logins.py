@@ -6,7 +6,7 @@ from warren.access.catalog import Catalog
 from warren.access.hashing import SCRYPT, SHA256, hash_password
 from warren.access.users import User
 from warren.broker.access.brakes import DELAY_MAX_MS
-from warren.broker.access.logins import ASKED_MAX, Logins
+from warren.broker.access.logins import ASKED_MAX, WAITING_MAX, Logins
 from warren.broker.access.places import is_loopback
 from warren.model.effects import VerifyPassword
 from warren.model.settings import BrokerSettings
@@ -217,6 +217,25 @@ def test_few_answers_are_asked_for_at_a_time_and_the_rest_in_order() -> None:
     [following] = door.asked()
     assert following.password == f"guess {ASKED_MAX}"
     assert [len(waiter.told) for waiter in waiters] == [1] + [0] * (ASKED_MAX + 1)
+
+
+def test_a_flood_of_guesses_keeps_nobody_elsewhere_waiting() -> None:
+    door = slow_door()
+    for number in range(WAITING_MAX + ASKED_MAX):
+        door.knock(password=f"guess {number}", host="10.0.0.1")
+    waiter = door.knock()
+    [first, *_others] = door.asked()
+    door.logins.verified(first.ticket, False)
+    door.logins.verified(first.ticket + 1, False)
+    assert [order.password for order in door.asked()] == [f"guess {ASKED_MAX}", "guest"]
+    assert waiter.told == []
+
+
+def test_of_one_address_so_many_may_wait() -> None:
+    door = slow_door()
+    waiters = [door.knock(user=f"user {number}", host="10.0.0.1") for number in range(ASKED_MAX + WAITING_MAX + 1)]
+    assert [waiter.told for waiter in waiters[:-1]] == [[]] * (ASKED_MAX + WAITING_MAX)
+    assert waiters[-1].told == [f"user 'user {ASKED_MAX + WAITING_MAX}' - invalid credentials"]
 
 
 def test_nothing_is_asked_for_who_has_gone() -> None:
