@@ -73,6 +73,7 @@ def test_a_trace_is_started_read_and_stopped(
     form.get_by_role("button", name="Start trace").click()
     expect(form.get_by_role("status")).to_contain_text("is running")
     expect(visitor.row("Running traces", trace)).to_contain_text("publish.#")
+    expect(visitor.row("Running traces", trace)).to_contain_text("running")
     assert [one["name"] for one in site.get("traces", vhost)] == [trace]
 
     host, port = site.amqp

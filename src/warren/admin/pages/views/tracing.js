@@ -59,8 +59,10 @@ function traceTable(told) {
         title: "Payload limit",
         cell: (row) => (row.max_payload_bytes ? bytes(row.max_payload_bytes) : "none"),
       },
-      { key: "user", title: "As user", cell: (row) => row.tracer_connection_username },
-      { key: "rate", title: "Waiting", number: true, cell: (row) => count(row.queue?.messages) },
+      { key: "state", title: "State", cell: (row) => traceState(row.state) },
+      { key: "written", title: "Written", number: true, cell: (row) => count(row.written) },
+      { key: "waiting", title: "Waiting", number: true, cell: (row) => count(row.queue?.messages) },
+      { key: "dropped", title: "Dropped", number: true, cell: (row) => dropped(row.dropped) },
       {
         key: "stop",
         title: "Actions",
@@ -73,6 +75,17 @@ function traceTable(told) {
       },
     ],
   });
+}
+
+function traceState(state) {
+  return state ? { badge: state, kind: state === "running" ? "good" : "bad" } : "";
+}
+
+/** Copies that came faster than they could be written; the messages themselves are not touched. */
+function dropped(copies) {
+  return copies > 0
+    ? { badge: count(copies), kind: "warn", title: "came faster than they could be written" }
+    : count(copies);
 }
 
 function stop(row, button, told) {
