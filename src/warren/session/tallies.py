@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.model.figures import TakenFigures
+from warren.model.figures import ChannelFigures, TakenFigures, VhostFigures
 from warren.model.ports import QueuePort
-from warren.model.turn import Tally
+from warren.model.turn import Tally, Turn
 from warren.routing.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ class PublishTally(Tally):
     def __init__(self, channel: "Channel", exchange: Exchange) -> None:
         self.exchange: Exchange = exchange
         self.channel: Channel = channel
+        self._turn: Turn = channel.node.turn
+        self._channel_figures: ChannelFigures = channel.figures
+        self._vhost_figures: VhostFigures = channel.vhost.figures
         # in this turn: how many, and into how many queues
         self.fresh: i64 = 0
         self.fresh_routed: i64 = 0
@@ -49,21 +52,20 @@ class PublishTally(Tally):
 
     def begin(self) -> None:
         """Something is about to be counted for the first time in this turn."""
-        self.channel.node.turn.tallies.append(self)
+        self._turn.tallies.append(self)
 
     def unroutable(self, mandatory: bool) -> None:
         """A publish found no queue."""
-        channel = self.channel
         if mandatory:
             self.returned_unroutable += 1
-            channel.figures.returned_unroutable += 1
-            channel.vhost.figures.returned_unroutable += 1
-            channel.node.turn.figures.returned_unroutable += 1
+            self._channel_figures.returned_unroutable += 1
+            self._vhost_figures.returned_unroutable += 1
+            self._turn.figures.returned_unroutable += 1
         else:
             self.dropped_unroutable += 1
-            channel.figures.dropped_unroutable += 1
-            channel.vhost.figures.dropped_unroutable += 1
-            channel.node.turn.figures.dropped_unroutable += 1
+            self._channel_figures.dropped_unroutable += 1
+            self._vhost_figures.dropped_unroutable += 1
+            self._turn.figures.dropped_unroutable += 1
 
     def fold(self) -> None:
         count: i64 = self.fresh
@@ -71,14 +73,14 @@ class PublishTally(Tally):
         self.fresh = 0
         self.fresh_routed = 0
         channel = self.channel
-        turn = channel.node.turn
+        exchange = self.exchange
         self.published += count
-        self.exchange.published_in += count
-        self.exchange.published_out += routed
-        channel.figures.published += count
-        channel.active_at_ms = turn.now_ms
-        channel.vhost.figures.published += count
-        node = turn.figures
+        exchange.published_in += count
+        exchange.published_out += routed
+        self._channel_figures.published += count
+        self._vhost_figures.published += count
+        channel.active_at_ms = self._turn.now_ms
+        node = self._turn.figures
         node.published += count
         node.received += count
         node.routed += routed
@@ -98,11 +100,15 @@ class TakeTally(TakenFigures, Tally):
         # on the turn's list
         self.due: bool = False
         self._channel: Channel = channel
+        self._turn: Turn = channel.node.turn
+        self._queue_figures: TakenFigures = queue.counted
+        self._channel_figures: TakenFigures = channel.figures
+        self._vhost_figures: TakenFigures = channel.vhost.figures
 
     def begin(self) -> None:
         """Something is about to be counted for the first time in this turn."""
         self.due = True
-        self._channel.node.turn.tallies.append(self)
+        self._turn.tallies.append(self)
 
     def count_get(self, no_ack: bool, redelivered: bool) -> None:
         if not self.due:
@@ -121,16 +127,43 @@ class TakeTally(TakenFigures, Tally):
 
     def fold(self) -> None:
         self.due = False
-        channel = self._channel
-        turn = channel.node.turn
-        self.total.add(self)
-        self.queue.counted.add(self)
+        turn = self._turn
+        self._channel.active_at_ms = turn.now_ms
         self.queue.taken_at_ms = turn.now_ms
-        channel.figures.add(self)
-        channel.active_at_ms = turn.now_ms
-        channel.vhost.figures.add(self)
-        turn.figures.add(self)
-        self.clear()
+        self._fold_deliveries(turn.figures)
+        acked = self.acked
+        if acked != 0:
+            self.acked = 0
+            self.total.acked += acked
+            self._queue_figures.acked += acked
+            self._channel_figures.acked += acked
+            self._vhost_figures.acked += acked
+            turn.figures.acked += acked
+        if self.got != 0 or self.got_no_ack != 0 or self.got_empty != 0 or self.redelivered != 0:
+            self.total.add(self)
+            self._queue_figures.add(self)
+            self._channel_figures.add(self)
+            self._vhost_figures.add(self)
+            turn.figures.add(self)
+            self.clear()
+
+    def _fold_deliveries(self, node_figures: TakenFigures) -> None:
+        delivered = self.delivered
+        if delivered != 0:
+            self.delivered = 0
+            self.total.delivered += delivered
+            self._queue_figures.delivered += delivered
+            self._channel_figures.delivered += delivered
+            self._vhost_figures.delivered += delivered
+            node_figures.delivered += delivered
+        delivered = self.delivered_no_ack
+        if delivered != 0:
+            self.delivered_no_ack = 0
+            self.total.delivered_no_ack += delivered
+            self._queue_figures.delivered_no_ack += delivered
+            self._channel_figures.delivered_no_ack += delivered
+            self._vhost_figures.delivered_no_ack += delivered
+            node_figures.delivered_no_ack += delivered
 
 
 @final
