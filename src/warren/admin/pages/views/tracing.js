@@ -8,7 +8,8 @@ import { actFromTable, answerPlace, form } from "../parts/form.js";
 import { Table } from "../parts/table.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
-const SHOWN_CHARACTERS = 200_000;
+// of the end of a file
+const SHOWN_BYTES = 200_000;
 
 export default function tracing() {
   const answer = answerPlace();
@@ -59,7 +60,7 @@ function traceTable(told) {
         title: "Payload limit",
         cell: (row) => (row.max_payload_bytes ? bytes(row.max_payload_bytes) : "none"),
       },
-      { key: "state", title: "State", cell: (row) => traceState(row.state) },
+      { key: "state", title: "State", cell: traceState },
       { key: "written", title: "Written", number: true, cell: (row) => count(row.written) },
       { key: "waiting", title: "Waiting", number: true, cell: (row) => count(row.queue?.messages) },
       { key: "dropped", title: "Dropped", number: true, cell: (row) => dropped(row.dropped) },
@@ -77,8 +78,9 @@ function traceTable(told) {
   });
 }
 
-function traceState(state) {
-  return state ? { badge: state, kind: state === "running" ? "good" : "bad" } : "";
+function traceState({ state, reason }) {
+  if (!state) return "";
+  return [{ badge: state, kind: state === "running" ? "good" : "bad" }, reason ?? ""];
 }
 
 /** Copies that came faster than they could be written; the messages themselves are not touched. */
@@ -137,7 +139,7 @@ function fileTable(reader, told) {
           {
             button: "View",
             label: `View ${row.name}`,
-            act: (current, button) => view(current.name, button, reader, told),
+            act: (current, button) => view(current, button, reader, told),
           },
           {
             button: "Download",
@@ -156,19 +158,15 @@ function fileTable(reader, told) {
   });
 }
 
-const textOf = async (name) => {
-  const answer = await get(path("trace-files", name));
-  return typeof answer === "string" ? answer : JSON.stringify(answer ?? "");
-};
+const textOf = async (name, query) => (await get(path("trace-files", name), query)) ?? "";
 
-function view(name, button, reader, told) {
+function view({ name, size }, button, reader, told) {
   const act = async () => {
-    const text = await textOf(name);
-    const cut = text.length > SHOWN_CHARACTERS;
-    const heading = h("h3", { tabindex: "-1" }, cut ? `The end of ${name}` : name);
+    const text = await textOf(name, { tail: SHOWN_BYTES });
+    const heading = h("h3", { tabindex: "-1" }, size > SHOWN_BYTES ? `The end of ${name}` : name);
     reader.replaceChildren(
       heading,
-      h("pre", { class: "body", tabindex: "0", role: "region", "aria-label": name }, text.slice(-SHOWN_CHARACTERS)),
+      h("pre", { class: "body", tabindex: "0", role: "region", "aria-label": name }, text),
     );
     heading.focus();
     return "";
