@@ -139,7 +139,7 @@ def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: P
     async def conversation() -> None:
         turns = Shell(ScriptedCore()).turns
         disk = Disk(str(tmp_path), "hare@here")
-        disk.start(turns.loop, turns.add, lambda error: turns.halt())
+        disk.start(turns, lambda error: turns.halt())
         turns.attach(disk.orders())
         assert set(turns.carried_out()) == set(Effect.__subclasses__())
         disk.close()
@@ -163,7 +163,7 @@ def test_orders_for_the_disk_are_carried_out_and_answered(loop_name: str, tmp_pa
         core = ScriptedCore()
         shell = Shell(core)
         disk = Disk(str(tmp_path), "hare@here")
-        disk.start(shell.turns.loop, shell.turns.add, lambda error: shell.turns.halt())
+        disk.start(shell.turns, lambda error: shell.turns.halt())
         shell.turns.attach(disk.orders())
         shell.order(Store(1, [], 1, 0, b"head", flush=True))
         await core.until(lambda: core.of(Stored))

@@ -30,13 +30,20 @@ class SegmentFile:
         self._descriptor = os.open(path, flags, FILE_MODE)
         self._filled_to = os.fstat(self._descriptor).st_size
 
-    def write(self, data: bytes, offset: int) -> None:
+    def has_room(self, end: int) -> bool:
+        """Whether the file reaches so far already."""
+        return end <= self._filled_to
+
+    def write(self, data: bytes, offset: int) -> int:
+        """How many bytes were written, those ahead of the batch included."""
         write_all(self._descriptor, data, offset)
         end = offset + len(data)
-        if end > self._filled_to:
-            self._filled_to = end
-            if len(data) < SMALL_BATCH_BYTES:
-                self._fill_ahead()
+        if end <= self._filled_to:
+            return len(data)
+        self._filled_to = end
+        if len(data) < SMALL_BATCH_BYTES:
+            self._fill_ahead()
+        return self._filled_to - offset
 
     def flush(self, flush: Flush) -> None:
         flush_file(self._descriptor, self.path, flush)
