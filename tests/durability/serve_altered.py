@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from warren.cli.main import run
@@ -20,23 +21,34 @@ from warren.model.effects import Effect, Store
 from warren.model.events import Event, Stored
 from warren.node.config import settings as node_settings
 from warren.node.disk import disk
+from warren.node.disk.shortcut import TurnsPort
+
+
+class WithoutReports:
+    """A node's turns that hear nothing of what is stored."""
+
+    def __init__(self, turns: TurnsPort) -> None:
+        self.loop = turns.loop
+        self.due = turns.due
+        self._add = turns.add
+
+    def add(self, event: Event) -> None:
+        if type(event) is not Stored:
+            self._add(event)
+
+    add_now = add
 
 
 class HastyDisk(disk.Disk):
     """A disk that calls a batch flushed before it is written."""
 
-    __slots__ = ("_late", "_report")
+    __slots__ = ("_late", "_turns")
     haste_s = 0.0
 
-    def start(self, loop: Any, add: Callable[[Event], None], failed: Callable[[Exception], None]) -> None:
-        self._report = add
-        self._late: deque[tuple[float, Callable[[], None]]] = deque()
-
-        def hear(event: Event) -> None:
-            if type(event) is not Stored:
-                add(event)
-
-        super().start(loop, hear, failed)
+    def start(self, turns: TurnsPort, failed: Callable[[Exception], None]) -> None:
+        self._turns = turns
+        self._late: deque[tuple[float, Callable[[], object]]] = deque()
+        super().start(WithoutReports(turns), failed)
         threading.Thread(target=self._carry_out_late, daemon=True).start()
 
     def orders(self) -> dict[type[Effect], Callable[[Effect], None]]:
@@ -44,9 +56,10 @@ class HastyDisk(disk.Disk):
 
     def _postponing(self, order: Callable[[Effect], None]) -> Callable[[Effect], None]:
         def postpone(effect: Effect) -> None:
-            self._late.append((time.monotonic() + self.haste_s, lambda: order(effect)))
+            on_the_loop = partial(self._turns.loop.call_soon_threadsafe, order, effect)
+            self._late.append((time.monotonic() + self.haste_s, on_the_loop))
             if isinstance(effect, Store):
-                self._report(Stored(effect.batch_no, effect.batch_no))
+                self._turns.add(Stored(effect.batch_no, effect.batch_no))
 
         return postpone
 

@@ -162,7 +162,7 @@ class Node:
         return exit_code
 
     def _start_disk(self, disk: Disk, loop: asyncio.AbstractEventLoop) -> None:
-        disk.start(loop, self._turns.add, self._disk_failed)
+        disk.start(self._turns, self._disk_failed)
         self._turns.attach(disk.orders())
         self._disk_watch = DiskWatch(loop, self._turns.add, disk.path, self._settings.disk_limit_bytes)
         self._disk_watch.start()

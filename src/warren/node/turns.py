@@ -10,7 +10,7 @@ sleeps to batch: the busier the node, the larger its turns.
 Invariants:
 
 - The core is entered from `_run` alone, never from inside an effect: an event that an effect causes (a socket that
-  reports its buffer full) waits for the next turn.
+  reports its buffer full) waits for the next turn. `add_now` is for callbacks of the loop, and not for effects.
 - `links` holds the connections that may still be written to. One that was told to close has moved to `lingering`; one
   that is lost is in neither. Effects for a connection that is not in `links` are dropped: it went while the turn was
   running.
@@ -121,9 +121,17 @@ class Turns:
     def add(self, event: Event) -> None:
         """Something happened: it is part of the next turn."""
         self._events.append(event)
+        self._schedule()
+
+    def add_now(self, event: Event) -> None:
+        """The same, for a callback of the loop that would be its last in this round: the next turn is taken at once."""
+        self._events.append(event)
         if not self._scheduled:
-            self._scheduled = True
-            self.loop.call_soon(self._run)
+            self._run()
+
+    def due(self) -> bool:
+        """Whether there is something for another turn."""
+        return self._scheduled
 
     def attach(self, orders: Mapping[type[Effect], Callable[[Any], None]]) -> None:
         """Who carries out the orders for the disk."""

@@ -1,6 +1,6 @@
 """Making room: what is alive in a mostly dead segment is copied to the journal's end, so that the segment can go.
 
-A segment is read from its beginning in slices, one at a time; of every record in it, the placements that are alive are
+A segment is read from its beginning in slices, one a turn; of every record in it, the placements that are alive are
 written again into the active segment. When all are there, a MOVED record says so, and from then on whatever counted on
 the old segment counts on the new one. Copies without that record mean nothing: a node that died halfway finds
 everything where it was. All copies of a segment go into one other, so the journal does not roll meanwhile.
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from warren.store.journal import Journal
 
 SLICE_BYTES: Final[i64] = 1024 * 1024
+SLICE_BYTES_MAX: Final[i64] = 4 * 1024 * 1024
+# what a turn may look at without being late for everybody else
+SLICE_RECORDS: Final[i64] = 8192
 
 
 @final
@@ -45,6 +48,7 @@ class Compaction(TicketHolder):
         self._from: Segment | None = None
         # how far it was read
         self._at: i64 = 0
+        self._slice_bytes: i64 = SLICE_BYTES
         # what queues have in it, by queue
         self._holdings: dict[int, list[Holding]] = {}
         # what could not be read whole is left alone
@@ -65,8 +69,9 @@ class Compaction(TicketHolder):
     def begin(self, segment: Segment) -> None:
         self._from = segment
         self._at = SEGMENT_HEADER_BYTES
+        self._slice_bytes = SLICE_BYTES
         self._holdings = {}
-        self._read(SLICE_BYTES)
+        self._read(self._slice_bytes)
 
     def index_read(self, rows: bytes, error: str) -> None:
         """Never asked for."""
@@ -79,24 +84,32 @@ class Compaction(TicketHolder):
             self._give_up(segment, error)
             return
         scanner = Scanner(blocks[0], segment.number, self._at, self._at)
+        records: i64 = 0
         while scanner.next():
+            records += 1
             if scanner.kind <= COPY_PAGED and not self._copy(segment, scanner):
                 self._give_up(segment, str(damaged(segment, scanner.at)))
                 return
+        self._suit_slices(scanner.at - self._at, records)
         if scanner.at >= segment.size_bytes or segment.live_count == 0:
             self._finish(segment)
         elif scanner.short:
             # a record larger than a slice
             self._at = scanner.at
-            self._read(max(scanner.end - scanner.at, SLICE_BYTES))
+            self._read(max(scanner.end - scanner.at, self._slice_bytes))
         elif scanner.at > self._at:
             self._at = scanner.at
-            self._read(SLICE_BYTES)
+            self._read(self._slice_bytes)
         elif self._at + len(blocks[0]) < segment.size_bytes:
             # not even its header fitted in
             self._read(len(blocks[0]) * 2)
         else:
             self._give_up(segment, str(damaged(segment, scanner.at)))
+
+    def _suit_slices(self, read_bytes: i64, records: i64) -> None:
+        """The larger the records, the larger the slices: a turn takes one, and the stream does not wait."""
+        if records > 0:
+            self._slice_bytes = max(SLICE_BYTES, min(SLICE_BYTES_MAX, read_bytes // records * SLICE_RECORDS))
 
     def _read(self, size: i64) -> None:
         segment = self._from

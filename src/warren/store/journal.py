@@ -96,6 +96,8 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
         self._envelopes: dict[bytes, Envelope] = {}
         self._looking: bool = False
         self._roll_due: bool = False
+        # the active segment was half full
+        self._half_seen: bool = False
         # a segment was compacted: there may be another
         self.space_wanted: bool = False
         # no batch says yet that the last one with anything in it is on disk; that is to be said before the turn ends
@@ -185,9 +187,14 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
         if (full or self._roll_due) and not self.compaction.running():
             self._roll_due = False
             self._roll()
-        if self.space_wanted and not self.compaction.running():
+        if self.compaction.running():
+            return
+        if self.space_wanted:
             self.space_wanted = False
             self._make_room()
+        elif not self._half_seen and self.active.size_bytes * 2 >= self._segment_bytes:
+            self._half_seen = True
+            self._keep_up()
 
     def _order_batch(self, changes: list[Change]) -> None:
         turn, segment = self.turn, self.active
@@ -296,6 +303,7 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
 
     def _begin_segment(self, segment: Segment) -> None:
         self.active = segment
+        self._half_seen = False
         self.segments[int(segment.number)] = segment
         self._rows = SegmentRows()
         self.batch.begin(segment.number, 0, self._rows)
@@ -338,25 +346,34 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
 
     def _make_room(self) -> None:
         """Let go of dead segments, and compact one if more is dead than alive."""
-        sealed = [segment for segment in self.segments.values() if segment.sealed]
-        gone_bytes: i64 = 0
-        dead_bytes: i64 = 0
-        live_bytes: i64 = 0
-        for segment in sealed:
-            if self._droppable(segment):
-                gone_bytes += segment.size_bytes
-            live_bytes += segment.live_bytes
-            dead_bytes += segment.total_bytes - segment.live_bytes
+        gone = [segment for segment in self.segments.values() if self._droppable(segment)]
+        gone_bytes = sum([int(segment.size_bytes) for segment in gone])
         # the checkpoint lets them go
         self._roll_due = gone_bytes >= self._segment_bytes
         # a queue that is being drained leaves one segment half empty, which is not worth copying
-        if dead_bytes > live_bytes + self._segment_bytes:
-            self._compact(sealed)
+        if self._waste_bytes() + gone_bytes > self._segment_bytes:
+            self._compact()
 
-    def _compact(self, sealed: list[Segment]) -> None:
+    def _keep_up(self) -> None:
+        """Half a segment was written since the last was sealed: if that is dead but for a little, copy the little.
+
+        When much is written, this comes long before the clock. Whatever lives for a moment only has left by then.
+        """
+        if self._waste_bytes() > self._segment_bytes // 2:
+            self._compact()
+
+    def _waste_bytes(self) -> i64:
+        """How much more is dead than alive in sealed segments that have to stay."""
+        waste_bytes: i64 = 0
+        for segment in self.segments.values():
+            if segment.sealed and not self._droppable(segment):
+                waste_bytes += segment.total_bytes - 2 * segment.live_bytes
+        return waste_bytes
+
+    def _compact(self) -> None:
         """Begin with the one that gives most for the least copying."""
         best: Segment | None = None
-        for segment in sealed:
+        for segment in self.segments.values():
             if segment.number >= self._written.number or not self.compaction.worthwhile(segment):
                 continue
             if best is None or segment.live_bytes * best.total_bytes < best.live_bytes * segment.total_bytes:

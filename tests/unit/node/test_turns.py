@@ -141,7 +141,7 @@ def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: P
     async def conversation() -> None:
         turns = Shell(ScriptedCore()).turns
         disk = Disk(str(tmp_path), "hare@here")
-        disk.start(turns.loop, turns.add, lambda error: turns.halt())
+        disk.start(turns, lambda error: turns.halt())
         turns.attach(disk.orders())
         turns.attach(Desk(turns.loop, turns.add).orders())
         turns.attach(PasswordChecks(turns.loop, turns.add).orders())
@@ -167,7 +167,7 @@ def test_orders_for_the_disk_are_carried_out_and_answered(loop_name: str, tmp_pa
         core = ScriptedCore()
         shell = Shell(core)
         disk = Disk(str(tmp_path), "hare@here")
-        disk.start(shell.turns.loop, shell.turns.add, lambda error: shell.turns.halt())
+        disk.start(shell.turns, lambda error: shell.turns.halt())
         shell.turns.attach(disk.orders())
         shell.order(Store(1, [], 1, 0, b"head", flush=True))
         await core.until(lambda: core.of(Stored))

@@ -82,6 +82,38 @@ def test_a_slow_queue_beside_a_fast_one_does_not_pin_the_journal() -> None:
     assert drain(client, "slow") == [b"slow %d" % minute for minute in range(0, 200, 10)]
 
 
+def test_a_stream_that_leaves_little_behind_does_not_have_to_wait_for_the_clock() -> None:
+    core = core_with("fast", "slow")
+    client = core.client()
+    largest = 0
+    for number in range(600):
+        if number % 50 == 0:
+            client.read(persistent("slow", b"slow %d" % number))
+        client.read(persistent("fast", b"x" * 500))
+        client.heard()
+        client.say(BasicAck(get(client, "fast")[0]))
+        largest = max(largest, core.disk.size_bytes())
+    # indexes and the checkpoint are as large as anything here
+    assert largest < 3 * SEGMENT_BYTES
+    assert len(dropped(core)) > 10
+    assert_recoverable(core)
+    assert drain(client, "slow") == [b"slow %d" % number for number in range(0, 600, 50)]
+
+
+def test_a_stream_that_leaves_nothing_behind_is_not_copied() -> None:
+    """A few messages are always on their way, and the end of each segment is alive when the next begins."""
+    core = core_with("q")
+    client = core.client()
+    client.read(b"".join(persistent("q", b"x" * 500) for _ in range(4)))
+    client.heard()
+    for _ in range(300):
+        client.read(persistent("q", b"x" * 500))
+        client.heard()
+        client.say(BasicAck(get(client, "q")[0]))
+    assert len(dropped(core)) > 10
+    assert records(core, COPY) == 0
+
+
 def test_segments_full_of_acks_do_not_stay_for_the_few_messages_among_them() -> None:
     core = core_with("backlog", "slow")
     client = core.client()
@@ -247,7 +279,7 @@ def test_a_damaged_record_leaves_its_segment_where_it_is() -> None:
         client.read(persistent("filler", b"x" * 500))
         client.heard()
         client.say(BasicAck(get(client, "filler")[0]))
-    core.disk.files["000000000001.seg"] = core.disk.files["000000000001.seg"].replace(b"precious", b"PRECIOUS")
+        core.disk.files["000000000001.seg"] = core.disk.files["000000000001.seg"].replace(b"precious", b"PRECIOUS")
     core.pass_ms(60_000)
     assert core.note_names().count("compaction.failed") == 1
     assert 1 in core.disk.segments()

@@ -63,7 +63,8 @@ def test_damage_anywhere_costs_only_what_it_hit(sample: PlainDisk, ever: dict[in
 
 def test_stretches_of_nonsense_are_stepped_over(sample: PlainDisk) -> None:
     names = Recovered(sample.copy()).names
-    for number in sample.segments():
+    # the last may end before the nonsense does
+    for number in sample.segments()[:-1]:
         disk = sample.copy()
         data = disk.files[segment_name(number)]
         disk.files[segment_name(number)] = data[:300] + b"\x44\x00\x00" * 100 + data[600:]

@@ -12,7 +12,6 @@ up, and metadata and lock are left to the end of the process, because the writer
 Not here: who decides what is written (`store`), the sequence of a start (`node.node`).
 """
 
-import asyncio
 from collections.abc import Callable
 
 from warren.admin.node_facts import IoFigures
@@ -24,6 +23,7 @@ from warren.node.disk.durable import reason_of
 from warren.node.disk.files import BootFiles
 from warren.node.disk.reader import JournalReader
 from warren.node.disk.reserve import Reserve
+from warren.node.disk.shortcut import Shortcut, TurnsPort
 from warren.node.disk.writer import CLOSE_PATIENCE_S, JournalWriter
 from warren.node.sqlite_store import SqliteStore
 from warren.store.recovery import Found
@@ -36,7 +36,18 @@ READS: tuple[type[Effect], ...] = (ReadIndex, ReadJournal)
 class Disk:
     """One node's data directory, from its lock to its release."""
 
-    __slots__ = ("_directory", "_metadata", "_open", "_reader", "_reserve", "_writer", "io", "path", "strangers")
+    __slots__ = (
+        "_directory",
+        "_metadata",
+        "_open",
+        "_reader",
+        "_reserve",
+        "_shortcut",
+        "_writer",
+        "io",
+        "path",
+        "strangers",
+    )
 
     def __init__(self, path: str, node_name: str) -> None:
         self._directory = DataDirectory(path, node_name)
@@ -47,6 +58,7 @@ class Disk:
         self.strangers: list[str] = []
         self._reader: JournalReader | None = None
         self._writer: JournalWriter | None = None
+        self._shortcut: Shortcut | None = None
         self._reserve: Reserve | None = None
         try:
             self._metadata = SqliteStore(self._directory.metadata_path)
@@ -66,30 +78,26 @@ class Disk:
         self.strangers = files.strangers
         return Found(revision, values, files, incarnation, now_ms)
 
-    def start(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        add: Callable[[Event], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
+    def start(self, turns: TurnsPort, failed: Callable[[Exception], None]) -> None:
         def report(event: Event) -> None:
-            loop.call_soon_threadsafe(add, event)
+            turns.loop.call_soon_threadsafe(turns.add, event)
 
         def tell_failure(error: Exception) -> None:
-            loop.call_soon_threadsafe(failed, error)
+            turns.loop.call_soon_threadsafe(failed, error)
 
         journal = self._directory.journal_path
         reserve = self._reserve = Reserve()
         reader = JournalReader(journal, report, tell_failure, reserve, self.io)
         self._reader = reader
-        forget = reader.forget
-        self._writer = JournalWriter(journal, self._metadata, report, tell_failure, forget, reserve, io=self.io)
+        writer = JournalWriter(journal, self._metadata, report, tell_failure, reader.forget, reserve, io=self.io)
+        self._writer = writer
+        self._shortcut = Shortcut(writer, turns)
 
     def orders(self) -> dict[type[Effect], Callable[[Effect], None]]:
         """Who carries out which effect, once started."""
-        assert self._writer is not None
+        assert self._shortcut is not None
         assert self._reader is not None
-        return {**dict.fromkeys(WRITES, self._writer.order), **dict.fromkeys(READS, self._reader.order)}
+        return {**dict.fromkeys(WRITES, self._shortcut.order), **dict.fromkeys(READS, self._reader.order)}
 
     def close(self, patience_s: float = CLOSE_PATIENCE_S) -> int:
         """Let go of everything, once; the number of orders that were given up."""
@@ -98,6 +106,8 @@ class Disk:
         self._open = False
         if self._reader is not None:
             self._reader.close(READER_PATIENCE_S)
+        if self._shortcut is not None:
+            self._shortcut.close()
         given_up = self._writer.close(patience_s) if self._writer is not None else 0
         if self._reserve is not None:
             self._reserve.close()

@@ -7,6 +7,9 @@
 Group commit: while a flush runs, orders pile up, and the next flush serves them all. Nobody sleeps to gather more. The
 one deadline is for batches that ask for no flush: they get one after `FLUSH_WITHIN_S`, if no other came first.
 
+While the thread has nothing to do, a batch may be carried out by the one who would order it (`carry_out_now`). That
+takes the lock under which the thread works, and stays away from everything that may have to be tried again.
+
 Invariants:
 
 - Metadata is durable before the data of the batches it came with is written; a deletion only after all data before it
@@ -38,8 +41,9 @@ from warren.model.effects import DropSegments, Effect, KeepCheckpoint, Seal, Sto
 from warren.model.events import DiskFull, Event, Stored
 from warren.node.disk import names
 from warren.node.disk.durable import Flush, lacks_space, reason_of, replace_file, sync_directory
+from warren.node.disk.pace import DiskPace
 from warren.node.disk.reserve import Reserve, lacks_descriptors
-from warren.node.disk.segment_file import SegmentFile
+from warren.node.disk.segment_file import SMALL_BATCH_BYTES, SegmentFile
 from warren.store.metadata import MetadataStore
 
 FLUSH_WITHIN_S = 0.2
@@ -55,8 +59,11 @@ class JournalWriter:
 
     __slots__ = (
         "_abandoned",
+        "_broken",
         "_carry_out",
         "_dirty",
+        "_dirty_bytes",
+        "_done",
         "_failed",
         "_files",
         "_flush",
@@ -66,7 +73,9 @@ class JournalWriter:
         "_full",
         "_io",
         "_journal",
+        "_lock",
         "_metadata",
+        "_ordered",
         "_orders",
         "_report",
         "_reserve",
@@ -74,6 +83,7 @@ class JournalWriter:
         "_told",
         "_wake",
         "_written_no",
+        "pace",
         "thread",
     )
 
@@ -97,9 +107,18 @@ class JournalWriter:
         self._reserve = reserve
         self._flush = _counted(flush, self._io)
         self._orders: queue.SimpleQueue[Effect | None] = queue.SimpleQueue()
+        # how many there were, and how many of them the thread has done with
+        self._ordered = 0
+        self._done = 0
+        # held by whoever works on the files
+        self._lock = threading.Lock()
+        # a flush that failed outside of the thread
+        self._broken: StoreError | None = None
+        self.pace = DiskPace()
         self._files: dict[int, SegmentFile] = {}
         # what is written but not flushed, and when it has to be
         self._dirty: dict[int, SegmentFile] = {}
+        self._dirty_bytes = 0
         self._flush_at = 0.0
         self._written_no = 0
         self._flushed_no = 0
@@ -118,7 +137,39 @@ class JournalWriter:
         self.thread.start()
 
     def order(self, effect: Effect) -> None:
+        self._ordered += 1
         self._orders.put(effect)
+
+    def at_rest(self) -> bool:
+        """Whether everything that was ordered is done."""
+        return self._ordered == self._done
+
+    def carry_out_now(self, order: Store) -> bool:
+        """Write and flush a batch here and now. False: it takes more than that, and has to be ordered."""
+        if not self.at_rest() or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return self._broken is None and self._overwrite(order)
+        except StoreError as error:
+            # with its next order the thread finds this, tells of it and ends, as after a failure of its own
+            self._broken = error
+            return False
+        finally:
+            self._lock.release()
+
+    def _overwrite(self, order: Store) -> bool:
+        file = self._files.get(order.segment)
+        if file is None or self._dirty_bytes > SMALL_BATCH_BYTES or not file.has_room(order.offset + len(order.data)):
+            return False
+        try:
+            self._write(order)
+        except OSError:
+            # the thread will meet the same, and knows what to do
+            return False
+        self._flush_dirty()
+        self._written_no = self._flushed_no = order.batch_no
+        self._told = (order.batch_no, order.batch_no)
+        return True
 
     def close(self, patience_s: float = CLOSE_PATIENCE_S) -> int:
         """Carry out what was ordered; the number of orders that were not, for lack of time."""
@@ -136,14 +187,17 @@ class JournalWriter:
             more = True
             while more:
                 orders, more = self._take()
-                for group in _groups(orders):
-                    self._carry_out_all(group, flush=not more)
+                with self._lock:
+                    for group in _groups(orders):
+                        self._carry_out_all(group, flush=not more)
+                self._done += len(orders)
         except Exception as error:
             if not self._abandoned:
                 self._failed(error)
         finally:
-            for file in self._files.values():
-                file.close()
+            with self._lock:
+                for number in list(self._files):
+                    self._close_file(number)
 
     def _take(self) -> tuple[list[Effect], bool]:
         """Everything that waits, or the first thing to come; and whether there may be more afterwards."""
@@ -163,6 +217,8 @@ class JournalWriter:
         return orders, False
 
     def _carry_out_all(self, orders: list[Effect], flush: bool) -> None:
+        if self._broken is not None:
+            raise self._broken
         changes = [change for order in orders if type(order) is Store for change in order.changes]
         if any(change.value is None for change in changes):
             self._flush_dirty()
@@ -216,15 +272,17 @@ class JournalWriter:
         if file is None:
             file = self._files[order.segment] = self._open(order)
         started = time.perf_counter()
-        file.write(order.data, order.offset)
+        written_bytes = file.write(order.data, order.offset)
         self._io.writes += 1
-        self._io.write_bytes += len(order.data)
+        self._io.write_bytes += written_bytes
         self._io.write_s += time.perf_counter() - started
         if order.offset == 0:
             file.flush(self._flush)
             file.rename(names.segment_path(self._journal, order.segment))
             sync_directory(self._journal)
-        elif order.segment not in self._dirty:
+            return
+        self._dirty_bytes += written_bytes
+        if order.segment not in self._dirty:
             if not self._dirty:
                 self._flush_at = time.monotonic() + FLUSH_WITHIN_S
             self._dirty[order.segment] = file
@@ -239,9 +297,15 @@ class JournalWriter:
         return SegmentFile(path + names.UNFINISHED_SUFFIX, create=True)
 
     def _flush_dirty(self) -> None:
+        if not self._dirty:
+            return
+        began_s = time.monotonic()
         for file in self._dirty.values():
             file.flush(self._flush)
         self._dirty.clear()
+        if self._dirty_bytes <= SMALL_BATCH_BYTES:
+            self.pace.took(time.monotonic() - began_s)
+        self._dirty_bytes = 0
 
     def _tell(self) -> None:
         if not self._dirty:
@@ -257,6 +321,7 @@ class JournalWriter:
             path = names.segment_path(self._journal, order.segment)
             self._files[order.segment] = self._dirty[order.segment] = SegmentFile(path, create=False)
         self._flush_dirty()
+        self._files[order.segment].trim()
         replace_file(names.index_path(self._journal, order.segment), order.index, self._flush)
         self._close_file(order.segment)
 

@@ -192,6 +192,16 @@ def test_a_sealed_segment_has_its_index_and_the_next_one_goes_on(rig: WriterRig)
     assert rig.content("checkpoint") == b"later"
 
 
+def test_a_sealed_segment_ends_where_its_last_batch_does(rig: WriterRig) -> None:
+    rig.order(store(1, b"o" * 100_000, 0), Seal(1, b"index"), store(2, b"two", 0, segment=2), DropSegments([1]))
+    rig.order(store(3, b"head", 0, segment=3), store(4, b"tail", 4, segment=3), Seal(3, b"index"))
+    rig.order(Seal(2, b"index"), store(5, b"four", 0, segment=4))
+    rig.stored(5)
+    # one began among the leavings of another, one with zeros ahead
+    assert rig.content("000000000003.seg") == b"headtail"
+    assert rig.content(SECOND) == b"two"
+
+
 def test_sealing_flushes_a_segment_of_an_earlier_run(tmp_path: Path) -> None:
     """A node that was killed leaves pages that can be read and are not on disk."""
     flushed: list[str] = []
@@ -206,6 +216,7 @@ def test_sealing_flushes_a_segment_of_an_earlier_run(tmp_path: Path) -> None:
     rig.order(Seal(1, b"index"), store(1, b"two", 0, segment=2))
     rig.stored(1)
     assert flushed == [FIRST, "000000000001.idx.new", f"{SECOND}.new"]
+    assert rig.content(FIRST) == b"left behind"
     rig.close()
 
 
