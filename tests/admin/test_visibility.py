@@ -160,3 +160,11 @@ def test_totals_are_those_of_what_one_sees(api: Api) -> None:
     seen = api.get("overview", user=("mgmt", "mgmt")).json
     assert seen["object_totals"]["queues"] == 1
     assert "listeners" not in seen
+
+
+@pytest.mark.parametrize("path", ["parameters/operator_policy/%2F/bound", "parameters/vhost-limits/%2F/limits"])
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_what_binds_policymakers_is_not_theirs_to_change_as_a_parameter(api: Api, method: str, path: str) -> None:
+    value = {"pattern": "^never$", "definition": {"max-length": 1}, "priority": 0}
+    refused = api.call(method, path, {"value": value}, user=("pol", "pol"))
+    assert (refused.status, refused.reason) == (401, NOT_ADMINISTRATOR)

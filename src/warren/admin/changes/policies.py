@@ -1,6 +1,7 @@
 """Policies, operator policies, parameters and global parameters are set and cleared.
 
-Limits of virtual hosts are parameters, too, of the component `vhost-limits`; scripts set them as such.
+Limits of virtual hosts are parameters, too, of the component `vhost-limits`, and operator policies of the component
+`operator_policy`; scripts set them as such. Both bind policymakers, so they are for administrators on this path, too.
 
 RabbitMQ writes the reasons of some refusals as it would into a page, with `<` and `&` escaped; scripts know them so.
 
@@ -35,6 +36,7 @@ from warren.policy.validation import policy_of
 
 VHOST_LIMITS = "vhost-limits"
 OPERATOR_POLICY = "operator_policy"
+FOR_ADMINISTRATORS = (VHOST_LIMITS, OPERATOR_POLICY)
 
 
 def routes(station: Station) -> dict[str, Resource]:
@@ -44,13 +46,18 @@ def routes(station: Station) -> dict[str, Resource]:
             administrator, {"PUT": put_operator_policy, "DELETE": delete_operator_policy}
         ),
         "/api/parameters/{component}/{vhost}/{name}": Resource(
-            policymaker, {"PUT": put_parameter, "DELETE": delete_parameter}
+            parameter_level, {"PUT": put_parameter, "DELETE": delete_parameter}
         ),
         "/api/global-parameters/{name}": Resource(
             any_policymaker, {"PUT": put_global_parameter, "DELETE": delete_global_parameter}
         ),
         "/api/cluster-name": Resource(administrator, {"PUT": put_cluster_name}),
     }
+
+
+def parameter_level(call: Call) -> str:
+    """A policymaker, but for what limits policymakers."""
+    return administrator(call) if call.params["component"] in FOR_ADMINISTRATORS else policymaker(call)
 
 
 async def put_policy(call: Call) -> Answer:
