@@ -3,6 +3,8 @@
 Each is taken, published to the other queue, and acked when that has it: whatever happens in between, no message is
 lost, though one may be in both. They go in batches, so that the disk is waited for once for many.
 
+The queues that a header `CC` names had their copies when the message was published, so it loses that header.
+
 Not here: one message at a time (`changes.messages`).
 """
 
@@ -15,6 +17,7 @@ from warren.admin.http.faults import bad_request, not_found
 from warren.admin.http.levels import in_vhost
 from warren.admin.http.router import Resource
 from warren.admin.station import Station
+from warren.wire.header_edits import edit_headers
 from warren.wire.method_stream import Heard
 from warren.wire.methods import BasicAck, BasicGet, BasicGetEmpty, BasicGetOk, BasicNack
 
@@ -66,7 +69,8 @@ async def _hand_over(link: DirectLink, queue: str, batch: list[Heard]) -> int:
     """How many the other queue took; the rest goes back to where it was."""
     if not batch:
         return 0
-    outcomes = await link.publish_all("", queue, [(heard.header, heard.body) for heard in batch])
+    contents = [(edit_headers(heard.header, ["CC"], {}), heard.body) for heard in batch]
+    outcomes = await link.publish_all("", queue, contents)
     for heard, taken in zip(batch, outcomes, strict=True):
         assert isinstance(heard.method, BasicGetOk)
         tag = heard.method.delivery_tag
