@@ -52,6 +52,9 @@ ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "re
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """One answer carries no more than about this, however many messages were asked for."""
 
+ROW_BYTES = 2048
+"""What a message takes besides its properties and its body, until it is sent."""
+
 
 def routes(station: Station) -> dict[str, Resource]:
     return {
@@ -166,7 +169,7 @@ async def _take(link: DirectLink, queue: str, count: int, mode: str) -> list[tup
         if not isinstance(heard.method, BasicGetOk):
             break
         taken.append((heard.method, heard))
-        size_bytes += len(heard.body)
+        size_bytes += len(heard.body) + len(heard.header) + ROW_BYTES
     if taken and not no_ack:
         last = taken[-1][0].delivery_tag
         link.tell(BasicNack(delivery_tag=last, multiple=True, requeue=mode != "reject_requeue_false"))
