@@ -299,6 +299,26 @@ def test_a_trace_stops_before_it_fills_the_disk(api: Api, name: str, node: NodeP
     awaited(lambda: not traced(api))
 
 
+def test_what_comes_faster_than_it_is_written_waits_or_is_counted_as_dropped(
+    api: Api, name: str, node: NodeProcess
+) -> None:
+    start(api, name, {"format": "json", "pattern": "publish.#"})
+    connection = connected(node)
+    fast = connection.channel()
+    for _ in range(2000):
+        fast.basic_publish("amq.fanout", "k", b"x" * 20_000)
+    connection.close()
+
+    def row() -> dict[str, Any]:
+        found: dict[str, Any] = api.read(f"traces/%2F/{name}")
+        return found
+
+    awaited(lambda: bool((seen := row())["written"] + seen["dropped"] == 2000))
+    written = row()["written"]
+    stop(api, name)
+    assert len(lines(api, name)) == written
+
+
 def test_files_are_put_aside_and_survive_the_node_and_traces_do_not(tmp_path: Path) -> None:
     directory = tmp_path / "elsewhere"
     configuration = (

@@ -101,7 +101,8 @@ class Traces:
             trace = self._traces.pop((vhost, name), None)
             if trace is None:
                 return False
-            await self._settle(vhost)
+            if not trace.failure:
+                await self._settle(vhost)
         await trace.stop()
         self._told_stopped(trace)
         return True
