@@ -81,7 +81,9 @@ def in_path(name: str) -> str:
     return quote(name, safe="", errors="surrogateescape")
 
 
-def connected(node: NodeProcess, name: str = "") -> pika.BlockingConnection:
+def connected(node: NodeProcess, name: str = "", heartbeat_s: int | None = None) -> pika.BlockingConnection:
+    """No heartbeat for a connection that is left alone while something else goes on."""
     host, port = node.amqp
     properties = {"connection_name": name} if name else None
-    return pika.BlockingConnection(pika.ConnectionParameters(host, port, client_properties=properties))
+    parameters = pika.ConnectionParameters(host, port, heartbeat=heartbeat_s, client_properties=properties)
+    return pika.BlockingConnection(parameters)

@@ -14,6 +14,7 @@ from warren.admin.changes import policies as policy_changes
 from warren.admin.http.answers import Answer
 from warren.admin.http.call import Call
 from warren.admin.http.router import Resource, Router
+from warren.admin.openapi.description import PATH, described
 from warren.admin.resources import (
     access,
     bindings,
@@ -69,4 +70,5 @@ def router_of(station: Station) -> Router:
     for family in _FAMILIES:
         for template, resource in family(station).items():
             router.add(template, resource)
+    router.add(PATH, Resource(None, {"GET": described(router)}))
     return router

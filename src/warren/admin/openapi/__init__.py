@@ -1,0 +1,1 @@
+"""The HTTP API described for machines, as OpenAPI wants it."""

@@ -1,0 +1,154 @@
+"""The description of the API, made from the paths there are: what is served is what is described.
+
+The router has the paths, their methods and who answers; the first line of whoever answers is what an operation is said
+to do. Bodies are a table of their own; a test holds that no path which takes one lacks its entry.
+
+Not here: the paths (`admin.api`), the bodies (`openapi.bodies`).
+"""
+
+import re
+from typing import Any
+
+from warren.admin.http.answers import Answer, json_answer
+from warren.admin.http.call import Call
+from warren.admin.http.router import METHODS, Door, Handler, Router
+from warren.admin.openapi.bodies import BODIES
+
+VERSION = "3.1.0"
+PATH = "/api/openapi.json"
+_NAME = re.compile(r"\{(\w+)\}")
+
+_SUCCESSES = {"GET": [200], "PUT": [201, 204], "POST": [200, 201, 204], "DELETE": [204]}
+_OTHER_SUCCESSES = {"/api": [301], "/api/definitions": [204, 303], "/api/definitions/{vhost}": [204, 303]}
+_MAY_FAIL = ("/api/health", "/api/aliveness-test")
+"""Checks answer 503 when they find something."""
+
+_MEANINGS = {
+    200: "what was asked for",
+    201: "made",
+    204: "done",
+    301: "it is elsewhere",
+    303: "done; a form goes on there",
+    400: "the request makes no sense, or not here",
+    401: "who asks is not known, or may not",
+    403: "a page of another site may not change anything",
+    404: "there is no such thing",
+    405: "not by this method; the header allow names those there are",
+    413: "the body is too large",
+    503: "a check found something",
+}
+
+_LISTING = {
+    "page": {"type": "integer", "minimum": 1},
+    "page_size": {"type": "integer", "minimum": 1, "maximum": 500},
+    "name": {"type": "string"},
+    "use_regex": {"enum": ["true", "false"]},
+    "sort": {"type": "string"},
+    "sort_reverse": {"enum": ["true", "false"]},
+    "columns": {"type": "string"},
+}
+_PAGED = ("/api/queues", "/api/exchanges", "/api/connections", "/api/channels", "/api/vhosts")
+_SPANS = ("lengths", "msg_rates", "data_rates", "node_stats")
+_CONDITIONS = {"if-unused": {"enum": ["true"]}, "if-empty": {"enum": ["true"]}}
+
+
+def described(router: Router) -> Handler:
+    """Whoever answers with the description of all that the router has."""
+
+    async def describe(call: Call) -> Answer:
+        """This description."""
+        return json_answer(description(router))
+
+    return describe
+
+
+def description(router: Router) -> dict[str, Any]:
+    """The document."""
+    paths = {
+        template: _path_item(template, resource.doors)
+        for template, resource in sorted(router.resources.items())
+        if template.startswith("/api")
+    }
+    return {
+        "openapi": VERSION,
+        "info": {"title": "Warren", "version": "1", "description": "RabbitMQ's management API, and what Warren adds."},
+        "paths": paths,
+        "security": [{"basic": []}],
+        "components": {
+            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
+            "schemas": {"fault": _FAULT},
+        },
+    }
+
+
+_FAULT = {
+    "type": "object",
+    "required": ["error", "reason"],
+    "properties": {"error": {"type": "string"}, "reason": {"type": ["string", "array"]}},
+}
+
+
+def _path_item(template: str, doors: dict[str, Door]) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        method.lower(): _operation(method, template, doors[method]) for method in METHODS if method in doors
+    }
+    names = _NAME.findall(template)
+    if names:
+        item["parameters"] = [_parameter("path", name, {"type": "string", "minLength": 1}) for name in names]
+    return item
+
+
+def _operation(method: str, template: str, door: Door) -> dict[str, Any]:
+    words = _NAME.sub(r"\1", template.removeprefix("/api")).strip("/").replace("/", " ") or "root"
+    said = (door.handler.__doc__ or f"{method} {words}").strip().splitlines()[0]
+    operation: dict[str, Any] = {
+        "operationId": f"{method.lower()} {words}".replace(" ", "_"),
+        "summary": said,
+        "tags": [words.split(" ")[0]],
+        "parameters": [_parameter("query", name, schema) for name, schema in _queries(method, template).items()],
+        "responses": {str(status): _response(status) for status in _statuses(method, template)},
+    }
+    if door.level is None:
+        operation["security"] = []
+    body = BODIES.get((method, template))
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return operation
+
+
+def _queries(method: str, template: str) -> dict[str, Any]:
+    if method == "DELETE":
+        return _CONDITIONS if template in ("/api/queues/{vhost}/{name}", "/api/exchanges/{vhost}/{name}") else {}
+    if method != "GET":
+        return {}
+    spans = {f"{span}_{part}": {"type": "integer", "minimum": 1} for span in _SPANS for part in ("age", "incr")}
+    if template in _PAGED or template in (f"{path}/{{vhost}}" for path in _PAGED[:2]):
+        return {**_LISTING, **spans, "disable_stats": {"enum": ["true", "false"]}}
+    if template in ("/api/overview", "/api/nodes", "/api/nodes/{node}", "/api/queues/{vhost}/{name}"):
+        return {"columns": _LISTING["columns"], **spans}
+    return {name: _LISTING[name] for name in ("sort", "sort_reverse", "columns")}
+
+
+def _statuses(method: str, template: str) -> list[int]:
+    good = _OTHER_SUCCESSES.get(template, _SUCCESSES[method]) if method != "GET" or template == "/api" else [200]
+    found = [*good, 400, 401, 404, 405]
+    if method != "GET":
+        found += [403]
+    if method in ("PUT", "POST"):
+        found += [413]
+    if template.startswith(_MAY_FAIL):
+        found += [503]
+    return sorted(found)
+
+
+def _response(status: int) -> dict[str, Any]:
+    response: dict[str, Any] = {"description": _MEANINGS[status]}
+    if status == 200:
+        response["content"] = {"application/json": {"schema": {}}}
+    elif status >= 400 and status not in (405, 503):
+        response["content"] = {"application/json": {"schema": {"$ref": "#/components/schemas/fault"}}}
+    return response
+
+
+def _parameter(place: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": place == "path", "schema": schema}
