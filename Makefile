@@ -8,9 +8,9 @@ PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-run: ## set up and start one node in the foreground: AMQP on 5672, data in ./var
+run: ## set up and start one node in the foreground: AMQP on 5672, pages on 15672, data in ./var
 	@tools/setup run
-	@echo "run: one node, data in ./var, for any AMQP client on 127.0.0.1:5672 (user guest, password guest); Ctrl-C stops it"
+	@echo "run: one node, data in ./var, for any AMQP client on 127.0.0.1:5672; its pages are on http://127.0.0.1:15672/ (user guest, password guest); Ctrl-C stops it"
 	@exec .venv/bin/warren serve --data ./var
 
 setup: ## set up .venv and the compiled core for development, without running anything
