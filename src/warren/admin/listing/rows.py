@@ -10,8 +10,6 @@ The objects come in their natural order (virtual host, then name). A sort keeps 
 Not here: what a row is (`admin.views`), which objects a visitor may see (the resources).
 """
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -21,9 +19,7 @@ from warren.admin.http.call import Call
 from warren.admin.listing.columns import Wanted, value_at, wanted_of
 from warren.admin.listing.ordering import place
 from warren.admin.listing.pagination import Page, page_of
-
-SLICE_S = 0.005
-"""How long the node may be held up at a time, about."""
+from warren.admin.pace import Pace
 
 _CHUNK = 64
 
@@ -126,9 +122,7 @@ async def _dumped(objects: list[T], listed: Listed[T], wanted: Wanted) -> bytes:
 
 async def _chunks(objects: list[T]) -> AsyncIterator[list[T]]:
     """A long list piece by piece; the node goes on when a piece of work has held it up long enough."""
-    until = time.monotonic() + SLICE_S
+    pace = Pace()
     for start in range(0, len(objects), _CHUNK):
+        await pace.rest()
         yield objects[start : start + _CHUNK]
-        if time.monotonic() > until:
-            await asyncio.sleep(0)
-            until = time.monotonic() + SLICE_S

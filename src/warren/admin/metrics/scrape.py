@@ -5,34 +5,20 @@ objects are read first, as columns; then the columns are written one after the o
 each sample of the largest group and a label for each object, not the text: 10,000 queues take 3 MB, and their text,
 which is many times that, leaves in pieces.
 
-The loop is not held for longer than about `SLICE_S`, however much there is to read or to write.
+The loop is not held for longer than a slice (`admin.pace`), however much there is to read or to write.
 
 Not here: what there is to show (`metrics.groups`), HTTP (`metrics.resource`).
 """
 
-import asyncio
-import time
 from collections.abc import AsyncIterator
 
 from warren.admin.metrics.groups import Group
 from warren.admin.metrics.scene import Scene
 from warren.admin.metrics.text import Value, number
+from warren.admin.pace import Pace
 
-SLICE_S = 0.005
 STEP_ROWS = 50
 PIECE_SAMPLES = 1000
-
-
-class Pace:
-    """Lets others have their turn every now and then."""
-
-    def __init__(self) -> None:
-        self._until = time.perf_counter() + SLICE_S
-
-    async def rest(self) -> None:
-        if time.perf_counter() >= self._until:
-            await asyncio.sleep(0)
-            self._until = time.perf_counter() + SLICE_S
 
 
 async def scrape(groups: list[Group], scene: Scene) -> AsyncIterator[str]:

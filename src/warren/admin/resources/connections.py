@@ -92,11 +92,11 @@ async def one_channel(call: Call) -> Answer:
 
 async def all_consumers(call: Call) -> Answer:
     vhosts = list(call.station.broker.vhosts) if call.visitor.is_monitor else call.visitor.vhosts
-    return await answer_rows(call, list(_consumers(call, vhosts)))
+    return await _list_consumers(call, vhosts)
 
 
 async def consumers_of_vhost(call: Call) -> Answer:
-    return await answer_rows(call, list(_consumers(call, [call.vhost().name])))
+    return await _list_consumers(call, [call.vhost().name])
 
 
 def _seen_connections(call: Call) -> list[Connection]:
@@ -136,8 +136,22 @@ def _refuse_without_stats(call: Call) -> None:
         raise bad_request("Stats in management UI are disabled on this node")
 
 
-def _consumers(call: Call, vhosts: list[str]) -> Iterator[Row]:
-    broker, node, visitor = call.station.broker, call.station.facts.name, call.visitor
+async def _list_consumers(call: Call, vhosts: list[str]) -> Answer:
+    node = call.station.facts.name
+
+    def build(found: tuple[ChannelConsumer, bool]) -> Row:
+        return consumer_row(node, *found)
+
+    return await answer_list(call, Listed(list(_consumers(call, vhosts)), whole(build), _tag), paginated=False)
+
+
+def _tag(found: tuple[ChannelConsumer, bool]) -> str:
+    return found[0].tag
+
+
+def _consumers(call: Call, vhosts: list[str]) -> Iterator[tuple[ChannelConsumer, bool]]:
+    """Those the visitor may see, and whether each is active."""
+    broker, visitor = call.station.broker, call.visitor
     for name in vhosts:
         if name not in broker.vhosts:
             continue
@@ -148,4 +162,4 @@ def _consumers(call: Call, vhosts: list[str]) -> Iterator[Row]:
                 if not isinstance(consumer, ChannelConsumer) or consumer.channel.connection.opened.internal:
                     continue
                 if visitor.is_monitor or consumer.channel.connection.user == visitor.name:
-                    yield consumer_row(node, consumer, active)
+                    yield consumer, active
