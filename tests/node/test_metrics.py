@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.node.conftest import Serve
 from tests.node.serving import COMMAND, DEADLINE_S, Serving
-from tests.node.test_http import asked, plain
+from tests.node.test_http import LOGIN, asked, plain
+from warren.admin.metrics.resource import SCRAPES_MAX
 
 INTERVAL_S = 0.5
 
@@ -192,3 +194,30 @@ def _samples(connection: http.client.HTTPConnection, path: str, age_s: int) -> l
     details = _stats(connection, f"{path}?msg_rates_age={age_s}&msg_rates_incr=1")["publish_details"]
     samples: list[dict[str, int]] = details["samples"]
     return samples
+
+
+def test_few_scrapes_are_under_way_at_a_time(serve: Serve) -> None:
+    node = serve("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0")
+    queues = [{"name": f"queue {number}", "vhost": "/"} for number in range(6000)]
+    with closing(plain(node)) as importing:
+        importing.request("POST", "/api/definitions", json.dumps({"queues": queues}), LOGIN)
+        assert importing.getresponse().status == 204
+    with ExitStack() as unread:
+        for _ in range(SCRAPES_MAX):
+            scrape = unread.enter_context(socket.create_connection(scrape_address(node), timeout=DEADLINE_S))
+            scrape.sendall(b"GET /metrics/per-object HTTP/1.1\r\nhost: here\r\n\r\n")
+            # the answer has begun, and is longer than what anybody keeps for who does not read it
+            assert scrape.recv(1) == b"H"
+        assert scraped_status(node) == 503
+    deadline = time.monotonic() + DEADLINE_S
+    while scraped_status(node) != 200:
+        assert time.monotonic() < deadline
+    assert node.stop() == 0
+
+
+def scraped_status(node: Serving) -> int:
+    with closing(scrapes(node)) as connection:
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status

@@ -1,6 +1,7 @@
 """The paths that a Prometheus server scrapes: `/metrics`, `/metrics/per-object`, `/metrics/detailed`.
 
-As with RabbitMQ's plugin, whoever reaches the port may scrape: figures and names are told, messages are not.
+As with RabbitMQ's plugin, whoever reaches the port may scrape: figures and names are told, messages are not. So how
+much that may cost is bounded: few scrapes are under way at a time, one more is told to come again.
 
 Not here: the documents (`metrics.groups`), where they are served (`node.http_door`).
 """
@@ -25,8 +26,8 @@ _ACCEPTABLE = ("text/plain", "text/*", "*/*")
 _GZIP_LEVEL = 1
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
-
 PATH = "/metrics"
+SCRAPES_MAX = 16
 
 
 class Metrics:
@@ -37,6 +38,7 @@ class Metrics:
         self._station = station
         self._per_object = per_object
         self._telemetry = Telemetry()
+        self._under_way = 0
 
     def routes(self, path: str = PATH) -> dict[str, Resource]:
         path = path.rstrip("/")
@@ -67,12 +69,22 @@ class Metrics:
             return Answer(406)
         if call.method == "HEAD":
             return Answer(204)
+        if self._under_way >= SCRAPES_MAX:
+            return Answer(503, b"Too many scrapes at once", "text/plain", {"retry-after": "1"})
         station = self._station
         scene = Scene(station.broker, station.facts, station.accounts, vhosts)
         encoding = "gzip" if "gzip" in call.header("accept-encoding").lower() else "identity"
         headers = {} if encoding == "identity" else {"content-encoding": encoding}
-        chunks = self._chunks(scrape(groups, scene), registry, encoding)
+        chunks = self._counted(self._chunks(scrape(groups, scene), registry, encoding))
         return Answer(200, content_type=CONTENT_TYPE, headers=headers, chunks=chunks)
+
+    async def _counted(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self._under_way += 1
+        try:
+            async for chunk in chunks:
+                yield chunk
+        finally:
+            self._under_way -= 1
 
     async def _chunks(self, document: AsyncIterator[str], registry: str, encoding: str) -> AsyncIterator[bytes]:
         started, size_bytes, encoded_bytes = time.perf_counter(), 0, 0
