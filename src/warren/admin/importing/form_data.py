@@ -15,8 +15,8 @@ def file_in_form(content_type: str, body: bytes) -> tuple[bytes, str]:
     parts = {_field(part): part for part in form.walk() if not part.is_multipart()}
     back_to = _content(parts["redirect"]).decode("ascii", "replace").strip() if "redirect" in parts else ""
     file = _content(parts["file"]) if "file" in parts else b""
-    # only within this site: a relative place, never another host
-    return file, back_to if back_to.startswith(("../", "./", "#")) else ""
+    # only within this site: a relative place, never another host, and nothing that would end the header
+    return file, back_to if back_to.startswith(("../", "./", "#")) and back_to.isprintable() else ""
 
 
 def _field(part: Message) -> str:
