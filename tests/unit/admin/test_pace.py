@@ -45,8 +45,22 @@ def test_however_much_work_there_is_one_slice_of_it_is_done_a_round() -> None:
 
 
 def test_a_row_outlives_its_loop() -> None:
-    for _ in range(2):
-        asyncio.run(rounds_of_slices())
+    async def ended_early() -> None:
+        rounds: list[int] = []
+        works = [asyncio.create_task(work(rounds, [0])) for _ in range(3)]
+        while len(rounds) < 4:
+            await asyncio.sleep(0)
+        asyncio.get_running_loop().stop()
+        await asyncio.gather(*works)
+
+    loop = asyncio.new_event_loop()
+    ending = loop.create_task(ended_early())
+    loop.run_forever()
+    assert len(asyncio.run(rounds_of_slices())) == (WORKS + 1) * SLICES
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(ending, return_exceptions=True))
+    loop.close()
 
 
 def test_who_gives_up_keeps_nobody_waiting() -> None:
