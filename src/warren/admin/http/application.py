@@ -2,7 +2,7 @@
 
 The order is RabbitMQ's: an unknown path is 404 and an unknown method 405 whoever asks; then the login, then the
 level the resource demands, then what it finds. Anything a resource raises that is no fault is a defect: it is logged
-with its traceback, and answered with 500.
+with its traceback, and answered with 500; an answer that has begun ends short.
 
 Every answer tells the browser to run nothing it did not come from, to keep nothing, and to show it in no frame.
 
@@ -75,14 +75,22 @@ class Application:
         except Refused as refusal:
             answer = _of_fault(of_refusal(refusal))
         except Exception as defect:
-            self._log.error("http.failed", method=call.method, path=scope["path"], exc_info=defect)
+            self._tell_defect(call, defect)
             answer = Answer(500, headers={"connection": "close"})
         headers = self._headers(call, answer)
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         if answer.chunks is not None:
-            async for chunk in answer.chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            try:
+                async for chunk in answer.chunks:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            except Exception as defect:
+                self._tell_defect(call, defect)
+                # the server closes the connection without an end, so nobody takes this for the whole
+                raise
         await send({"type": "http.response.body", "body": answer.body})
+
+    def _tell_defect(self, call: Call, defect: Exception) -> None:
+        self._log.error("http.failed", method=call.method, path=call.request.scope["path"], exc_info=defect)
 
     async def _answer(self, call: Call) -> Answer:
         segments = segments_of(call.request.scope["raw_path"])

@@ -1,0 +1,75 @@
+"""What becomes of a defect in a resource."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from warren.admin.http.answers import Answer
+from warren.admin.http.application import Application
+from warren.admin.http.call import Call
+from warren.admin.http.router import Resource, Router
+from warren.admin.http.settings import ApplicationSettings
+from warren.admin.station import Station
+
+
+class Defect(Exception):
+    """Nothing that a resource may raise."""
+
+
+class Log:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, object]] = []
+
+    def error(self, event: str, **fields: object) -> None:
+        self.told.append((event, fields["exc_info"]))
+
+
+class Asked:
+    """One request for a path, and what was sent for it."""
+
+    def __init__(self) -> None:
+        router = Router()
+        router.add("/at-once", Resource(None, {"GET": self._at_once}))
+        router.add("/midway", Resource(None, {"GET": self._midway}))
+        self.log = Log()
+        self.defect = Defect()
+        self.sent: list[dict[str, Any]] = []
+        # neither resource asks for anything of the node
+        self._application = Application(router, cast(Station, None), ApplicationSettings(), self.log)
+
+    def ask(self, path: str) -> None:
+        scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "headers": []}
+        asyncio.run(self._application(scope, self._receive, self._send))
+
+    async def _receive(self) -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    async def _at_once(self, call: Call) -> Answer:
+        raise self.defect
+
+    async def _midway(self, call: Call) -> Answer:
+        return Answer(200, chunks=self._chunks())
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        yield b"a part"
+        raise self.defect
+
+
+def test_a_defect_is_told_and_answered() -> None:
+    asked = Asked()
+    asked.ask("/at-once")
+    assert asked.log.told == [("http.failed", asked.defect)]
+    assert [message.get("status") for message in asked.sent] == [500, None]
+
+
+def test_a_defect_in_an_answer_that_has_begun_is_told_and_the_answer_has_no_end() -> None:
+    asked = Asked()
+    with pytest.raises(Defect):
+        asked.ask("/midway")
+    assert asked.log.told == [("http.failed", asked.defect)]
+    assert [message.get("more_body") for message in asked.sent] == [None, True]
