@@ -122,7 +122,9 @@ class Policies:
             self.listener.policy_cleared(policy, operator)
 
     def _rank(self, vhost: str, operator: bool) -> None:
-        self._in_force = {}
+        # those of other virtual hosts are what they were: queues there share what they made of them
+        kept = [pair for pair in self._in_force if not _is_of(pair, vhost)]
+        self._in_force = {pair: self._in_force[pair] for pair in kept}
         among = self.operator_policies if operator else self.policies
         ranked = sorted([policy for policy in among.values() if policy.vhost == vhost], key=_rank_of)
         lists = self._ranked_operator if operator else self._ranked
@@ -173,6 +175,13 @@ def _first_for_queue(ranked: list[Policy] | None, name: str) -> Policy | None:
             if policy.fits_queue(name):
                 return policy
     return None
+
+
+def _is_of(pair: tuple[Policy | None, Policy | None], vhost: str) -> bool:
+    policy, operator_policy = pair
+    if policy is not None:
+        return policy.vhost == vhost
+    return operator_policy is not None and operator_policy.vhost == vhost
 
 
 def _rank_of(policy: Policy) -> tuple[int, str]:

@@ -107,3 +107,14 @@ def test_nothing_is_left_of_a_forgotten_virtual_host() -> None:
     assert made.operator_policies == {}
     assert list(made.parameters) == [("other", "shovel", "s")]
     assert made.for_queue("/", "q") is NOTHING_IN_FORCE
+
+
+def test_what_is_in_force_in_one_virtual_host_outlives_changes_in_another() -> None:
+    made = policies(policy("here"))
+    made.set_policy(policy("limit"), True)
+    in_force = made.for_queue("/", "q")
+    for operator in (False, True):
+        made.set_policy(Policy("elsewhere", "there", "", "all", {"max-length": 1}, 0), operator)
+        assert made.for_queue("/", "q") is in_force
+    made.set_policy(policy("here", max_length=2), False)
+    assert made.for_queue("/", "q") is not in_force
