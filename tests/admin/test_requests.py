@@ -106,6 +106,7 @@ def test_a_page_that_did_not_change_is_not_sent_again(api: Api) -> None:
     tag = api.get("/app/main.js").headers["etag"]
     again = api.get("/app/main.js", headers={"if-none-match": tag})
     assert (again.status, again.body) == (304, b"")
+    assert api.get("/app/main.js", headers={"if-none-match": f'"older", W/{tag}'}).status == 304
     assert api.get("/app/main.js", headers={"if-none-match": '"other"'}).status == 200
 
 
