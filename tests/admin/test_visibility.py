@@ -168,3 +168,15 @@ def test_what_binds_policymakers_is_not_theirs_to_change_as_a_parameter(api: Api
     value = {"pattern": "^never$", "definition": {"max-length": 1}, "priority": 0}
     refused = api.call(method, path, {"value": value}, user=("pol", "pol"))
     assert (refused.status, refused.reason) == (401, NOT_ADMINISTRATOR)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("parameters/operator_policy/%2F/made", {"pattern": "^never$", "definition": {"max-length": 1}, "priority": 0}),
+        ("parameters/vhost-limits/%2F/limits", {"max-queues": 1000}),
+    ],
+)
+def test_a_parameter_that_was_not_there_is_made(api: Api, path: str, value: object) -> None:
+    statuses = [api.call(method, path, {"value": value}).status for method in ("PUT", "PUT", "DELETE")]
+    assert statuses == [201, 204, 204]

@@ -99,8 +99,19 @@ async def put_parameter(call: Call) -> Answer:
     vhost, component, name = _vhost_of(call), call.params["component"], call.params["name"]
     if component == "policy":
         raise bad_request("policies may not be set using this method")
+    is_new = not _has_parameter(call, vhost, component, name)
     with _escaped_reasons():
-        return await carry_out(call, parameter_command(vhost, component, name, document["value"]))
+        await carry_out(call, parameter_command(vhost, component, name, document["value"]))
+    return created() if is_new else no_content()
+
+
+def _has_parameter(call: Call, vhost: str, component: str, name: str) -> bool:
+    broker = call.station.broker
+    if component == OPERATOR_POLICY:
+        return (vhost, name) in broker.policies.operator_policies
+    if component == VHOST_LIMITS:
+        return bool(broker.vhosts[vhost].limits)
+    return (vhost, component, name) in broker.policies.parameters
 
 
 def parameter_command(vhost: str, component: str, name: str, value: object) -> Command:
