@@ -1,4 +1,4 @@
-"""What holds for every test: which core is under test, and how hypothesis behaves on a busy machine.
+"""What holds for every test: which core is under test, how hypothesis behaves on a busy machine, and the order.
 
 Not here: fixtures; they live beside the tests that use them.
 """
@@ -28,3 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """WARREN_COMPILED=1 insists: a suite that claims to test the compiled core must not test the sources."""
     if os.environ.get("WARREN_COMPILED") == "1" and not core_is_compiled():
         pytest.exit("WARREN_COMPILED=1, but build/compiled does not match the sources: run make setup", returncode=2)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests in a browser go last: the thread that drove one has a running event loop ever after."""
+    items.sort(key=lambda item: "tests/browser/" in item.nodeid)
