@@ -125,9 +125,11 @@ def parameter_command(vhost: str, component: str, name: str, value: object) -> C
         return policy_command(vhost, name, value, True)
     if component != VHOST_LIMITS:
         return SetParameter(vhost, component, name, value)
-    if not isinstance(value, dict):
+    # RabbitMQ writes an object that is empty as an array
+    limits = {} if value == [] else value
+    if not isinstance(limits, dict):
         raise bad_request(f"Validation failed\n\nlimits not a list {json_term(value)}\n")
-    return Together([ClearVhostLimits(vhost, None), SetVhostLimits(vhost, value)])
+    return Together([ClearVhostLimits(vhost, None), SetVhostLimits(vhost, limits)])
 
 
 async def delete_parameter(call: Call) -> Answer:
