@@ -44,7 +44,7 @@ def main() -> int:
 def _build() -> int:
     fingerprint = _copy_sources()
     modules = [str(path.relative_to(WORK)) for path in source.compiled_modules(WORK)]
-    print(f"compile: {len(modules)} modules of the core with mypyc and cc -O3; this takes a minute or two", flush=True)
+    print(f"compile: {len(modules)} modules of the core with mypyc and cc -O3; this takes a few minutes", flush=True)
     started = time.monotonic()
     with LOG.open("w") as log:
         command = [sys.executable, __file__, "--in-copy", *modules]
