@@ -1,7 +1,5 @@
 """What the answers ask of the history of figures: how fast they grow, and what they were.
 
-A figure without a history grows by nothing: `NoHistory` is what a node without a sampler has.
-
 Not here: the samples (`admin.history`), which figures there are (`admin.views`).
 """
 
@@ -39,14 +37,3 @@ class HistoryPort(Protocol):
 
     def rated(self, kind: str, key: object, figures: Mapping[str, int], span: Span | None) -> dict[str, object]:
         """The figures, and beside each its `NAME_details`: rate, and what the span asks for."""
-
-
-class NoHistory:
-    """Every figure as it is, growing by nothing."""
-
-    def rated(self, kind: str, key: object, figures: Mapping[str, int], span: Span | None) -> dict[str, object]:
-        rated: dict[str, object] = {}
-        for name, value in figures.items():
-            rated[name] = value
-            rated[f"{name}_details"] = {"rate": 0.0}
-        return rated
