@@ -46,6 +46,8 @@ class Broker:
     name: str
     address: tuple[str, int]
     pid: int
+    # of its HTTP API, where that is served
+    http: tuple[str, int] | None = None
 
 
 class Node(ABC):
@@ -96,18 +98,20 @@ class WarrenNode(Node):
         ]
         with open(self._output, "ab") as output:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output)
-        return Broker("Warren", _ready_address(self._process, self._output), self._process.pid)
+        address, http = _ready_addresses(self._process, self._output)
+        return Broker("Warren", address, self._process.pid, http)
 
 
-def _ready_address(process: subprocess.Popen[bytes], log: pathlib.Path) -> tuple[str, int]:
+def _ready_addresses(process: subprocess.Popen[bytes], log: pathlib.Path) -> tuple[tuple[str, int], tuple[str, int]]:
+    """Of AMQP, and of HTTP."""
     assert process.stdout is not None
     deadline = time.monotonic() + READY_LIMIT_S
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while selector.select(deadline - time.monotonic()):
             line = process.stdout.readline()
-            if found := re.search(rb"^ready .*\bamqp=(\S+):(\d+)", line):
-                return found[1].decode(), int(found[2])
+            if found := re.search(rb"^ready .*\bamqp=(\S+):(\d+) http=(\S+):(\d+)", line):
+                return (found[1].decode(), int(found[2])), (found[3].decode(), int(found[4]))
             if not line:
                 break
     raise NotAvailable(f"the Warren node did not become ready: {log.read_text(errors='replace')[-600:]}")
