@@ -48,6 +48,10 @@ class Definition(ABC):
     @abstractmethod
     def value(self) -> bytes: ...
 
+    def kept(self) -> bool:
+        """Whether it outlives a node that is alone."""
+        return True
+
 
 @trait
 class DeletionWatcher:

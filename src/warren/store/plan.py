@@ -1,0 +1,59 @@
+"""Changes of definitions that belong together: made all at once, and only if things are as they were thought to be.
+
+Whoever wants something changed looks at what there is and writes down what will be different, and changes nothing by
+that. Whether it comes about is agreed elsewhere: by a node alone at once, by the nodes of a cluster in their common
+store, which refuses a plan if a key it relies on has changed meanwhile. Then it is made anew, from what there is then.
+
+Invariants: a plan relies on every key it changes; of several changes of one key the last one counts, and stands where
+it was planned.
+
+Not here: keys and values (`store.metadata`), what a change does (`broker.applying`), agreeing (`broker.agreement`).
+"""
+
+from typing import final
+
+from warren.store.metadata import Definition
+
+
+@final
+class PlannedChange:
+    """What a key stands for once the plan is carried out; nothing if there is no definition.
+
+    `kept`: whether it concerns something that outlives a node that is alone.
+    """
+
+    def __init__(self, key: str, definition: Definition | None, kept: bool) -> None:
+        self.key: str = key
+        self.definition: Definition | None = definition
+        self.kept: bool = kept
+
+
+@final
+class Plan:
+    """Changes by key, in the order in which they are to be made."""
+
+    def __init__(self) -> None:
+        self.changes: dict[str, PlannedChange] = {}
+        # keys that must be as they are for the plan to make sense, or must still be missing
+        self.relied_on: dict[str, None] = {}
+
+    def put(self, definition: Definition) -> None:
+        """From then on there is this."""
+        self._change(PlannedChange(definition.key(), definition, definition.kept()))
+
+    def delete(self, key: str, kept: bool = True) -> None:
+        """From then on there is nothing under this key."""
+        self._change(PlannedChange(key, None, kept))
+
+    def rely_on(self, key: str) -> None:
+        """The plan makes no sense if what this key stands for changes first."""
+        self.relied_on[key] = None
+
+    def planned(self, key: str) -> PlannedChange | None:
+        """What this plan does to a key, if anything."""
+        return self.changes.get(key)
+
+    def _change(self, change: PlannedChange) -> None:
+        self.changes.pop(change.key, None)
+        self.changes[change.key] = change
+        self.relied_on[change.key] = None
