@@ -218,3 +218,36 @@ class VerifyPassword(Effect):
     def facts(self) -> tuple[object, ...]:
         # whoever prints an effect must not print a password
         return (self.ticket, self.algorithm)
+
+
+@final
+class Propose(Effect):
+    """Change the store that nodes share, all at once or not at all; answered by `Decided`.
+
+    Only if each key of `compares` was last changed by the revision beside it (0: there is no such key), and nothing
+    under a prefix of `unchanged_under` was changed after the revision beside that. `changes` are values, None for
+    none; keys in `touched` keep their values, and count as changed.
+    """
+
+    def __init__(
+        self,
+        ticket: int,
+        compares: list[tuple[str, int]],
+        changes: list[tuple[str, bytes | None]],
+        touched: list[str],
+        unchanged_under: list[tuple[str, int]],
+    ) -> None:
+        self.ticket = ticket
+        self.compares = compares
+        self.changes = changes
+        self.touched = touched
+        self.unchanged_under = unchanged_under
+
+    def facts(self) -> tuple[object, ...]:
+        return (
+            self.ticket,
+            tuple(self.compares),
+            tuple(self.changes),
+            tuple(self.touched),
+            tuple(self.unchanged_under),
+        )

@@ -8,6 +8,10 @@ Not here: what the node then wants done (`model.effects`); the passing of time, 
 from typing import final
 
 from warren.model.commands import Command
+from warren.model.journal import Change
+
+SharedSnapshot = dict[str, tuple[int, int, bytes]]
+"""Of each key in the store that nodes share the revision that created it, the one that last changed it, its value."""
 
 
 class Event:
@@ -158,3 +162,47 @@ class PasswordVerified(Event):
     def __init__(self, ticket: int, good: bool) -> None:
         self.ticket = ticket
         self.good = good
+
+
+@final
+class Decided(Event):
+    """What became of what `Propose` proposed.
+
+    `agreed`: it came about with `revision`. `outdated`: it did not, because something was not as it was thought to be,
+    and is to be seen once `revision` is. `unknown`: nobody can tell, and `reason` says why.
+    """
+
+    def __init__(self, ticket: int, outcome: str, revision: int, reason: str = "") -> None:
+        self.ticket = ticket
+        self.outcome = outcome
+        self.revision = revision
+        self.reason = reason
+
+
+@final
+class DefinitionsChanged(Event):
+    """The store that nodes share was changed, by whomever: every change there was, in order, up to `revision`.
+
+    Changes of one revision come together and in the order in which they were proposed.
+    """
+
+    def __init__(self, revision: int, changes: list[Change]) -> None:
+        self.revision = revision
+        self.changes = changes
+
+
+@final
+class DefinitionsReplaced(Event):
+    """Everything in the store that nodes share, as of `revision`; for the start, and when changes were missed."""
+
+    def __init__(self, revision: int, snapshot: SharedSnapshot) -> None:
+        self.revision = revision
+        self.snapshot = snapshot
+
+
+@final
+class DefinitionsCurrent(Event):
+    """The store answered, and every change up to `revision`, its newest, was told before. Comes about every second."""
+
+    def __init__(self, revision: int) -> None:
+        self.revision = revision

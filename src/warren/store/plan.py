@@ -36,6 +36,8 @@ class Plan:
         self.changes: dict[str, PlannedChange] = {}
         # keys that must be as they are for the plan to make sense, or must still be missing
         self.relied_on: dict[str, None] = {}
+        # beginnings of keys: under none of them may anything come or change first
+        self.relied_on_under: dict[str, None] = {}
 
     def put(self, definition: Definition) -> None:
         """From then on there is this."""
@@ -48,6 +50,10 @@ class Plan:
     def rely_on(self, key: str) -> None:
         """The plan makes no sense if what this key stands for changes first."""
         self.relied_on[key] = None
+
+    def rely_on_all(self, prefix: str) -> None:
+        """The plan makes no sense if anything comes or changes whose key begins so; `prefix` ends where a part does."""
+        self.relied_on_under[prefix] = None
 
     def planned(self, key: str) -> PlannedChange | None:
         """What this plan does to a key, if anything."""
