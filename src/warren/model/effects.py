@@ -251,3 +251,27 @@ class Propose(Effect):
             tuple(self.touched),
             tuple(self.unchanged_under),
         )
+
+
+@final
+class SendToPeer(Effect):
+    """Write these bytes to the link to a node: a turn's worth, in one call. Without a link they are dropped."""
+
+    def __init__(self, node: str, data: bytes) -> None:
+        self.node = node
+        self.data = data
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.node, self.data)
+
+
+@final
+class DropPeer(Effect):
+    """End the link to a node, which is told why; `PeerLost` follows. A member is dialled again."""
+
+    def __init__(self, node: str, reason: str) -> None:
+        self.node = node
+        self.reason = reason
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.node, self.reason)

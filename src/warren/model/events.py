@@ -206,3 +206,51 @@ class DefinitionsCurrent(Event):
 
     def __init__(self, revision: int) -> None:
         self.revision = revision
+
+
+@final
+class PeerConnected(Event):
+    """There is a link to another node of the cluster, in that run of its process; nothing has gone over it yet."""
+
+    def __init__(self, node: str, incarnation: int) -> None:
+        self.node = node
+        self.incarnation = incarnation
+
+
+@final
+class PeerReceived(Event):
+    """One read of a link: the other node's bytes, in order, cut anywhere."""
+
+    def __init__(self, node: str, data: bytes) -> None:
+        self.node = node
+        self.data = data
+
+
+@final
+class PeerLost(Event):
+    """The link to a node is gone, and what was on its way with it; bytes gathered for it must not go over the next one.
+
+    Told at once, while nobody knows what became of the node. If the node's port is then found to refuse connections
+    (nobody listens, and the host says so), it is told once more, `proved_dead`: that run of the process has ended.
+    """
+
+    def __init__(self, node: str, reason: str, proved_dead: bool) -> None:
+        self.node = node
+        self.reason = reason
+        self.proved_dead = proved_dead
+
+
+@final
+class PeerWritesPaused(Event):
+    """The node reads slower than we write; the link's buffer is full."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+
+
+@final
+class PeerWritesResumed(Event):
+    """The node caught up; the link's buffer drained."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
