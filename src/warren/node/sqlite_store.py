@@ -22,7 +22,7 @@ from pathlib import Path
 
 from warren.errors import ConfigError, StoreError
 from warren.model.journal import Change
-from warren.store.metadata import MetadataStore, Snapshot
+from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, MetadataStore, Snapshot, WantedChanges
 
 MAGIC = b"SQLite format 3\0"
 HEADER_BYTES = 100
@@ -51,6 +51,7 @@ INSERT INTO entries (key, value, created, modified) VALUES (?1, ?2, ?3, ?3)
 ON CONFLICT (key) DO UPDATE SET value = ?2, modified = ?3
 """
 DELETE = "DELETE FROM entries WHERE key = ?"
+READ_MODIFICATION = "SELECT modified FROM entries WHERE key = ?"
 READ_FACT = "SELECT value FROM facts WHERE name = ?"
 WRITE_FACT = "UPDATE facts SET value = ? WHERE name = ?"
 
@@ -112,6 +113,12 @@ class SqliteStore(MetadataStore):
             raise self._failure(error) from error
         return self._revision, {key: (created, value) for key, created, value in rows}
 
+    def modifications(self) -> dict[str, int]:
+        try:
+            return dict(self._connection.execute("SELECT key, modified FROM entries").fetchall())
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+
     def apply(self, changes: list[Change]) -> None:
         """Raises an `OSError` (ENOSPC) when the disk is full: nothing was changed, the same call may be tried again."""
         if not changes:
@@ -126,6 +133,14 @@ class SqliteStore(MetadataStore):
         except sqlite3.Error as error:
             raise self._failure(error) from error
         self._revision = changes[-1].revision
+
+    def commit(self, compares: Compares, changes: WantedChanges) -> Decision:
+        """Each change has a revision of its own; the decision has the last one. Raises what `apply` raises."""
+        if any(self._modification(key) != revision for key, revision in compares):
+            return Decision(OUTDATED, self._revision)
+        first = self._revision + 1
+        self.apply([Change(first + at, key, value) for at, (key, value) in enumerate(changes)])
+        return Decision(AGREED, self._revision)
 
     def close(self) -> None:
         self._connection.close()
@@ -147,6 +162,13 @@ class SqliteStore(MetadataStore):
                 with suppress(sqlite3.Error):
                     execute("ROLLBACK")
             raise
+
+    def _modification(self, key: str) -> int:
+        try:
+            row = self._connection.execute(READ_MODIFICATION, (key,)).fetchone()
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+        return 0 if row is None else int(row[0])
 
     def _fact(self, name: str) -> int:
         row = self._connection.execute(READ_FACT, (name,)).fetchone()

@@ -11,12 +11,24 @@ the deepest one a client may send still fits.
 Every change has a *revision*, one more than the change before. What a key was created with names the thing it stands
 for: a queue that is deleted and declared again is another one, though its key is the same.
 
+**What every store keeps to** (one contract suite asks it of each of them). A *commit* says which keys must be as the
+caller knows them: each at the revision that last changed it, 0 if it must be missing. Every key it changes is among
+them. It comes about as a whole, with a revision above all before, or not at all; then it is told the store's revision,
+up to which the caller has to look. A key that is put again keeps the revision that created it, also with the value it
+has already: such a *touch* only moves its modification, and so makes commits that rely on the key outdated.
+
+There are two faces, because the two kinds of store are called differently. `MetadataStore` is that of a node alone:
+called from the disk's thread, certain on return, its changes numbered one by one by the core. The store that the nodes
+of a cluster share (`node.etcd.store`) is asynchronous, gives all changes of a commit one revision, may not be able to
+say how a commit ended, tells of what others changed, and lets go of a key whose holder is silent. Both speak in
+`Decision`s.
+
 Invariants: two things have the same key exactly if they cannot both exist; a definition that was read has the key it
 was stored under. Integers come back as numbers, not in the widths they were sent with, which no comparison of
 declarations looks at.
 
 Not here: the kinds (`store.topology_definitions`, `store.access_definitions`, `store.policy_definitions`; all of them:
-`store.definition_kinds`), the database (`node.sqlite_store`), what is recorded when (`broker`).
+`store.definition_kinds`), the databases (`node.sqlite_store`, `node.etcd`), what is recorded when (`broker`).
 """
 
 from abc import ABC, abstractmethod
@@ -37,6 +49,48 @@ HEX_DIGITS: Final = "0123456789ABCDEF"
 
 Snapshot = dict[str, tuple[int, bytes]]
 """Of each key the revision that created it, and its value."""
+
+SharedSnapshot = dict[str, tuple[int, int, bytes]]
+"""Of each key the revision that created it, the one that last changed it, and its value."""
+
+Compares = list[tuple[str, int]]
+"""Keys, and the revision that last changed each; 0: there is none."""
+
+WantedChanges = list[tuple[str, bytes | None]]
+"""Keys, and the value that each is to have, or None if it is to have none."""
+
+AGREED: Final = "agreed"
+OUTDATED: Final = "outdated"
+FAILED: Final = "failed"
+UNKNOWN: Final = "unknown"
+
+
+@final
+class Decision:
+    """How a commit ended.
+
+    Agreed: it came about with this revision. Outdated: a key was not at the revision it was compared to, and the store
+    is at this one. Failed: it did not and will not come about, for this reason. Unknown: nobody can tell, and why.
+    """
+
+    def __init__(self, outcome: str, revision: int, reason: str = "") -> None:
+        self.outcome: str = outcome
+        self.revision: int = revision
+        self.reason: str = reason
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Decision)
+            and self.outcome == other.outcome
+            and self.revision == other.revision
+            and self.reason == other.reason
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.outcome, self.revision))
+
+    def __repr__(self) -> str:
+        return f"Decision({self.outcome!r}, {self.revision}, {self.reason!r})"
 
 
 class Definition(ABC):
@@ -103,19 +157,23 @@ class Metadata:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MetadataStore(ABC):
-    """Where metadata is kept. On one node that is a file, and this node alone changes it.
-
-    A store that the nodes of a cluster share adds two things: it tells of the changes that others made, and it may
-    refuse one of ours, because a key is not at the revision we thought. Keys, values and revisions stay what they are.
-    """
+    """Where the metadata of a node alone is kept: a file, which this node alone changes."""
 
     @abstractmethod
     def snapshot(self) -> tuple[int, Snapshot]:
         """The revision of the last change, and everything there is."""
 
     @abstractmethod
+    def modifications(self) -> dict[str, int]:
+        """Of each key the revision that last changed it."""
+
+    @abstractmethod
     def apply(self, changes: list[Change]) -> None:
         """Make these changes, all or none; they are certain on return. A key that is put again keeps its creation."""
+
+    @abstractmethod
+    def commit(self, compares: Compares, changes: WantedChanges) -> Decision:
+        """Make these changes, if every compared key is at its revision; they are certain on return."""
 
 
 @final
@@ -130,6 +188,9 @@ class Fields:
             raise StoreError(
                 f"the metadata holds '{key}' in version {version}, this version of Warren reads {VALUE_VERSION}"
             )
+
+    def has(self, name: str) -> bool:
+        return name in self._table
 
     def flag(self, name: str) -> bool:
         value = self._table.get(name)
