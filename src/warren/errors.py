@@ -109,8 +109,9 @@ class Distrusted(WarrenError):
 class Refused(WarrenError):
     """An operator's command cannot be carried out; nothing was changed.
 
-    `kind` is one of the words with which RabbitMQ's HTTP API answers: bad_request, not_found, not_authorised. Of
-    several commands that belong together, `at` is the number of the one that is at fault.
+    `kind` is one of the words with which RabbitMQ's HTTP API answers: bad_request, not_found, not_authorised; or
+    unavailable, if the nodes of a cluster did not agree in time, and then it may yet come about. Of several commands
+    that belong together, `at` is the number of the one that is at fault.
     """
 
     def __init__(self, kind: str, reason: str, at: int = 0) -> None:

@@ -40,6 +40,11 @@ def checked_vhost_limits(limits: dict[str, object]) -> dict[str, int]:
     return _numbers_in(limits)
 
 
+def limits_without(limits: dict[str, int], names: list[str] | None) -> dict[str, int]:
+    """Those that are left when these are cleared, or all of them (`names` is None)."""
+    return {} if names is None else {name: limit for name, limit in limits.items() if name not in names}
+
+
 def _fault_in(limits: dict[str, object], known: tuple[str, ...], where: str) -> str:
     for name in known:
         value = limits.get(name, 0)

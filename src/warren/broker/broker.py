@@ -17,21 +17,23 @@ from mypy_extensions import i64
 
 from warren.access.catalog import Catalog
 from warren.access.rights import Rights
-from warren.broker.access.loading import AccessLoader
+from warren.broker.access.applier import AccessApplier, VhostOwner
+from warren.broker.access.first_access import plan_first_access
 from warren.broker.access.logins import Logins
 from warren.broker.access.population import Population
-from warren.broker.access.registry import Registry
 from warren.broker.access.user_commands import LoginCommands, UserCommands
-from warren.broker.access.vhost_commands import VhostCommands, VhostOwner
+from warren.broker.access.vhost_commands import VhostCommands
+from warren.broker.agreement import LoneAgreement
 from warren.broker.alarms import DiskAlarm, MemoryAlarm, reason_of
+from warren.broker.applying import Appliers
 from warren.broker.control import Control
 from warren.broker.dead_letters import DeadLetters
 from warren.broker.names import FreshNames
 from warren.broker.orders.connection_commands import ConnectionCommands
 from warren.broker.orders.topology_commands import TopologyCommands
+from warren.broker.policy.applier import PolicyApplier
 from warren.broker.policy.parameter_commands import ParameterCommands
 from warren.broker.policy.policy_commands import PolicyCommands
-from warren.broker.policy.recorder import PolicyRecorder, load_policies
 from warren.broker.storage import Storage
 from warren.broker.timeouts import ConsumerTimeouts
 from warren.broker.vhost import Vhost
@@ -61,6 +63,9 @@ from warren.policy.policies import CLUSTER_ID, CLUSTER_NAME, Policies
 from warren.session import input as session_input
 from warren.session.connection import RUNNING, Connection
 from warren.session.ports import LoginAttempt, LoginWaiter, NodePort, VhostPort
+from warren.store.metadata import Definition
+from warren.store.plan import Plan
+from warren.store.policy_definitions import GlobalParameterDefinition
 from warren.store.recovery import Found
 
 DEAD_LETTER_BYTES_A_TURN: Final = 4 * 1024 * 1024
@@ -83,7 +88,6 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         self._names: FreshNames = FreshNames(seed)
         self._logins: Logins = Logins(settings, self.turn, self.access, self._names.secret())
         self._population: Population = Population()
-        self._registry: Registry = Registry(self.access, self._logins, self._population, self.vhosts)
         self._dead_letters: DeadLetters = DeadLetters(self.turn)
         self._memory: MemoryAlarm = MemoryAlarm(settings.paging_ratio)
         self._disk: DiskAlarm = DiskAlarm()
@@ -94,25 +98,19 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         self._closing_books: bool = False
         self._rested: bool = False
         self._storage: Storage | None = None
-        self.control: Control = Control(self.turn)
+        self._appliers: Appliers = Appliers()
+        self._agreement: LoneAgreement = LoneAgreement(self._appliers)
+        self.control: Control = Control(self.turn, self._agreement)
         self.policies: Policies = Policies()
         self.parameters: ParameterCommands = ParameterCommands(self.policies, self.vhosts)
         if found is not None:
             self.turn.now_ms = found.now_ms
             self._storage = Storage(settings, self.turn, found)
             self.control.journal = self._storage.journal
-            self._registry.metadata = self._storage.metadata
-            load_policies(self.policies, self._storage.other_definitions())
-            self.policies.listener = PolicyRecorder(self._storage.metadata)
+            self._agreement.metadata = self._storage.metadata
+        self._add_appliers()
         self._add_handlers()
-        loader = AccessLoader([] if self._storage is None else self._storage.other_definitions())
-        loader.load_vhosts(self, [] if self._storage is None else self._storage.vhost_names())
-        loader.load_catalog(self.access)
-        if self._storage is not None:
-            self._storage.load(self.vhosts)
-        loader.complete(settings, seed, self, self.vhosts, self._registry)
-        if CLUSTER_ID not in self.policies.global_parameters:
-            self.policies.set_global_parameter(CLUSTER_ID, self._names.fresh("rabbitmq-cluster-id-"))
+        self._begin(seed)
         # what loading ordered goes out with the first turn
         self._first_effects: list[Effect] = self.turn.effects
 
@@ -130,6 +128,23 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         self._finish()
         return turn.effects
 
+    def _begin(self, seed: bytes) -> None:
+        """Bring back what was recorded, and add what is there from the first start on."""
+        recorded: list[Definition] = []
+        if self._storage is not None:
+            recorded = self._storage.other_definitions()
+            for definition in recorded:
+                self._appliers.put(definition, 0)
+            for name in self._storage.vhost_names():
+                if name not in self.vhosts:
+                    self.add_vhost(name)
+            self._storage.load(self.vhosts)
+        plan = Plan()
+        plan_first_access(plan, self.settings, seed, recorded, self.vhosts)
+        if CLUSTER_ID not in self.policies.global_parameters:
+            plan.put(GlobalParameterDefinition(CLUSTER_ID, self._names.fresh("rabbitmq-cluster-id-")))
+        self._agreement.agree(plan, None)
+
     def add_vhost(self, name: str) -> Vhost:
         storage = self._storage
         if storage is None:
@@ -141,13 +156,9 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         return vhost
 
     def remove_vhost(self, name: str) -> None:
-        self._population.dismiss_all_in(name)
-        vhost = self.vhosts[name]
-        vhost.dismantle()
+        self.vhosts[name].dismantle()
         self._dead_letters.drop_those_of(name)
         del self.vhosts[name]
-        self._registry.vhost_removed(name)
-        self.policies.forget_vhost(name)
 
     def check(self) -> None:
         """Raise `InvariantBroken` if anything in this node contradicts itself."""
@@ -157,9 +168,13 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
             for channel in connection.channels.values():
                 channel.ledger.check()
 
+    def _add_appliers(self) -> None:
+        self._appliers.add(AccessApplier(self.access, self._logins, self._population, self, self.vhosts))
+        self._appliers.add(PolicyApplier(self.policies, self.vhosts))
+
     def _add_handlers(self) -> None:
-        self.control.add(UserCommands(self._registry, self.vhosts))
-        self.control.add(VhostCommands(self, self.vhosts, self._registry))
+        self.control.add(UserCommands(self.access, self.vhosts))
+        self.control.add(VhostCommands(self.vhosts, self.access, self.policies))
         self.control.add_deferring(LoginCommands(self._logins, self.turn))
         self.control.add(PolicyCommands(self.policies, self.vhosts))
         self.control.add(self.parameters)

@@ -1,16 +1,26 @@
-"""An operator's commands: checked, carried out, and answered when what they changed is safe.
+"""An operator's commands: checked, planned, agreed upon, and answered when what they changed is safe.
 
-Each kind of command has a handler. A handler checks first and changes nothing by that; what was found good it can
-carry out without failing. So several commands that belong together are checked one after another, each against what
-there is and what those before it will have made (`Planned`), and are carried out only if all of them are good: in one
-turn, so in one batch, which the disk has as a whole or not at all.
+Each kind of command has a handler. A handler checks first, then writes what was found good into a plan, and changes
+nothing by either. So several commands that belong together are checked one after another, each against what there is
+and what those before it will have made (`Planned`), and go into one plan only if all of them are good: it comes about
+in one turn, so in one batch, which the disk has as a whole or not at all.
 
-Not here: the commands (`model.commands`), who may give them (`admin`), what they do (their handlers).
+::
+
+    Commanded ──► check ──► plan ──► agree ──► follow up ──► Answered, once the disk has it
+                    ▲                  │
+                    └──── outdated ────┘   failed: Answered, unavailable
+
+A node alone agrees at once. Else the command waits, and is checked and planned again if things it relied on moved.
+
+Not here: the commands (`model.commands`), who may give them (`admin`), what they change (their handlers), who agrees
+(`broker.agreement`) and who makes the changes (`broker.applying`).
 """
 
 from abc import ABC, abstractmethod
-from typing import final
+from typing import Final, final
 
+from warren.broker.agreement import Agreement
 from warren.errors import InvariantBroken, Refused
 from warren.model.commands import Command, Together
 from warren.model.effects import Answered
@@ -18,6 +28,12 @@ from warren.model.events import Commanded
 from warren.model.turn import FlushWaiter, Turn
 from warren.routing.exchange import Matcher
 from warren.store.journal import Journal
+from warren.store.plan import AgreementWaiter, Plan
+
+PLANS_MAX: Final = 20
+"""After so many plans that were outdated before they were agreed upon, a command is given up."""
+
+UNAVAILABLE: Final = "unavailable"
 
 
 @final
@@ -44,8 +60,18 @@ class CommandHandler(ABC):
         """Raise `Refused` if it cannot be carried out, else add to what is planned; changes nothing."""
 
     @abstractmethod
-    def carry_out(self, command: Command) -> object:
-        """Do what was found good; the answer, if there is one."""
+    def plan(self, command: Command, plan: Plan) -> object:
+        """Add what was found good to a plan, which commands before this one may have added to; changes nothing else.
+
+        The answer once the plan has come about, if there is one.
+        """
+
+    def follow_up(self, command: Command) -> None:
+        """The plan came about: do what concerns this node alone, and no definition tells of. For most that is nothing.
+
+        Much may have changed since the command was checked.
+        """
+        return
 
 
 class DeferringHandler(ABC):
@@ -64,8 +90,9 @@ class DeferringHandler(ABC):
 class Control:
     """Where commands come in."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, agreement: Agreement) -> None:
         self.journal: Journal | None = None
+        self.agreement: Agreement = agreement
         self._turn: Turn = turn
         self._handlers: dict[type[Command], CommandHandler] = {}
         self._deferring: dict[type[Command], DeferringHandler] = {}
@@ -79,26 +106,59 @@ class Control:
             self._deferring[kind] = handler
 
     def take(self, event: Commanded) -> None:
-        """Carry a command out; its answer follows in this turn, or when the turn's batch is on disk."""
+        """Carry a command out; its answer follows: in this turn, or when it is agreed upon and on disk."""
         deferring = self._deferring.get(type(event.command))
         if deferring is not None:
             deferring.begin(event.ticket, event.command)
             return
+        self._try(Undertaking(self, event.command, event.ticket))
+
+    def carry_out(self, command: Command) -> None:
+        """The same, for the node itself, which wants no answer: what a client or a timer brings about."""
+        self._try(Undertaking(self, command, None))
+
+    # -- one command, from its check to its answer
+
+    def _try(self, undertaking: "Undertaking") -> None:
+        plan = Plan()
         try:
-            self._check(event.command, Planned())
+            self._check(undertaking.command, Planned())
+            undertaking.result = self._plan(undertaking.command, plan)
         except Refused as refusal:
-            self._turn.effects.append(Answered(event.ticket, None, refusal.kind, refusal.reason, refusal.at))
+            self._refuse(undertaking, refusal)
             return
-        answer = Answered(event.ticket, self._carry_out(event.command))
+        undertaking.plans += 1
+        if not plan.changes or self.agreement.agree(plan, undertaking):
+            self.agreed(undertaking)
+
+    def agreed(self, undertaking: "Undertaking") -> None:
+        """Its plan came about."""
+        self._follow_up(undertaking.command)
+        if undertaking.ticket is None:
+            return
+        answer = Answered(undertaking.ticket, undertaking.result)
         if self.journal is not None and self.journal.metadata_pending():
             self._turn.await_flush(PendingAnswer(answer, self._turn))
         else:
             self._turn.effects.append(answer)
 
-    def carry_out(self, command: Command) -> object:
-        """The same, for the node itself: what a client or a timer brings about. `Refused` if it cannot be done."""
-        self._check(command, Planned())
-        return self._carry_out(command)
+    def outdated(self, undertaking: "Undertaking") -> None:
+        """Its plan was made for what is no more."""
+        if undertaking.plans < PLANS_MAX:
+            self._try(undertaking)
+        else:
+            self.failed(undertaking, f"what the command relies on changed {PLANS_MAX} times before it was agreed upon")
+
+    def failed(self, undertaking: "Undertaking", reason: str) -> None:
+        """It is not known whether its plan came about, or will."""
+        self._refuse(undertaking, Refused(UNAVAILABLE, reason))
+
+    def _refuse(self, undertaking: "Undertaking", refusal: Refused) -> None:
+        if undertaking.ticket is not None:
+            answer = Answered(undertaking.ticket, None, refusal.kind, refusal.reason, refusal.at)
+            self._turn.effects.append(answer)
+
+    # -- commands that belong together, one by one
 
     def _check(self, command: Command, planned: Planned) -> None:
         if isinstance(command, Together):
@@ -113,16 +173,45 @@ class Control:
             except Refused as refusal:
                 raise Refused(refusal.kind, refusal.reason, at) from refusal
 
-    def _carry_out(self, command: Command) -> object:
+    def _plan(self, command: Command, plan: Plan) -> object:
         if isinstance(command, Together):
-            return [self._carry_out(one) for one in command.commands]
-        return self._handler(command).carry_out(command)
+            return [self._plan(one, plan) for one in command.commands]
+        return self._handler(command).plan(command, plan)
+
+    def _follow_up(self, command: Command) -> None:
+        if isinstance(command, Together):
+            for one in command.commands:
+                self._follow_up(one)
+            return
+        self._handler(command).follow_up(command)
 
     def _handler(self, command: Command) -> CommandHandler:
         handler = self._handlers.get(type(command))
         if handler is None:
             raise InvariantBroken(f"no handler knows the command {type(command).__name__}")
         return handler
+
+
+@final
+class Undertaking(AgreementWaiter):
+    """A command that was found good, while it is not agreed upon. Without a ticket nobody wants an answer."""
+
+    def __init__(self, control: Control, command: Command, ticket: int | None) -> None:
+        self.command: Command = command
+        self.ticket: int | None = ticket
+        # what the last plan would be answered with, and how many there were
+        self.result: object = None
+        self.plans: int = 0
+        self._control: Control = control
+
+    def agreed(self) -> None:
+        self._control.agreed(self)
+
+    def outdated(self) -> None:
+        self._control.outdated(self)
+
+    def failed(self, reason: str) -> None:
+        self._control.failed(self, reason)
 
 
 @final

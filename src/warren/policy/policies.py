@@ -6,14 +6,10 @@ highest priority, and among equals the one whose name comes first.
 Invariants: the lists are those of the dictionaries, in the order of rank; a definition in force is made once for
 each pair of policies and is shared, so nobody may change one.
 
-Not here: validation (`policy.validation`), what becomes of a change (`broker.policy_commands`), the disk
-(`broker.policy_recorder`).
+Not here: validation (`policy.validation`), what is planned and recorded (`broker.policy`).
 """
 
-from abc import abstractmethod
 from typing import Final, final
-
-from mypy_extensions import trait
 
 from warren.policy.merging import merged
 from warren.policy.parameters import Parameter
@@ -22,29 +18,6 @@ from warren.wire.values import Table
 
 CLUSTER_NAME: Final = "cluster_name"
 CLUSTER_ID: Final = "internal_cluster_id"
-
-
-@trait
-class PolicyListener:
-    """Whoever is told of each change, once it was made."""
-
-    @abstractmethod
-    def policy_set(self, policy: Policy, operator: bool) -> None: ...
-
-    @abstractmethod
-    def policy_cleared(self, policy: Policy, operator: bool) -> None: ...
-
-    @abstractmethod
-    def parameter_set(self, parameter: Parameter) -> None: ...
-
-    @abstractmethod
-    def parameter_cleared(self, parameter: Parameter) -> None: ...
-
-    @abstractmethod
-    def global_parameter_set(self, name: str, value: object) -> None: ...
-
-    @abstractmethod
-    def global_parameter_cleared(self, name: str) -> None: ...
 
 
 @final
@@ -71,7 +44,6 @@ class Policies:
         # by virtual host, component and name
         self.parameters: dict[tuple[str, str, str], Parameter] = {}
         self.global_parameters: dict[str, object] = {}
-        self.listener: PolicyListener | None = None
         # those of each virtual host, the first in rank first
         self._ranked: dict[str, list[Policy]] = {}
         self._ranked_operator: dict[str, list[Policy]] = {}
@@ -111,15 +83,10 @@ class Policies:
         """Add a policy, or put it in the place of the one with its name."""
         (self.operator_policies if operator else self.policies)[policy.vhost, policy.name] = policy
         self._rank(policy.vhost, operator)
-        if self.listener is not None:
-            self.listener.policy_set(policy, operator)
 
     def clear_policy(self, vhost: str, name: str, operator: bool) -> None:
-        """Remove a policy that is there."""
-        policy = (self.operator_policies if operator else self.policies).pop((vhost, name))
+        (self.operator_policies if operator else self.policies).pop((vhost, name), None)
         self._rank(vhost, operator)
-        if self.listener is not None:
-            self.listener.policy_cleared(policy, operator)
 
     def _rank(self, vhost: str, operator: bool) -> None:
         # those of other virtual hosts are what they were: queues there share what they made of them
@@ -137,36 +104,15 @@ class Policies:
 
     def set_parameter(self, parameter: Parameter) -> None:
         self.parameters[parameter.vhost, parameter.component, parameter.name] = parameter
-        if self.listener is not None:
-            self.listener.parameter_set(parameter)
 
     def clear_parameter(self, vhost: str, component: str, name: str) -> None:
-        """Remove a parameter that is there."""
-        parameter = self.parameters.pop((vhost, component, name))
-        if self.listener is not None:
-            self.listener.parameter_cleared(parameter)
+        self.parameters.pop((vhost, component, name), None)
 
     def set_global_parameter(self, name: str, value: object) -> None:
         self.global_parameters[name] = value
-        if self.listener is not None:
-            self.listener.global_parameter_set(name, value)
 
     def clear_global_parameter(self, name: str) -> None:
-        """Remove a global parameter that is there."""
-        del self.global_parameters[name]
-        if self.listener is not None:
-            self.listener.global_parameter_cleared(name)
-
-    # -- all of a virtual host
-
-    def forget_vhost(self, vhost: str) -> None:
-        """A virtual host is being deleted: nothing that was said of it is left."""
-        for policy in [policy for policy in self.policies.values() if policy.vhost == vhost]:
-            self.clear_policy(vhost, policy.name, False)
-        for limits in [policy for policy in self.operator_policies.values() if policy.vhost == vhost]:
-            self.clear_policy(vhost, limits.name, True)
-        for parameter in [parameter for parameter in self.parameters.values() if parameter.vhost == vhost]:
-            self.clear_parameter(vhost, parameter.component, parameter.name)
+        self.global_parameters.pop(name, None)
 
 
 def _first_for_queue(ranked: list[Policy] | None, name: str) -> Policy | None:

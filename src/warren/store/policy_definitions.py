@@ -7,7 +7,7 @@
 
 What came as JSON, of whatever size and depth, is kept as JSON: definitions, priorities, values.
 
-Not here: keys and values in general (`store.metadata`), what is recorded when (`broker.orders.policy_recorder`).
+Not here: keys and values in general (`store.metadata`), what is recorded when (`broker.policy`).
 """
 
 import json

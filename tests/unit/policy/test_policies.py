@@ -1,7 +1,6 @@
 """Which policy counts for whom, and what two of them say together."""
 
 from warren.policy.merging import merged
-from warren.policy.parameters import Parameter
 from warren.policy.policies import NOTHING_IN_FORCE, Policies
 from warren.policy.policy import Policy
 from warren.wire.values import Table
@@ -95,18 +94,6 @@ def test_exchanges_have_no_operator_policy() -> None:
     made = policies(policy("p"))
     made.set_policy(policy("o"), True)
     assert made.for_exchange("/", "x").operator_policy == ""
-
-
-def test_nothing_is_left_of_a_forgotten_virtual_host() -> None:
-    made = policies(policy("p"), Policy("other", "p", "", "all", {"max-length": 1}))
-    made.set_policy(policy("o"), True)
-    made.set_parameter(Parameter("/", "shovel", "s", {}))
-    made.set_parameter(Parameter("other", "shovel", "s", {}))
-    made.forget_vhost("/")
-    assert list(made.policies) == [("other", "p")]
-    assert made.operator_policies == {}
-    assert list(made.parameters) == [("other", "shovel", "s")]
-    assert made.for_queue("/", "q") is NOTHING_IN_FORCE
 
 
 def test_what_is_in_force_in_one_virtual_host_outlives_changes_in_another() -> None:

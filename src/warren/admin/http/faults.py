@@ -12,7 +12,7 @@ from warren.errors import Refused, WarrenError
 REALM = 'Basic realm="RabbitMQ Management"'
 """Scripts and browsers remember passwords under this name."""
 
-_STATUS_OF_REFUSALS = {"bad_request": 400, "not_authorised": 401, "not_found": 404}
+_STATUS_OF_REFUSALS = {"bad_request": 400, "not_authorised": 401, "not_found": 404, "unavailable": 503}
 
 
 class HttpFault(WarrenError):

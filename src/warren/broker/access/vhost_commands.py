@@ -1,44 +1,31 @@
 """Operators' commands about virtual hosts and their limits.
 
-Not here: how a virtual host comes and goes (`broker.broker`).
+Not here: what goes with a virtual host (`broker.access.planning`), how it comes and goes (`broker.access.applier`).
 """
 
-from abc import abstractmethod
 from typing import final
 
-from mypy_extensions import trait
-
+from warren.access.catalog import Catalog
 from warren.access.commands import ClearVhostLimits, DeleteVhost, PutVhost, SetVhostLimits
-from warren.access.limits import checked_vhost_limits
-from warren.broker.access.registry import Registry
+from warren.access.limits import checked_vhost_limits, limits_without
+from warren.broker.access.planning import plan_vhost_removal, vhost_to_be
 from warren.broker.control import CommandHandler, Planned
 from warren.broker.vhost import Vhost
 from warren.errors import InvariantBroken, Refused
 from warren.model.commands import Command
+from warren.policy.policies import Policies
 from warren.store.access_definitions import VhostDefinition
-
-
-@trait
-class VhostOwner:
-    """Makes and unmakes virtual hosts."""
-
-    @abstractmethod
-    def add_vhost(self, name: str) -> Vhost:
-        """Make an empty one."""
-
-    @abstractmethod
-    def remove_vhost(self, name: str) -> None:
-        """Unmake it, with all there is in it and all that is known of it."""
+from warren.store.plan import Plan
 
 
 @final
 class VhostCommands(CommandHandler):
-    """Checks them and carries them out."""
+    """Checks and plans them."""
 
-    def __init__(self, owner: VhostOwner, vhosts: dict[str, Vhost], registry: Registry) -> None:
-        self._owner: VhostOwner = owner
+    def __init__(self, vhosts: dict[str, Vhost], catalog: Catalog, policies: Policies) -> None:
         self._vhosts: dict[str, Vhost] = vhosts
-        self._registry: Registry = registry
+        self._catalog: Catalog = catalog
+        self._policies: Policies = policies
 
     def kinds(self) -> list[type[Command]]:
         return [PutVhost, DeleteVhost, SetVhostLimits, ClearVhostLimits]
@@ -57,44 +44,45 @@ class VhostCommands(CommandHandler):
         elif isinstance(command, ClearVhostLimits):
             self._check_known(command.vhost, planned)
 
-    def carry_out(self, command: Command) -> object:
+    def plan(self, command: Command, plan: Plan) -> object:
         if isinstance(command, PutVhost):
-            return self._put(command)
+            old = vhost_to_be(plan, self._vhosts, command.name)
+            limits: dict[str, int] = {} if old is None else old.limits
+            plan.put(VhostDefinition(command.name, command.description, list(command.tags), limits))
+            return old is None
         if isinstance(command, DeleteVhost):
-            self._owner.remove_vhost(command.name)
+            plan_vhost_removal(plan, self._catalog, self._policies, self._vhosts[command.name])
         elif isinstance(command, SetVhostLimits):
-            vhost = self._vhosts[command.vhost]
-            self._limit(vhost, {**vhost.limits, **checked_vhost_limits(command.limits)})
+            old = self._vhost_to_be(plan, command.vhost)
+            _plan_limits(plan, old, {**old.limits, **checked_vhost_limits(command.limits)})
         elif isinstance(command, ClearVhostLimits):
-            vhost = self._vhosts[command.vhost]
-            names = command.names
-            kept = {} if names is None else {name: limit for name, limit in vhost.limits.items() if name not in names}
-            self._limit(vhost, kept)
+            old = self._vhost_to_be(plan, command.vhost)
+            _plan_limits(plan, old, limits_without(old.limits, command.names))
         else:
             raise InvariantBroken(f"{type(command).__name__} is not about virtual hosts")
         return None
 
-    def _put(self, command: PutVhost) -> bool:
-        vhost = self._vhosts.get(command.name)
-        created = vhost is None
-        if vhost is None:
-            vhost = self._owner.add_vhost(command.name)
-        vhost.description = command.description
-        vhost.tags = list(command.tags)
-        if command.tracing is not None:
-            vhost.set_tracing(command.tracing)
-        self._registry.record(definition_of(vhost))
-        return created
+    def follow_up(self, command: Command) -> None:
+        """Each node traces for itself."""
+        if isinstance(command, PutVhost) and command.tracing is not None:
+            vhost = self._vhosts.get(command.name)
+            if vhost is not None:
+                vhost.set_tracing(command.tracing)
 
-    def _limit(self, vhost: Vhost, limits: dict[str, int]) -> None:
-        vhost.limits = limits
-        self._registry.record(definition_of(vhost))
+    def _vhost_to_be(self, plan: Plan, name: str) -> VhostDefinition:
+        vhost = vhost_to_be(plan, self._vhosts, name)
+        if vhost is None:
+            raise _unknown()
+        return vhost
 
     def _check_known(self, name: str, planned: Planned) -> None:
         if name not in self._vhosts and name not in planned.vhosts:
-            raise Refused("not_found", "vhost_not_found")
+            raise _unknown()
 
 
-def definition_of(vhost: Vhost) -> VhostDefinition:
-    """What is written down of it."""
-    return VhostDefinition(vhost.name, vhost.description, list(vhost.tags), dict(vhost.limits))
+def _plan_limits(plan: Plan, vhost: VhostDefinition, limits: dict[str, int]) -> None:
+    plan.put(VhostDefinition(vhost.name, vhost.description, vhost.tags, limits))
+
+
+def _unknown() -> Refused:
+    return Refused("not_found", "vhost_not_found")

@@ -10,6 +10,7 @@ from warren.broker.control import CommandHandler, Planned
 from warren.errors import CONNECTION_FORCED, ConnectionFault, InvariantBroken, Refused
 from warren.model.commands import Command
 from warren.session.connection import RUNNING, Connection
+from warren.store.plan import Plan
 
 
 @final
@@ -26,7 +27,11 @@ class ConnectionCommands(CommandHandler):
         if isinstance(command, DismissConnection) and command.connection_id not in self._connections:
             raise Refused("not_found", "Not Found")
 
-    def carry_out(self, command: Command) -> object:
+    def plan(self, command: Command, plan: Plan) -> object:
+        """Nothing: that a connection is there is nobody's definition."""
+        return None
+
+    def follow_up(self, command: Command) -> None:
         if not isinstance(command, DismissConnection):
             raise InvariantBroken(f"{type(command).__name__} is not about connections")
         connection = self._connections[command.connection_id]
@@ -35,4 +40,3 @@ class ConnectionCommands(CommandHandler):
         elif connection.state < RUNNING:
             # it has not shaken hands, so there is nobody to tell
             connection.hang_up()
-        return None

@@ -20,6 +20,7 @@ from warren.queue.arguments import validate_declaration
 from warren.routing.exchange import Exchange, Matcher
 from warren.routing.topology import PREDECLARED
 from warren.routing.types import alternate_of, matcher_for, validate_exchange_type
+from warren.store.plan import Plan
 
 NAME_OCTETS_MAX: Final = 255
 
@@ -116,7 +117,10 @@ class TopologyCommands(CommandHandler):
 
     # -- what was found good
 
-    def carry_out(self, command: Command) -> object:
+    def plan(self, command: Command, plan: Plan) -> object:
+        return None
+
+    def follow_up(self, command: Command) -> None:
         if isinstance(command, MakeExchange):
             self._make_exchange(command)
         elif isinstance(command, MakeQueue):
@@ -125,7 +129,6 @@ class TopologyCommands(CommandHandler):
             self._make_binding(command)
         else:
             raise InvariantBroken(f"{type(command).__name__} is not about exchanges, queues or bindings")
-        return None
 
     def _make_exchange(self, command: MakeExchange) -> None:
         vhost = self._vhosts[command.vhost]

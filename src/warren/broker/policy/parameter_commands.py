@@ -15,13 +15,21 @@ from warren.policy.commands import ClearGlobalParameter, ClearParameter, SetGlob
 from warren.policy.parameters import Parameter, ParameterComponent
 from warren.policy.policies import Policies
 from warren.policy.validation import refuse
+from warren.store.access_definitions import vhost_key
+from warren.store.plan import Plan
+from warren.store.policy_definitions import (
+    GlobalParameterDefinition,
+    ParameterDefinition,
+    global_parameter_key,
+    parameter_key,
+)
 
 POLICY_COMPONENTS: Final = ("policy", "operator_policy")
 
 
 @final
 class ParameterCommands(CommandHandler):
-    """Checks them and carries them out. Parts of the node that have parameters add themselves to its components."""
+    """Checks and plans them. Parts of the node that have parameters add themselves to its components."""
 
     def __init__(self, policies: Policies, vhosts: dict[str, Vhost]) -> None:
         self.components: dict[str, ParameterComponent] = {}
@@ -48,21 +56,19 @@ class ParameterCommands(CommandHandler):
         if component is None:
             refuse([f"component {command.component} not found"])
         else:
-            refuse(component.refusals(_parameter(command)))
+            parameter = Parameter(command.vhost, command.component, command.name, command.value)
+            refuse(component.refusals(parameter))
 
-    def carry_out(self, command: Command) -> object:
+    def plan(self, command: Command, plan: Plan) -> object:
         if isinstance(command, SetParameter):
-            self._policies.set_parameter(_parameter(command))
+            plan.rely_on(vhost_key(command.vhost))
+            plan.put(ParameterDefinition(command.vhost, command.component, command.name, command.value))
         elif isinstance(command, ClearParameter):
-            self._policies.clear_parameter(command.vhost, command.component, command.name)
+            plan.delete(parameter_key(command.vhost, command.component, command.name))
         elif isinstance(command, SetGlobalParameter):
-            self._policies.set_global_parameter(command.name, command.value)
+            plan.put(GlobalParameterDefinition(command.name, command.value))
         elif isinstance(command, ClearGlobalParameter):
-            self._policies.clear_global_parameter(command.name)
+            plan.delete(global_parameter_key(command.name))
         else:
             raise InvariantBroken(f"{type(command).__name__} is not about parameters")
         return None
-
-
-def _parameter(command: SetParameter) -> Parameter:
-    return Parameter(command.vhost, command.component, command.name, command.value)

@@ -6,9 +6,17 @@ from tests.unit.store.journal_world import DurableCore, drain, persistent
 from tests.unit.store.plain_disk import PlainDisk
 from warren.access.commands import DeleteVhost, PutVhost
 from warren.model.commands import Together
-from warren.policy.commands import ClearGlobalParameter, SetGlobalParameter, SetPolicy
+from warren.policy.commands import ClearGlobalParameter, SetGlobalParameter, SetParameter, SetPolicy
+from warren.policy.parameters import Parameter, ParameterComponent
 from warren.policy.policy import Policy
 from warren.wire.methods import QueueDeclare
+
+
+class Any(ParameterComponent):
+    """Takes any parameter."""
+
+    def refusals(self, parameter: Parameter) -> list[str]:
+        return []
 
 
 def test_policies_are_back_before_queues_look_at_their_messages() -> None:
@@ -76,12 +84,14 @@ def test_policies_of_a_deleted_virtual_host_are_gone_for_good() -> None:
     core.command(PutVhost("v", "", [], None))
     core.command(SetPolicy(Policy("v", "p", "q", "all", {"max-length": 1}), False))
     core.command(SetPolicy(Policy("v", "o", "q", "all", {"max-length": 1}), True))
+    core.broker.parameters.components["any"] = Any()
+    core.command(SetParameter("v", "any", "n", 1))
+    set_policy(core, "^q$", {"max-length": 1}, name="other")
     core.command(DeleteVhost("v"))
     core.command(PutVhost("v", "", [], None))
-    assert core.broker.policies.policies == {}
-    again = DurableCore(disk)
-    assert again.broker.policies.policies == {}
-    assert again.broker.policies.operator_policies == {}
+    for policies in (core.broker.policies, DurableCore(disk).broker.policies):
+        assert list(policies.policies) == [("/", "other")]
+        assert (policies.operator_policies, policies.parameters) == ({}, {})
 
 
 def test_a_policy_may_be_for_a_virtual_host_that_the_same_file_makes() -> None:
