@@ -1,0 +1,1 @@
+"""Several nodes that are one broker: who they are, who reaches whom, and what follows."""
