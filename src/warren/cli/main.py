@@ -15,6 +15,7 @@ import typer
 
 from warren import __version__
 from warren.cli import journal
+from warren.cli.cluster import commands as cluster
 from warren.errors import ConfigError, WarrenError
 
 _TO_READ_WARREN_VARIABLES = {"auto_envvar_prefix": "WARREN"}
@@ -94,6 +95,7 @@ def sim(
 
 
 app.add_typer(journal.app, name="journal")
+app.add_typer(cluster.app, name="cluster")
 
 
 @app.command(

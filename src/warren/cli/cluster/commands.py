@@ -1,0 +1,185 @@
+"""The command lines of `warren cluster`.
+
+Standard output says what was done, standard error how far a start has come and why something was refused.
+
+Exit codes: 0 done; 1 refused or failed; 2 wrong usage, a bad option or port, a node that is not of this cluster.
+
+Not here: how it is done (`cli.cluster.starting`, `processes`), what `status` shows (`standing`).
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from warren.cli.cluster.layout import Layout
+    from warren.cli.cluster.processes import NodeProcess
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+Data = Annotated[str, typer.Option("--data", metavar="DIR", help="The cluster's directory.")]
+Names = Annotated[list[str], typer.Argument(metavar="N...", help="The nodes: n1, n2, …")]
+CONFIG_FILE = typer.Option(metavar="FILE", help="A rabbitmq.conf-style file for every node.")
+DEFAULT_DIRECTORY = "var/cluster"
+
+
+def _number(metavar: str, sentence: str, least: int = 0) -> Any:
+    return typer.Option(metavar=metavar, help=sentence, min=least, max=65535)
+
+
+@app.callback(epilog="Example: warren cluster up --nodes 3")
+def cluster() -> None:
+    """A cluster on this machine, for trying and testing."""
+
+
+@app.command(
+    epilog="Example: warren cluster up --nodes 3 --amqp 5701 --http 15701\n\n"
+    "Node n1 listens on the first port of each kind, n2 on the next, and so on; a first port of 0 picks free ones. A "
+    "cluster that was made before is started again as it was."
+)
+def up(
+    nodes: Annotated[int | None, _number("N", "How many nodes; 3 unless given.", 1)] = None,
+    amqp: Annotated[int | None, _number("PORT", "The first port for AMQP; 5701 unless given.")] = None,
+    http: Annotated[int | None, _number("PORT", "The first port for HTTP; 15701 unless given.")] = None,
+    peer: Annotated[int | None, _number("PORT", "The first port between nodes; 25701 unless given.")] = None,
+    data: Data = DEFAULT_DIRECTORY,
+    ram: Annotated[int | None, _number("N", "How many of the nodes, the last ones, are RAM nodes.")] = None,
+    config: Annotated[str | None, CONFIG_FILE] = None,
+) -> int:
+    """Start a cluster, and wait until every node is ready."""
+    from warren.cli.cluster import layout as layouts
+
+    directory = Path(data).absolute()
+    config = str(Path(config).absolute()) if config else config
+    with layouts.held(directory):
+        layout = layouts.made(directory, layouts.Wishes(nodes, ram, amqp, http, peer, config))
+        stopped = [process for process in _processes(layout) if process.pid() is None]
+        _start(stopped)
+    print(f"Pages: http://{layouts.HOST}:{layout.nodes[0].http}/ (user guest, password guest)")
+    print(f"To stop: warren cluster down --data {data}")
+    return 0
+
+
+@app.command(epilog="Example: warren cluster status --data var/cluster")
+def status(data: Data = DEFAULT_DIRECTORY) -> int:
+    """Show what every node's process does, and what the cluster says of it."""
+    from warren.cli.cluster import standing
+
+    standing.show(_processes(_found(data)))
+    return 0
+
+
+@app.command(
+    epilog="Example: warren cluster down --data var/cluster\n\n"
+    "A node that does not stop within 30 s is killed. The data stays; 'warren cluster up' starts the nodes again."
+)
+def down(data: Data = DEFAULT_DIRECTORY) -> int:
+    """Stop every node, in good order."""
+    from warren.cli.cluster import layout as layouts
+    from warren.cli.cluster import starting
+
+    layout = _found(data)
+    with layouts.held(layout.directory):
+        for overdue in starting.end(_processes(layout)):
+            print(f"{overdue.node.name} took too long to stop, and was killed.")
+    print("Every node is stopped.")
+    return 0
+
+
+@app.command(epilog="Example: warren cluster kill n2")
+def kill(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
+    """End nodes at once, with SIGKILL."""
+    from warren.cli.cluster import starting
+
+    for process in _chosen(names, data):
+        starting.kill(process)
+        print(f"{process.node.name} is killed.")
+    return 0
+
+
+@app.command(epilog="Example: warren cluster stop n2")
+def stop(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
+    """Stop nodes in good order, with SIGTERM, and wait until they have ended."""
+    from warren.cli.cluster import starting
+    from warren.errors import WarrenError
+
+    for process in _chosen(names, data):
+        starting.ask_to_stop(process)
+        if not process.ended_within(starting.STOP_DEADLINE_S):
+            raise WarrenError(f"{process.node.name} did not stop within {starting.STOP_DEADLINE_S:.0f} s")
+        process.forget()
+        print(f"{process.node.name} is stopped.")
+    return 0
+
+
+@app.command(epilog="Example: warren cluster start n2")
+def start(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
+    """Start nodes that were stopped or killed, as they were started before."""
+    from warren.cli.cluster import layout as layouts
+    from warren.errors import Refused
+
+    layout = _found(data)
+    with layouts.held(layout.directory):
+        processes = _chosen(names, data)
+        for process in processes:
+            pid = process.pid()
+            if pid is not None:
+                raise Refused("bad_request", f"{process.node.name} is {process.state()} already (pid {pid})")
+        _start(processes)
+    return 0
+
+
+@app.command(epilog="Example: warren cluster pause n2")
+def pause(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
+    """Freeze nodes with SIGSTOP: their sockets stay open and say nothing."""
+    return _freeze(names, data, frozen=True)
+
+
+@app.command(epilog="Example: warren cluster resume n2")
+def resume(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
+    """Let paused nodes go on, with SIGCONT."""
+    return _freeze(names, data, frozen=False)
+
+
+def _freeze(names: list[str], data: str, *, frozen: bool) -> int:
+    import signal
+
+    from warren.cli.cluster.processes import PAUSED, RUNNING
+    from warren.errors import WarrenError
+
+    number, state = (signal.SIGSTOP, PAUSED) if frozen else (signal.SIGCONT, RUNNING)
+    for process in _chosen(names, data):
+        process.signal(number)
+        if not process.reached_within(state):
+            raise WarrenError(f"{process.node.name} is {process.state()}, not {state}")
+        print(f"{process.node.name} is {state}.")
+    return 0
+
+
+def _found(data: str) -> "Layout":
+    from warren.cli.cluster import layout as layouts
+
+    return layouts.found(Path(data).absolute())
+
+
+def _processes(layout: "Layout") -> list["NodeProcess"]:
+    from warren.cli.cluster.processes import NodeProcess
+
+    return [NodeProcess(layout, node) for node in layout.nodes]
+
+
+def _chosen(names: list[str], data: str) -> list["NodeProcess"]:
+    """The processes of the nodes named, each once; all names are looked up before anything is done."""
+    from warren.cli.cluster.processes import NodeProcess
+
+    layout = _found(data)
+    nodes = {node.name: node for node in (layout.node(name) for name in names)}
+    return [NodeProcess(layout, node) for node in nodes.values()]
+
+
+def _start(processes: list["NodeProcess"]) -> None:
+    from warren.cli.cluster import starting
+    from warren.cli.cluster.waiting import Waiting
+
+    with Waiting(len(processes)) as waiting:
+        starting.start(processes, waiting.tell, waiting.ready)

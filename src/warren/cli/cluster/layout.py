@@ -1,0 +1,213 @@
+"""Which nodes a local cluster has, on which ports, with which arguments; and `cluster.json`, where that is kept.
+
+A directory has one layout for good. Whoever asks for another in the same place is refused, because the nodes' data
+already says who they are. What is not asked for is as it was, or the default.
+
+Not here: the processes (`cli.cluster.processes`).
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from warren.errors import ConfigError, Refused, StoreError
+
+HOST: Final = "127.0.0.1"
+PORT_MAX: Final = 65_535
+COOKIE_BYTES: Final = 32
+DEFAULTS: Final[dict[str, Any]] = {"nodes": 3, "ram": 0, "amqp": 5701, "http": 15701, "peer": 25701, "config": ""}
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """The options of `up`; None where nothing was said. A first port of 0 stands for free ones."""
+
+    nodes: int | None = None
+    ram: int | None = None
+    amqp: int | None = None
+    http: int | None = None
+    peer: int | None = None
+    config: str | None = None
+
+
+@dataclass(frozen=True)
+class LocalNode:
+    """One node; `arguments` are those of `warren`."""
+
+    name: str
+    kind: str
+    amqp: int
+    http: int
+    peer: int
+    arguments: list[str]
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.name}@localhost"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A cluster and its directory; `made_with` are the options it was made with."""
+
+    directory: Path
+    made_with: dict[str, Any]
+    nodes: list[LocalNode]
+
+    def node(self, name: str) -> LocalNode:
+        for node in self.nodes:
+            if name in (node.name, node.full_name):
+                return node
+        names = ", ".join(node.name for node in self.nodes)
+        raise ConfigError(f"there is no node {name} in {self.directory}; there are {names}")
+
+    def environment(self) -> dict[str, str]:
+        """What the nodes are told beside their arguments: the cookie, and a port of its own for each one's metrics."""
+        return {
+            "WARREN_CLUSTER__COOKIE_FILE": str(self.directory / "cookie"),
+            "WARREN_PROMETHEUS__TCP__IP": HOST,
+            "WARREN_PROMETHEUS__TCP__PORT": "0",
+        }
+
+
+def made(directory: Path, wishes: Wishes) -> Layout:
+    """The layout of the cluster in a directory, made as wished if there is none."""
+    kept = _kept(directory)
+    if kept is not None:
+        _refuse_changes(kept, wishes)
+        return kept
+    layout = _planned(directory, wishes)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        _keep_cookie(directory / "cookie")
+        document = {"made_with": layout.made_with, "nodes": [asdict(node) for node in layout.nodes]}
+        replace(directory / "cluster.json", f"{json.dumps(document, indent=2)}\n")
+    except OSError as error:
+        raise ConfigError(f"--data {directory} cannot be written to: {error.strerror}") from error
+    return layout
+
+
+def found(directory: Path) -> Layout:
+    """The layout of the cluster that was made in a directory."""
+    kept = _kept(directory)
+    if kept is None:
+        command = f"'warren cluster up --data {directory}'"
+        raise Refused("not_found", f"there is no cluster in {directory}; {command} makes one")
+    return kept
+
+
+@contextlib.contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Keep others from starting and stopping nodes meanwhile."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        raise ConfigError(f"--data {directory} cannot be written to: {error.strerror}") from error
+    with os.fdopen(descriptor):
+        _lock(descriptor, directory)
+        yield
+
+
+def _lock(descriptor: int, directory: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        reason = f"another 'warren cluster' is starting or stopping the nodes in {directory}; wait until it is done"
+        raise Refused("bad_request", reason) from error
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file so that nobody ever reads half of it."""
+    unfinished = path.with_name(f"{path.name}.new")
+    unfinished.write_text(text)
+    unfinished.replace(path)
+
+
+def _kept(directory: Path) -> Layout | None:
+    path = directory / "cluster.json"
+    try:
+        document = json.loads(path.read_text())
+        nodes = [LocalNode(**fields) for fields in document["nodes"]]
+        return Layout(directory, document["made_with"], nodes)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"{path} is damaged; restore it, or choose another directory with --data") from error
+
+
+def _refuse_changes(kept: Layout, wishes: Wishes) -> None:
+    for option, wished in asdict(wishes).items():
+        was = kept.made_with[option]
+        if wished is not None and wished != was:
+            raise Refused(
+                "bad_request",
+                f"the cluster in {kept.directory} was made with --{option} {was or 'not given'}, and stays so; "
+                "choose another directory with --data, or remove that one when its nodes are down",
+            )
+
+
+def _planned(directory: Path, wishes: Wishes) -> Layout:
+    made_with = {**DEFAULTS, **{option: wish for option, wish in asdict(wishes).items() if wish is not None}}
+    count, ram = made_with["nodes"], made_with["ram"]
+    if ram >= count:
+        raise ConfigError(f"--ram {ram} of {count} nodes leaves none with a disc; there must be one")
+    ports = _ports(made_with)
+    nodes = []
+    for index in range(count):
+        amqp, http, peer = (ports[kind][index] for kind in ("amqp", "http", "peer"))
+        node = LocalNode(f"n{index + 1}", "disc" if index < count - ram else "ram", amqp, http, peer, [])
+        node.arguments.extend(_arguments(node, directory, made_with["config"]))
+        if index > 0:
+            node.arguments.extend(["--join", f"{HOST}:{ports['peer'][0]}"])
+        nodes.append(node)
+    return Layout(directory, made_with, nodes)
+
+
+def _arguments(node: LocalNode, directory: Path, config: str) -> list[str]:
+    arguments = ["serve", "--name", node.full_name, "--data", str(directory / node.name)]
+    for kind, port in (("amqp", node.amqp), ("http", node.http), ("peer", node.peer)):
+        arguments += [f"--{kind}", f"{HOST}:{port}"]
+    if config:
+        arguments += ["--config", config]
+    if node.kind == "ram":
+        arguments.append("--ram")
+    return arguments
+
+
+def _ports(made_with: dict[str, Any]) -> dict[str, list[int]]:
+    """For each kind of listener, one port a node."""
+    count = made_with["nodes"]
+    wanted = {kind: list(range(made_with[kind], made_with[kind] + count)) for kind in ("amqp", "http", "peer")}
+    free = iter(_free_ports(3 * count))
+    chosen: dict[str, list[int]] = {}
+    taken: dict[int, str] = {}
+    for kind, ports in wanted.items():
+        chosen[kind] = [next(free) for _ in ports] if made_with[kind] == 0 else ports
+        if chosen[kind][-1] > PORT_MAX:
+            raise ConfigError(f"--{kind} {made_with[kind]} leaves no room for {count} ports up to {PORT_MAX}")
+        for port in chosen[kind]:
+            if port in taken:
+                raise ConfigError(f"--{kind} and --{taken[port]} would both use port {port}; each takes {count}")
+            taken[port] = kind
+    return chosen
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as open_sockets:
+        listeners = [open_sockets.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
+        return [listener.getsockname()[1] for listener in listeners]
+
+
+def _keep_cookie(path: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{secrets.token_hex(COOKIE_BYTES)}\n")

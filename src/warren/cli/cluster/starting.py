@@ -1,0 +1,142 @@
+"""Starting nodes until they are ready, and ending them: in good order, or not.
+
+A node is ready when it prints its `ready` line, which is looked for in its log behind what was there before. Nodes that
+were members before are started together, because a majority of them must be there before any is ready; new ones
+join one after another. Whatever goes wrong, this command's own nodes are ended before it ends.
+
+Not here: which nodes there are (`cli.cluster.layout`).
+"""
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from warren.cli.cluster.processes import NodeProcess
+from warren.errors import ConfigError, WarrenError
+
+READY_DEADLINE_S: Final = 120.0
+STOP_DEADLINE_S: Final = 30.0
+KILL_DEADLINE_S: Final = 10.0
+LOG_LINES_SHOWN: Final = 12
+_POLL_S: Final = 0.05
+
+Told = Callable[[str], None]
+
+
+class StartFailed(WarrenError):
+    """A node ended before it was ready, or took too long; the last lines of its log were shown."""
+
+
+class Launch:
+    """Nodes that are started together; `progress` is told whom it waits for, `ready` of each one that is there."""
+
+    def __init__(self, nodes: Sequence[NodeProcess], progress: Told, ready: Callable[[NodeProcess], None]) -> None:
+        self._nodes = nodes
+        self._progress = progress
+        self._ready = ready
+
+    def run(self, begun: list[NodeProcess]) -> None:
+        """Returns when all are ready; adds to `begun` whatever has to be ended if that fails."""
+        waiting: dict[str, tuple[NodeProcess, int]] = {}
+        for node in self._nodes:
+            log_bytes = node.log.stat().st_size if node.log.exists() else 0
+            try:
+                node.begin()
+            except OSError as error:
+                raise ConfigError(f"{node.node.name} cannot be started: {error.strerror}") from error
+            begun.append(node)
+            waiting[node.node.name] = (node, log_bytes)
+        deadline = time.monotonic() + READY_DEADLINE_S
+        while waiting:
+            self._progress(f"waiting for {', '.join(waiting)}")
+            for name, (node, log_bytes) in list(waiting.items()):
+                # in this order, so that the last words of a node that ended are not missed
+                alive = node.pid() is not None
+                if _is_ready(node, log_bytes):
+                    del waiting[name]
+                    self._ready(node)
+                elif not alive or time.monotonic() > deadline:
+                    raise _failure(node, log_bytes, alive)
+            time.sleep(_POLL_S)
+
+
+def start(nodes: Sequence[NodeProcess], progress: Told, ready: Callable[[NodeProcess], None]) -> None:
+    """Start nodes that do not run; all of them, or none."""
+    members = [node for node in nodes if node.data.exists()]
+    launches = [members, *([node] for node in nodes if node not in members)]
+    begun: list[NodeProcess] = []
+    with _ending_signals_raised():
+        try:
+            for together in launches:
+                Launch(together, progress, ready).run(begun)
+        except BaseException:
+            end(begun)
+            raise
+
+
+def end(nodes: Sequence[NodeProcess]) -> list[NodeProcess]:
+    """Stop nodes in good order, all at once; those that took too long were killed, and are returned."""
+    running = [node for node in nodes if node.pid() is not None]
+    for node in running:
+        ask_to_stop(node)
+    deadline = time.monotonic() + STOP_DEADLINE_S
+    overdue = [node for node in running if not node.ended_within(deadline - time.monotonic())]
+    for node in overdue:
+        kill(node)
+    for node in nodes:
+        if node.pid() is None:
+            node.forget()
+    return overdue
+
+
+def ask_to_stop(node: NodeProcess) -> None:
+    """A paused node hears of it only when it goes on."""
+    node.signal(signal.SIGTERM)
+    node.signal(signal.SIGCONT)
+
+
+def kill(node: NodeProcess) -> None:
+    """It has no time for anything."""
+    node.signal(signal.SIGKILL)
+    if not node.ended_within(KILL_DEADLINE_S):
+        raise WarrenError(f"{node.node.name} (pid {node.pid()}) does not end, although it was killed")
+    node.forget()
+
+
+def _is_ready(node: NodeProcess, log_bytes: int) -> bool:
+    return any(line.startswith(f"ready name={node.node.full_name} ") for line in _log_lines(node, log_bytes))
+
+
+def _failure(node: NodeProcess, log_bytes: int, alive: bool) -> StartFailed:
+    lines = _log_lines(node, log_bytes)[-LOG_LINES_SHOWN:]
+    print("".join(f"{node.node.name}: {line}\n" for line in lines), end="", file=sys.stderr, flush=True)
+    what = f"was not ready within {READY_DEADLINE_S:.0f} s" if alive else "ended before it was ready"
+    return StartFailed(f"{node.node.full_name} {what}; all it said is in {node.log}")
+
+
+def _log_lines(node: NodeProcess, log_bytes: int) -> list[str]:
+    """What it said since; only whole lines."""
+    try:
+        with node.log.open("rb") as log:
+            log.seek(log_bytes)
+            return log.read().decode(errors="replace").split("\n")[:-1]
+    except FileNotFoundError:
+        return []
+
+
+@contextlib.contextmanager
+def _ending_signals_raised() -> Iterator[None]:
+    """Whoever is told to end must end its nodes first."""
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
