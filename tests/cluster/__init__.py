@@ -1,0 +1,1 @@
+"""Nodes that make one broker, as real processes."""
