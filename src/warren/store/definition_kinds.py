@@ -10,11 +10,12 @@ from typing import Final
 
 from warren.errors import StoreError
 from warren.store.access_definitions import ACCESS_KINDS
+from warren.store.cluster_definitions import CLUSTER_KINDS
 from warren.store.metadata import Definition, Fields, Reader, parts_of
 from warren.store.policy_definitions import POLICY_KINDS
 from warren.store.topology_definitions import TOPOLOGY_KINDS
 
-KINDS: Final[dict[str, Reader]] = {**TOPOLOGY_KINDS, **ACCESS_KINDS, **POLICY_KINDS}
+KINDS: Final[dict[str, Reader]] = {**TOPOLOGY_KINDS, **ACCESS_KINDS, **POLICY_KINDS, **CLUSTER_KINDS}
 
 
 def decode_definition(key: str, value: bytes) -> Definition:

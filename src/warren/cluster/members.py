@@ -1,0 +1,80 @@
+"""Who is in the cluster, and who of them runs: what the store that nodes share says of it.
+
+A member may be down; what is alive need not be reachable from here. A node that is no member any more may still be said
+to be alive for a moment, until its lease runs out: it counts for nothing.
+
+Invariant: `version` moves whenever anything here does.
+
+Not here: who is reachable (`cluster.suspicion`), what follows (`cluster.partitions`, `broker.departures`).
+"""
+
+from typing import Final, final
+
+DISC: Final = "disc"
+
+
+@final
+class Member:
+    """One node of the cluster; addresses are HOST:PORT, empty where it has none."""
+
+    def __init__(self, name: str, kind: str, peer: str, http: str, amqp: str, store: str) -> None:
+        self.name: str = name
+        self.kind: str = kind
+        self.peer: str = peer
+        self.http: str = http
+        self.amqp: str = amqp
+        self.store: str = store
+
+    @property
+    def disc(self) -> bool:
+        """Whether it keeps metadata, and so counts when nodes agree."""
+        return self.kind == DISC
+
+
+@final
+class Members:
+    """All of them."""
+
+    def __init__(self) -> None:
+        self.version: int = 0
+        self._members: dict[str, Member] = {}
+        self._incarnations: dict[str, int] = {}
+
+    def put(self, member: Member) -> None:
+        """It is a member from now on, and this is what there is to know of it."""
+        self._members[member.name] = member
+        self.version += 1
+
+    def forget(self, name: str) -> None:
+        if self._members.pop(name, None) is not None:
+            self.version += 1
+
+    def came_alive(self, name: str, incarnation: int) -> None:
+        if self._incarnations.get(name) != incarnation:
+            self._incarnations[name] = incarnation
+            self.version += 1
+
+    def died(self, name: str) -> None:
+        if self._incarnations.pop(name, None) is not None:
+            self.version += 1
+
+    def get(self, name: str) -> Member | None:
+        return self._members.get(name)
+
+    def incarnation(self, name: str) -> int | None:
+        """Which run of its process is alive; none if it is not."""
+        return self._incarnations.get(name)
+
+    def names(self) -> list[str]:
+        return sorted(self._members)
+
+    def disc_names(self) -> list[str]:
+        return [name for name in self.names() if self._members[name].disc]
+
+    def alive_names(self) -> list[str]:
+        """Members that are alive."""
+        return [name for name in self.names() if name in self._incarnations]
+
+    def names_by_rank(self) -> list[str]:
+        """All members, those that keep metadata first: an order in which everybody finds the same one ahead."""
+        return self.disc_names() + [name for name in self.names() if not self._members[name].disc]
