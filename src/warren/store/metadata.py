@@ -264,6 +264,11 @@ def path(kind: str, parts: list[str]) -> str:
     return "/".join([kind, *[_quoted(part) for part in parts]])
 
 
+def beginning(kind: str, parts: list[str]) -> str:
+    """What all keys of that kind begin with that have these first parts, and others after them."""
+    return path(kind, parts) + "/"
+
+
 def parts_of(key: str) -> list[str]:
     """Its kind and its parts; a `StoreError` if nobody could have written it."""
     return [_unquoted(part, key) for part in key.split("/")]
