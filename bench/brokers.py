@@ -35,6 +35,7 @@ LISTENERS = ("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--peer", "127.0.
 READY_LIMIT_S = 300
 STOP_LIMIT_S = 120
 OPEN_FILES = 20_000
+INSTALL_RABBITMQ = "RabbitMQ is not installed: apt-get install rabbitmq-server"
 
 
 class NotAvailable(Exception):
@@ -117,33 +118,59 @@ def _ready_addresses(process: subprocess.Popen[bytes], log: pathlib.Path) -> tup
     raise NotAvailable(f"the Warren node did not become ready: {log.read_text(errors='replace')[-600:]}")
 
 
+class PortMapper:
+    """Erlang's epmd, by which nodes of one cluster find one another; its folder has their cookie."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        (self.port,) = _free_ports(1)
+        if shutil.which("epmd") is None:
+            raise NotAvailable(INSTALL_RABBITMQ)
+        command = ["epmd", "-address", "127.0.0.1", "-port", str(self.port)]
+        with open(folder / "epmd-output", "ab") as output:
+            self._process = subprocess.Popen(command, stdout=output, stderr=output)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def close(self) -> None:
+        _end(self._process, self.pid, signal.SIGTERM)
+
+
 class RabbitNode(Node):
-    def __init__(self, folder: pathlib.Path, settings: tuple[str, ...]) -> None:
+    def __init__(
+        self, folder: pathlib.Path, settings: tuple[str, ...], name: str = "bench", mapper: PortMapper | None = None
+    ) -> None:
+        """A node that is given a port mapper leaves it to its owner."""
         super().__init__(folder, settings)
         self._server = _rabbitmq_server()
         self._pid_file = folder / "pid"
         (folder / "enabled_plugins").write_text("[].\n")
         (folder / "env.conf").touch()
         self.data.mkdir()
-        self._port, distribution_port, mapper_port = _free_ports(3)
-        self._environment = _rabbitmq_environment(folder, self._port, distribution_port, mapper_port)
-        command = ["epmd", "-address", "127.0.0.1", "-port", str(mapper_port)]
-        with open(self._output, "ab") as output:
-            self._mapper = subprocess.Popen(command, stdout=output, stderr=output)
+        self._owns_mapper = mapper is None
+        self._mapper = mapper or PortMapper(folder)
+        self.environment = _rabbitmq_environment(folder, name, *_free_ports(2), self._mapper)
 
     def start(self) -> Broker:
         self._pid_file.unlink(missing_ok=True)
         with open(self._output, "ab") as output:
             self._process = subprocess.Popen(
-                [self._server], env=self._environment, stdout=output, stderr=output, start_new_session=True
+                [self._server], env=self.environment, stdout=output, stderr=output, start_new_session=True
             )
-        address = ("127.0.0.1", self._port)
+        address = ("127.0.0.1", int(self.environment["RABBITMQ_NODE_PORT"]))
         _await(lambda: _answers(address), self._process, self._output)
         return Broker("RabbitMQ", address, int(self._pid_file.read_text()))
 
+    def tool(self, name: str) -> str:
+        """One of the programs beside the server, to be run in this node's environment."""
+        return str(self._server.with_name(name))
+
     def close(self) -> None:
         super().close()
-        _end(self._mapper, self._mapper.pid, signal.SIGTERM)
+        if self._owns_mapper:
+            self._mapper.close()
 
     def _pid(self, process: subprocess.Popen[bytes]) -> int:
         return int(self._pid_file.read_text()) if self._pid_file.exists() else process.pid
@@ -159,22 +186,24 @@ class RabbitNode(Node):
 def _rabbitmq_server() -> pathlib.Path:
     # The packaged wrapper in /usr/sbin changes to the user rabbitmq, who may not write where we do.
     found = sorted(pathlib.Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin/rabbitmq-server"))
-    if not found or shutil.which("epmd") is None:
-        raise NotAvailable("RabbitMQ is not installed: apt-get install rabbitmq-server")
+    if not found:
+        raise NotAvailable(INSTALL_RABBITMQ)
     return found[-1]
 
 
-def _rabbitmq_environment(folder: pathlib.Path, port: int, distribution_port: int, mapper_port: int) -> dict[str, str]:
+def _rabbitmq_environment(
+    folder: pathlib.Path, name: str, port: int, distribution_port: int, mapper: PortMapper
+) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
-        "HOME": str(folder),
+        "HOME": str(mapper.folder),
         "LANG": "C.UTF-8",
-        "RABBITMQ_NODENAME": "bench@localhost",
+        "RABBITMQ_NODENAME": f"{name}@localhost",
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
         "RABBITMQ_NODE_PORT": str(port),
         "RABBITMQ_DIST_PORT": str(distribution_port),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
-        "ERL_EPMD_PORT": str(mapper_port),
+        "ERL_EPMD_PORT": str(mapper.port),
         "RABBITMQ_MNESIA_BASE": f"{folder}/data",
         "RABBITMQ_LOG_BASE": str(folder),
         "RABBITMQ_PID_FILE": f"{folder}/pid",
@@ -226,15 +255,22 @@ NODES: dict[str, type[Node]] = {"warren": WarrenNode, "rabbitmq": RabbitNode}
 @contextlib.contextmanager
 def node(name: str, *settings: str) -> Iterator[Node]:
     """A node that was not started yet."""
-    raise_open_file_limit(OPEN_FILES)
-    # SIGTERM must unwind the blocks that stop the brokers.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    with tempfile.TemporaryDirectory(prefix=f"{name}-bench-") as folder:
-        made = NODES[name](pathlib.Path(folder), settings)
+    with own_folder(name) as folder:
+        made = NODES[name](folder, settings)
         try:
             yield made
         finally:
             made.close()
+
+
+@contextlib.contextmanager
+def own_folder(name: str) -> Iterator[pathlib.Path]:
+    """Where a broker's data is until the block ends."""
+    raise_open_file_limit(OPEN_FILES)
+    # SIGTERM must unwind the blocks that stop the brokers.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with tempfile.TemporaryDirectory(prefix=f"{name}-bench-") as folder:
+        yield pathlib.Path(folder)
 
 
 @contextlib.contextmanager

@@ -13,13 +13,14 @@ Not here: the cases (`plan.py`), the loops (`publisher.py`, `subscriber.py`).
 """
 
 import argparse
+import contextlib
 import ctypes
 import json
 import multiprocessing
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from multiprocessing.connection import Connection as Pipe
@@ -54,33 +55,57 @@ class Result:
     faults: list[str]
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where the queues are declared and where the clients connect; number n has the n-th place, then from the first."""
+
+    homes: tuple[Address, ...]
+    clients: tuple[Address, ...]
+
+    def home(self, queue: int) -> Address:
+        return self.homes[queue % len(self.homes)]
+
+    def client(self, number: int) -> Address:
+        return self.clients[number % len(self.clients)]
+
+
 def run(plan: Plan, address: Address, pid: int | None = None) -> Result:
     """One run, from declaring to deleting."""
+    return run_spread(plan, Places((address,), (address,)), (pid,) if pid else ())
+
+
+def run_spread(plan: Plan, places: Places, pids: Sequence[int]) -> Result:
+    """One run against a broker of several nodes, whose processes are `pids`."""
     if plan.fault():
         raise LoadFailed(plan.fault())
-    control = Connection(address)
-    _set_up(plan, control)
-    try:
-        return _measure(plan, address, pid)
-    finally:
-        _tear_down(plan, control)
-        control.close()
+    with contextlib.ExitStack() as held:
+        controls = {home: held.enter_context(contextlib.closing(Connection(home))) for home in places.homes}
+        _set_up(plan, places, controls)
+        held.callback(_tear_down, plan, places, controls)
+        return _measure(plan, places, pids)
 
 
-def _set_up(plan: Plan, control: Connection) -> None:
-    _tear_down(plan, control)
+Controls = dict[Address, Connection]
+
+
+def _set_up(plan: Plan, places: Places, controls: Controls) -> None:
+    _tear_down(plan, places, controls)
     names = [plan.queue_name(number) for number in range(plan.queues)]
-    control.each([declare_queue(name, durable=plan.persistent) for name in names], 50, 11)
+    for home, control in controls.items():
+        own = [name for number, name in enumerate(names) if places.home(number) == home]
+        control.each([declare_queue(name, durable=plan.persistent) for name in own], 50, 11)
     if plan.exchange:
-        control.declare_exchange(plan.exchange_name, plan.exchange)
+        first = controls[places.homes[0]]
+        first.declare_exchange(plan.exchange_name, plan.exchange)
         for queue, key in plan.binding_keys():
-            control.bind(names[queue], plan.exchange_name, key)
+            first.bind(names[queue], plan.exchange_name, key)
 
 
-def _tear_down(plan: Plan, control: Connection) -> None:
-    control.each([delete_queue(plan.queue_name(number)) for number in range(plan.queues)], 50, 41)
+def _tear_down(plan: Plan, places: Places, controls: Controls) -> None:
+    first = controls[places.homes[0]]
+    first.each([delete_queue(plan.queue_name(number)) for number in range(plan.queues)], 50, 41)
     if plan.exchange:
-        control.delete_exchange(plan.exchange_name)
+        first.delete_exchange(plan.exchange_name)
 
 
 class Worker:
@@ -129,33 +154,33 @@ def _work(pipe: Pipe, job: Any, *arguments: Any) -> None:
         pipe.send(("error", traceback.format_exc(limit=-3)))
 
 
-def _publishing(plan: Plan, address: Address, delivered: Count) -> Any:
-    producers = [Producer(plan, address, number) for number in range(plan.producers)]
+def _publishing(plan: Plan, places: Places, delivered: Count) -> Any:
+    producers = [Producer(plan, places.client(number), number) for number in range(plan.producers)]
     return lambda: publish_all(plan, producers, delivered)
 
 
-def _consuming(plan: Plan, address: Address, delivered: Count, expected: Count) -> Any:
+def _consuming(plan: Plan, places: Places, delivered: Count, expected: Count) -> Any:
     kind = CheckingConsumer if plan.verify else Consumer
-    consumers = [kind(plan, address, number) for number in range(plan.consumers)]
+    consumers = [kind(plan, places.client(number), number) for number in range(plan.consumers)]
     return lambda: consume_all(consumers, delivered, expected)
 
 
-def _measure(plan: Plan, address: Address, pid: int | None) -> Result:
+def _measure(plan: Plan, places: Places, pids: Sequence[int]) -> Result:
     delivered: Any = forking.RawValue(ctypes.c_longlong, 0)
     expected: Any = forking.RawValue(ctypes.c_longlong, -1)
-    subscriber = Worker(_consuming, plan, address, delivered, expected)
-    publisher = Worker(_publishing, plan, address, delivered)
+    subscriber = Worker(_consuming, plan, places, delivered, expected)
+    publisher = Worker(_publishing, plan, places, delivered)
     try:
         for worker in (subscriber, publisher):
             worker.await_connected()
-        cpu_before_s = cpu_s(pid) if pid else 0.0
+        cpu_before_s = cpu_s(*pids)
         subscriber.start()
         publisher.start()
         limit_s = plan.seconds * 5 + 60
         published: Published = publisher.result(limit_s)
         expected.value = published.sent * plan.copies
         consumed: Consumed = subscriber.result(limit_s)
-        used_s = cpu_s(pid) - cpu_before_s if pid else 0.0
+        used_s = cpu_s(*pids) - cpu_before_s
     finally:
         subscriber.end()
         publisher.end()
@@ -173,23 +198,24 @@ class Drained:
 
 def publish_then_drain(plan: Plan, address: Address, gauge: Callable[[], int]) -> Drained:
     """Publishes the plan's count with nobody consuming, then consumes it all."""
-    control = Connection(address)
-    _set_up(plan, control)
+    places = Places((address,), (address,))
+    controls = {address: Connection(address)}
+    _set_up(plan, places, controls)
     workers: list[Worker] = []
     try:
         nothing: Any = forking.RawValue(ctypes.c_longlong, 0)
-        workers.append(Worker(_publishing, plan, address, nothing))
+        workers.append(Worker(_publishing, plan, places, nothing))
         published: Published = _whole_result(workers[-1], plan)
         height = gauge()
         expected: Any = forking.RawValue(ctypes.c_longlong, published.sent)
-        workers.append(Worker(_consuming, plan, address, nothing, expected))
+        workers.append(Worker(_consuming, plan, places, nothing, expected))
         began_ns = time.monotonic_ns()
         consumed: Consumed = _whole_result(workers[-1], plan)
     finally:
         for worker in workers:
             worker.end()
-        _tear_down(plan, control)
-        control.close()
+        _tear_down(plan, places, controls)
+        controls[address].close()
     if consumed.received != published.sent:
         raise LoadFailed(f"{published.sent - consumed.received} messages of the backlog are missing")
     tenths_s = [(end - start) / 1e9 for start, end in pairwise([began_ns, *consumed.milestones_ns])]

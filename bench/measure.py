@@ -36,8 +36,27 @@ def family(pid: int) -> list[int]:
     return found
 
 
-def cpu_s(pid: int) -> float:
-    return sum(_own_cpu_s(member) for member in family(pid))
+def families(pids: Iterable[int]) -> set[int]:
+    """Processes and all their descendants, each once."""
+    return {member for pid in pids for member in family(pid)}
+
+
+def processes_naming(folder: Path) -> list[int]:
+    """Every process with something below the folder on its command line."""
+    named = f"{folder}/".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if named in words:
+            found.append(int(process.name))
+    return found
+
+
+def cpu_s(*pids: int) -> float:
+    return sum(_own_cpu_s(member) for member in families(pids))
 
 
 def _own_cpu_s(pid: int) -> float:
@@ -49,9 +68,9 @@ def _own_cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
-def resident_kib(pid: int) -> int:
+def resident_kib(*pids: int) -> int:
     total = 0
-    for member in family(pid):
+    for member in families(pids):
         try:
             with open(f"/proc/{member}/statm", encoding="ascii") as statm:
                 total += int(statm.read().split()[1]) * PAGE_KIB
@@ -60,13 +79,22 @@ def resident_kib(pid: int) -> int:
     return total
 
 
-def settled_resident_kib(pid: int, limit_s: float = 8) -> int:
+def proportional_kib(*pids: int) -> int:
+    """Memory with every page that several processes share counted in parts (PSS)."""
+    total = 0
+    for member in families(pids):
+        with open(f"/proc/{member}/smaps_rollup", encoding="ascii", errors="replace") as rollup:
+            total += next(int(line.split()[1]) for line in rollup if line.startswith("Pss:"))
+    return total
+
+
+def settled_resident_kib(*pids: int, limit_s: float = 8) -> int:
     """Memory once it stops changing by more than half a percent a second, or when the time is up."""
-    before = resident_kib(pid)
+    before = resident_kib(*pids)
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         time.sleep(1)
-        after = resident_kib(pid)
+        after = resident_kib(*pids)
         if abs(after - before) <= before / 200:
             return after
         before = after

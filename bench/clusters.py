@@ -1,0 +1,107 @@
+"""The two brokers as clusters of several nodes, each private, on free ports, with data that is thrown away.
+
+    with CLUSTERS["warren"]() as cluster: …     `warren cluster up` of this checkout (`make setup` first)
+    with CLUSTERS["rabbitmq"]() as cluster: …   Debian's rabbitmq-server, several times; nothing is mirrored
+
+Both are stopped when the block ends, whatever happened in it. What counts as a node is its broker and whatever runs
+only for it: the etcd member of a Warren node. Erlang's port mapper serves all nodes, and counts for the cluster.
+
+Not here: single nodes (`brokers.py`), the load (`load.py`).
+"""
+
+import contextlib
+import json
+import pathlib
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from brokers import STOP_LIMIT_S, WARREN, NotAvailable, PortMapper, RabbitNode, own_folder
+from measure import processes_naming
+
+NODES = 3
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    name: str
+    addresses: list[Address]
+    node_pids: list[list[int]]
+    """For each node its broker's process, then those that run for it alone."""
+    shared_pids: list[int]
+
+    @property
+    def pids(self) -> list[int]:
+        """Every process whose CPU counts."""
+        return [pid for pids in self.node_pids for pid in pids] + self.shared_pids
+
+
+@contextlib.contextmanager
+def warren_cluster(count: int = NODES) -> Iterator[Cluster]:
+    if not WARREN.exists():
+        raise NotAvailable(f"{WARREN} is missing: run `make setup` first")
+    with own_folder("warren") as folder, contextlib.ExitStack() as held:
+        directory = folder / "cluster"
+        held.callback(_warren, "down", directory)
+        _warren("up", directory, f"--nodes={count}", "--amqp=0", "--http=0", "--peer=0")
+        nodes = json.loads((directory / "cluster.json").read_text())["nodes"]
+        yield Cluster(
+            "Warren",
+            [("127.0.0.1", node["amqp"]) for node in nodes],
+            [_processes_of(directory, node["name"]) for node in nodes],
+            [],
+        )
+
+
+def _warren(command: str, directory: pathlib.Path, *options: str) -> None:
+    words = [WARREN, "cluster", command, f"--data={directory}", *options]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NotAvailable(f"`warren cluster {command}` failed: {done.stderr[-2000:]}")
+
+
+def _processes_of(directory: pathlib.Path, name: str) -> list[int]:
+    """The broker, which has its data directory on its command line, and who has something in it."""
+    broker = int((directory / f"{name}.pid").read_text())
+    return [broker, *(pid for pid in processes_naming(directory / name) if pid != broker)]
+
+
+@contextlib.contextmanager
+def rabbitmq_cluster(count: int = NODES) -> Iterator[Cluster]:
+    with own_folder("rabbitmq") as folder, contextlib.ExitStack() as held:
+        mapper = PortMapper(folder)
+        held.callback(mapper.close)
+        names = [f"n{number}" for number in range(1, count + 1)]
+        nodes, brokers = [], []
+        for number, name in enumerate(names, 1):
+            (folder / name).mkdir()
+            nodes.append(RabbitNode(folder / name, _joining(names[:number]), name, mapper))
+            held.callback(nodes[-1].close)
+            brokers.append(nodes[-1].start())
+        _check_joined(nodes[0], names)
+        yield Cluster("RabbitMQ", [broker.address for broker in brokers], [[b.pid] for b in brokers], [mapper.pid])
+
+
+def _joining(names: list[str]) -> tuple[str, ...]:
+    """A node looks for those before it, and for itself."""
+    listed = [
+        f"cluster_formation.classic_config.nodes.{number} = {name}@localhost" for number, name in enumerate(names, 1)
+    ]
+    return ("cluster_formation.peer_discovery_backend = classic_config", *listed)
+
+
+def _check_joined(node: RabbitNode, names: list[str]) -> None:
+    words = [node.tool("rabbitmqctl"), "-q", "cluster_status", "--formatter", "json"]
+    done = subprocess.run(
+        words, env=node.environment, capture_output=True, text=True, check=False, timeout=STOP_LIMIT_S
+    )
+    running = json.loads(done.stdout)["running_nodes"] if done.returncode == 0 else []
+    if sorted(running) != [f"{name}@localhost" for name in names]:
+        raise NotAvailable(f"the RabbitMQ nodes did not form a cluster: {running or done.stderr[-600:]}")
+
+
+CLUSTERS: dict[str, Callable[[], contextlib.AbstractContextManager[Cluster]]] = {
+    "warren": warren_cluster,
+    "rabbitmq": rabbitmq_cluster,
+}
