@@ -1,0 +1,86 @@
+"""What this node has applied of the store that nodes share.
+
+Of every key the revision that created it, which names the thing, and the one that last changed it, by which a plan says
+what it relies on. Values are not kept: whatever they stand for was made.
+
+Changes come in order and are made as they come, because that is how they were planned. A snapshot is compared with what
+is known: what is gone is unmade, what differs is made again, what was created anew in the meantime is both. A thing
+stands after what it belongs to when it is made, and before it when it is unmade (`store.definition_order`).
+
+Invariants: after each event this node stands exactly where the store stood at `applied`; `applied` never goes back.
+Nothing is guessed: what cannot be read, or cannot be made, is a `StoreError`, as when a node loads it.
+
+Not here: agreeing (`broker.shared_agreement`), making and unmaking (`broker.applying`).
+"""
+
+from typing import final
+
+from warren.broker.applying import Appliers
+from warren.errors import ProtocolFault, StoreError
+from warren.model.events import SharedSnapshot
+from warren.model.journal import Change
+from warren.store.definition_kinds import decode_definition
+from warren.store.definition_order import rank
+
+
+@final
+class SharedDefinitions:
+    """The keys of the shared store, as far as this node has come."""
+
+    def __init__(self, appliers: Appliers) -> None:
+        self._appliers: Appliers = appliers
+        self._known: dict[str, tuple[int, int]] = {}
+        self.applied: int = 0
+
+    def modified(self, key: str) -> int:
+        """The revision that last changed it; 0 if there is no such key."""
+        known = self._known.get(key)
+        return 0 if known is None else known[1]
+
+    def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:
+        """All of this is made already: a node was started with it."""
+        self._known = {key: (created, modified) for key, (created, modified, _value) in snapshot.items()}
+        self.applied = revision
+
+    def change(self, revision: int, changes: list[Change]) -> None:
+        """Make what changed since; what was made already, and comes again, is passed over."""
+        before = self.applied
+        for change in changes:
+            if change.revision <= before:
+                continue
+            value = change.value
+            if value is None:
+                self._delete(change.key)
+            else:
+                known = self._known.get(change.key)
+                self._put(change.key, change.revision if known is None else known[0], change.revision, value)
+        self.reach(revision)
+
+    def replace(self, revision: int, snapshot: SharedSnapshot) -> None:
+        """Become what the snapshot says; an older one than what is known says nothing."""
+        if revision < self.applied:
+            return
+        doomed = [key for key in self._known if key not in snapshot or snapshot[key][0] != self._known[key][0]]
+        for _rank, _created, key in sorted([(-rank(key), -self._known[key][0], key) for key in doomed]):
+            self._delete(key)
+        wanted = [key for key in snapshot if snapshot[key][1] != self.modified(key)]
+        for _rank, _created, key in sorted([(rank(key), snapshot[key][0], key) for key in wanted]):
+            created, modified, value = snapshot[key]
+            self._put(key, created, modified, value)
+        self.reach(revision)
+
+    def reach(self, revision: int) -> None:
+        """There is nothing else up to this revision."""
+        self.applied = max(self.applied, revision)
+
+    def _put(self, key: str, created: int, modified: int, value: bytes) -> None:
+        definition = decode_definition(key, value)
+        try:
+            self._appliers.put(definition, created)
+        except ProtocolFault as fault:
+            raise StoreError(f"the metadata holds '{key}', which cannot be made: {fault.text}") from fault
+        self._known[key] = (created, modified)
+
+    def _delete(self, key: str) -> None:
+        self._appliers.delete_key(key)
+        self._known.pop(key, None)

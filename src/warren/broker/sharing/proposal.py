@@ -1,0 +1,157 @@
+"""A plan as the transactions that carry it out in the store that nodes share: one, or several if it is too large.
+
+::
+
+    plan ──► part ──► part ──► ... ──► part
+             each: what must be as it was when the plan was made, what changes
+
+A store bounds what one transaction may hold, and a revision must not name two things that are known by it: of new
+queues and exchanges there is one a transaction. Where a plan has to be cut, each part leaves sound what it leaves: what
+is made comes first, in the order in which things belong together, then what goes, the other way round. A plan that was
+cut may come about in part, if its node is lost or another plan comes between; it is planned again from what there is
+then.
+
+What a plan relies on is taken down when it is handed in, by the revisions this node knows then, whatever it learns
+while parts are under way; only what a part has changed or touched itself counts from there on as it left it.
+
+Not here: sending the parts and hearing of them (`broker.shared_agreement`).
+"""
+
+from typing import Final, final
+
+from warren.broker.sharing.definitions import SharedDefinitions
+from warren.model.effects import Propose
+from warren.store.definition_order import kind_of, rank
+from warren.store.plan import Plan, PlannedChange
+from warren.store.topology_definitions import EXCHANGES, QUEUES
+
+CHANGES_MAX: Final = 60
+"""Of one part; there are stores that take 128 conditions and as many changes."""
+
+STANDING_MAX: Final = 60
+"""Conditions that are looked at again with each part."""
+
+
+@final
+class Part:
+    """One transaction."""
+
+    def __init__(self) -> None:
+        self.conditions: list[str] = []
+        self.changes: list[PlannedChange] = []
+        self.touched: list[str] = []
+        self.names_something: bool = False
+
+    def has_room(self, naming: bool) -> bool:
+        return len(self.changes) + len(self.touched) < CHANGES_MAX and not (naming and self.names_something)
+
+
+@final
+class Proposal:
+    """A plan on its way, part by part."""
+
+    def __init__(self, plan: Plan, known: SharedDefinitions) -> None:
+        self._bases: dict[str, int] = {key: known.modified(key) for key in plan.relied_on}
+        self._prefixes: list[str] = list(plan.relied_on_under)
+        self._since: int = known.applied
+        self._parts: list[Part] = _parts_of(plan, self._bases)
+        self._at: int = 0
+
+    def order(self, ticket: int) -> Propose:
+        """The transaction of the part that is next."""
+        part = self._parts[self._at]
+        return Propose(
+            ticket,
+            [(key, self._bases[key]) for key in part.conditions],
+            [(change.key, _value_of(change)) for change in part.changes],
+            part.touched,
+            [(prefix, self._since) for prefix in self._prefixes],
+        )
+
+    def done(self, revision: int) -> bool:
+        """The part came about with this revision; whether it was the last one."""
+        part = self._parts[self._at]
+        for change in part.changes:
+            self._bases[change.key] = 0 if change.definition is None else revision
+        for key in part.touched:
+            self._bases[key] = revision
+        # up to there nothing else has changed, or it would not have come about
+        self._since = max(self._since, revision)
+        self._at += 1
+        return self._at == len(self._parts)
+
+    def disproved(self, known: SharedDefinitions) -> bool:
+        """Whether what this node knows shows by now that the part's conditions do not hold."""
+        part = self._parts[self._at]
+        for key in part.conditions:
+            modified = known.modified(key)
+            base = self._bases[key]
+            # what an earlier part did may not be known here yet
+            if modified > base or (modified < base and known.applied >= base):
+                return True
+        return False
+
+
+def _value_of(change: PlannedChange) -> bytes | None:
+    return None if change.definition is None else change.definition.value()
+
+
+def _parts_of(plan: Plan, bases: dict[str, int]) -> list[Part]:
+    # what is not there cannot be touched; that it must not come is a condition all the same
+    touched = [key for key in plan.touched if bases[key]]
+    changes = list(plan.changes.values())
+    standing = [key for key in plan.relied_on if key not in plan.changes]
+    if _fits(changes, touched, standing, bases):
+        whole = Part()
+        whole.changes = changes
+        whole.touched = touched
+        whole.conditions = list(plan.relied_on)
+        return [whole]
+    parts = _filled(_in_sound_order(changes), touched, bases)
+    always = standing[:STANDING_MAX]
+    for part in parts:
+        touched_late = [key for key in part.touched if key not in always]
+        part.conditions = always + touched_late + [change.key for change in part.changes]
+    return _checks(standing[STANDING_MAX:]) + parts
+
+
+def _fits(changes: list[PlannedChange], touched: list[str], standing: list[str], bases: dict[str, int]) -> bool:
+    naming = len([change for change in changes if _names_something(change, bases)])
+    return len(changes) + len(touched) <= CHANGES_MAX and len(standing) <= STANDING_MAX and naming <= 1
+
+
+def _names_something(change: PlannedChange, bases: dict[str, int]) -> bool:
+    """Whether the revision becomes the id of something."""
+    return change.definition is not None and bases[change.key] == 0 and kind_of(change.key) in (QUEUES, EXCHANGES)
+
+
+def _in_sound_order(changes: list[PlannedChange]) -> list[PlannedChange]:
+    """As planned where that does not matter."""
+    made = [(rank(change.key), place) for place, change in enumerate(changes) if change.definition is not None]
+    gone = [(-rank(change.key), place) for place, change in enumerate(changes) if change.definition is None]
+    return [changes[place] for _rank, place in sorted(made) + sorted(gone)]
+
+
+def _filled(changes: list[PlannedChange], touched: list[str], bases: dict[str, int]) -> list[Part]:
+    parts = [Part()]
+    for key in touched:
+        if not parts[-1].has_room(False):
+            parts.append(Part())
+        parts[-1].touched.append(key)
+    for change in changes:
+        naming = _names_something(change, bases)
+        if not parts[-1].has_room(naming):
+            parts.append(Part())
+        parts[-1].changes.append(change)
+        parts[-1].names_something = parts[-1].names_something or naming
+    return parts
+
+
+def _checks(conditions: list[str]) -> list[Part]:
+    """Parts that change nothing: more conditions than can be looked at every time are looked at once, at first."""
+    parts: list[Part] = []
+    for start in range(0, len(conditions), CHANGES_MAX):
+        part = Part()
+        part.conditions = conditions[start : start + CHANGES_MAX]
+        parts.append(part)
+    return parts

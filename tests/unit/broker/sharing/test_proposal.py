@@ -1,0 +1,178 @@
+"""Plans as transactions: what does not fit into one, or must not share one, comes about in parts that are sound."""
+
+from tests.unit.broker.sharing_nodes import Ending, SharingCluster
+from warren.broker.applying import Appliers
+from warren.broker.sharing.definitions import SharedDefinitions
+from warren.broker.sharing.proposal import CHANGES_MAX, STANDING_MAX, Proposal
+from warren.model.effects import Propose
+from warren.store.access_definitions import UserDefinition, VhostDefinition
+from warren.store.plan import Plan
+from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
+
+TRANSACTION_MAX = 128
+
+
+def vhost(name: str) -> VhostDefinition:
+    return VhostDefinition(name, "", [], {})
+
+
+def user(name: str) -> UserDefinition:
+    return UserDefinition(name, b"", "", [], {})
+
+
+def queue(name: str) -> QueueDefinition:
+    return QueueDefinition("v", name, True, False, False, {})
+
+
+def known(*keys: str, applied: int = 50) -> SharedDefinitions:
+    """A node that has come to revision 50 and knows these keys, created and changed by the revisions from 1 on."""
+    definitions = SharedDefinitions(Appliers())
+    definitions.adopt(applied, {key: (place, place, b"") for place, key in enumerate(keys, start=1)})
+    return definitions
+
+
+def parts_of(plan: Plan, definitions: SharedDefinitions) -> list[Propose]:
+    """All parts, if each comes about with the revision after the one before it."""
+    proposal = Proposal(plan, definitions)
+    orders = [proposal.order(1)]
+    while not proposal.done(definitions.applied + len(orders)):
+        orders.append(proposal.order(len(orders) + 1))
+    return orders
+
+
+def test_a_plan_of_ordinary_size_is_one_transaction_in_its_own_order() -> None:
+    plan = Plan()
+    plan.delete("vhosts/old")
+    plan.put(user("u"))
+    plan.rely_on("vhosts/there")
+    plan.touch("vhosts/touched")
+    plan.rely_on_all("queues/old/")
+    assert parts_of(plan, known("vhosts/old", "vhosts/there", "vhosts/touched")) == [
+        Propose(
+            1,
+            [("vhosts/old", 1), ("users/u", 0), ("vhosts/there", 2), ("vhosts/touched", 3)],
+            [("vhosts/old", None), ("users/u", user("u").value())],
+            ["vhosts/touched"],
+            [("queues/old/", 50)],
+        )
+    ]
+
+
+def test_no_transaction_is_larger_than_a_store_takes() -> None:
+    plan = Plan()
+    for number in range(300):
+        plan.put(vhost(f"v{number}"))
+        plan.delete(f"users/u{number}")
+        plan.rely_on(f"permissions/p{number}/v")
+        plan.touch(f"vhosts/t{number}")
+    touched = [f"vhosts/t{number}" for number in range(300)]
+    orders = parts_of(plan, known(*touched))
+    assert max(len(order.compares) for order in orders) <= TRANSACTION_MAX
+    assert max(len(order.changes) + len(order.touched) for order in orders) <= CHANGES_MAX
+    assert sorted(key for order in orders for key, _value in order.changes) == sorted(plan.changes)
+    assert [key for order in orders for key in order.touched] == touched
+    assert {key for order in orders for key, _revision in order.compares} == set(plan.relied_on)
+    for order in orders:
+        compared = {key for key, _revision in order.compares}
+        assert {key for key, _value in order.changes} | set(order.touched) <= compared
+
+
+def test_a_cut_plan_makes_containers_first_and_unmakes_them_last() -> None:
+    plan = Plan()
+    plan.delete("vhosts/old")
+    for number in range(CHANGES_MAX):
+        plan.delete(f"policies/old/p{number}")
+    plan.put(user("u"))
+    plan.put(vhost("new"))
+    keys = [key for order in parts_of(plan, known("vhosts/old")) for key, _value in order.changes]
+    assert keys[:2] == ["vhosts/new", "users/u"]
+    assert keys[-1] == "vhosts/old"
+
+
+def test_what_a_cut_plan_relies_on_is_looked_at_with_each_part() -> None:
+    plan = Plan()
+    plan.rely_on("vhosts/there")
+    for number in range(CHANGES_MAX * 2):
+        plan.put(user(f"u{number}"))
+    orders = parts_of(plan, known("vhosts/there"))
+    assert [order.compares[0] for order in orders] == [("vhosts/there", 1)] * 2
+
+
+def test_a_part_relies_on_what_the_parts_before_it_left() -> None:
+    plan = Plan()
+    plan.touch("vhosts/touched")
+    plan.rely_on_all("users/")
+    for number in range(CHANGES_MAX):
+        plan.put(user(f"u{number}"))
+    first, second = parts_of(plan, known("vhosts/touched"))
+    assert (first.compares[0], first.unchanged_under) == (("vhosts/touched", 1), [("users/", 50)])
+    assert (second.compares[0], second.unchanged_under) == (("vhosts/touched", 51), [("users/", 51)])
+
+
+def test_more_conditions_than_can_be_repeated_are_looked_at_before_anything_is_changed() -> None:
+    plan = Plan()
+    for number in range(STANDING_MAX * 2):
+        plan.rely_on(f"vhosts/v{number}")
+    plan.put(user("u"))
+    check, change = parts_of(plan, known())
+    assert (len(check.compares), check.changes) == (STANDING_MAX, [])
+    assert (len(change.compares), len(change.changes)) == (STANDING_MAX + 1, 1)
+
+
+def test_a_revision_names_one_queue_or_exchange() -> None:
+    plan = Plan()
+    plan.put(vhost("v"))
+    plan.put(queue("one"))
+    plan.put(ExchangeDefinition("v", "two", "direct", True, False, False, {}))
+    plan.put(queue("three"))
+    orders = parts_of(plan, known("queues/v/three"))
+    assert [[key for key, _value in order.changes] for order in orders] == [
+        ["vhosts/v", "exchanges/v/two"],
+        ["queues/v/one", "queues/v/three"],
+    ]
+
+
+def test_many_new_queues_come_about_on_all_nodes_each_with_an_id_of_its_own() -> None:
+    cluster = SharingCluster("a", "b")
+    plan = Plan()
+    plan.put(vhost("v"))
+    for number in range(200):
+        plan.put(queue(f"q{number}"))
+    ending = Ending()
+    node = cluster.nodes["a"]
+    node.agreement.agree(plan, ending)
+    node.end_turn()
+    cluster.clock.pass_ms(2_000)
+    assert ending.told == ["agreed"]
+    for each in cluster.nodes.values():
+        ids = [created for key, (created, _value) in each.maker.made.items() if key.startswith("queues/")]
+        assert len(set(ids)) == 200
+
+
+def test_a_cut_plan_that_another_comes_between_is_outdated_once_and_can_be_made_anew() -> None:
+    cluster = SharingCluster("a", "b")
+    node, other = cluster.nodes["a"], cluster.nodes["b"]
+    plan = Plan()
+    for number in range(50):
+        plan.put(queue(f"q{number}"))
+    ending, others = Ending(), Ending()
+    node.agreement.agree(plan, ending)
+    node.end_turn()
+    cluster.clock.pass_ms(20)
+    theirs = Plan()
+    theirs.put(queue("q49"))
+    other.agreement.agree(theirs, others)
+    other.end_turn()
+    cluster.clock.pass_ms(2_000)
+    assert (ending.told, others.told) == (["outdated"], ["agreed"])
+    made = len(node.maker.made)
+    assert 1 < made <= 50
+    rest = Plan()
+    for number in range(made - 1, 50):
+        rest.put(queue(f"q{number}"))
+    again = Ending()
+    node.agreement.agree(rest, again)
+    node.end_turn()
+    cluster.clock.pass_ms(2_000)
+    assert again.told == ["agreed"]
+    assert len(other.maker.made) == 50

@@ -1,0 +1,170 @@
+"""Nodes that share a pretend store and do nothing but agree: for tests of agreement, membership and what nodes leave.
+
+Each has a turn, somebody who makes whatever it is told to make and remembers it, and a link to every other node.
+"""
+
+import heapq
+from collections.abc import Callable
+
+from warren.broker.applying import Applier, Appliers
+from warren.broker.shared_agreement import SharedAgreement
+from warren.model.effects import Effect, Note, Propose
+from warren.model.events import Decided, DefinitionsChanged, DefinitionsCurrent, DefinitionsReplaced, Event
+from warren.model.turn import Turn
+from warren.sim.metadata_store import PretendStore, Seat
+from warren.store.definition_kinds import KINDS
+from warren.store.metadata import Definition, path
+from warren.store.plan import AgreementWaiter
+
+
+class Clock:
+    """Things to come, in order."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._serial = 0
+
+    def schedule(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self._serial += 1
+        heapq.heappush(self._heap, (self.now_ms + delay_ms, self._serial, action))
+
+    def pass_ms(self, milliseconds: int) -> None:
+        """Let everything happen that is due within that time."""
+        end_ms = self.now_ms + milliseconds
+        while self._heap and self._heap[0][0] <= end_ms:
+            self.now_ms, _serial, action = heapq.heappop(self._heap)
+            action()
+        self.now_ms = end_ms
+
+
+class Maker(Applier):
+    """Makes anything, and remembers what there is, by key, with its id."""
+
+    def __init__(self, kinds: list[str]) -> None:
+        self._kinds = kinds
+        self.made: dict[str, tuple[int, bytes]] = {}
+        self.story: list[str] = []
+
+    def kinds(self) -> list[str]:
+        return self._kinds
+
+    def put(self, definition: Definition, revision: int) -> None:
+        self.made[definition.key()] = (revision, definition.value())
+        self.story.append(f"+{definition.key()}")
+
+    def delete(self, parts: list[str]) -> None:
+        key = path(parts[0], parts[1:])
+        self.made.pop(key, None)
+        self.story.append(f"-{key}")
+
+
+class Ending(AgreementWaiter):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def agreed(self) -> None:
+        self.told.append("agreed")
+
+    def outdated(self) -> None:
+        self.told.append("outdated")
+
+    def failed(self, reason: str) -> None:
+        self.told.append(f"failed: {reason}")
+
+
+class SharingNode:
+    """One node's part in agreeing."""
+
+    def __init__(self, name: str, cluster: "SharingCluster", kinds: list[str] | None = None) -> None:
+        self.name = name
+        self.turn = Turn()
+        self.turn.now_ms = cluster.clock.now_ms
+        self.maker = Maker(list(KINDS) if kinds is None else kinds)
+        self.appliers = Appliers()
+        self.appliers.add(self.maker)
+        self.agreement = SharedAgreement(self.turn, self.appliers)
+        self.notes: list[Note] = []
+        self.proposed: list[Propose] = []
+        self._cluster = cluster
+        self.seat: Seat = cluster.store.seat(self.take)
+
+    def take(self, event: Event) -> None:
+        """One event is one turn."""
+        self.turn.now_ms = self._cluster.clock.now_ms
+        if isinstance(event, Decided):
+            self.agreement.decided(event)
+        elif isinstance(event, DefinitionsChanged):
+            self.agreement.changed(event)
+        elif isinstance(event, DefinitionsReplaced):
+            self.agreement.replaced(event)
+        elif isinstance(event, DefinitionsCurrent):
+            self.agreement.current(event)
+        self.end_turn()
+
+    def end_turn(self) -> None:
+        """Carry out what the turn ordered, and order to be woken."""
+        self.turn.now_ms = self._cluster.clock.now_ms
+        self.turn.fire_timers()
+        effects: list[Effect] = self.turn.effects
+        self.turn.effects = []
+        for effect in effects:
+            if isinstance(effect, Propose):
+                self.proposed.append(effect)
+                self.seat.propose(effect)
+            elif isinstance(effect, Note):
+                self.notes.append(effect)
+        untold = self.agreement.take_untold()
+        if untold:
+            self._cluster.tell_peers(self, untold)
+        next_ms = self.turn.next_timer_ms()
+        if next_ms:
+            self._cluster.clock.schedule(max(0, next_ms - self._cluster.clock.now_ms), self._wake)
+
+    def _wake(self) -> None:
+        if 0 < self.turn.next_timer_ms() <= self._cluster.clock.now_ms:
+            self.end_turn()
+
+
+class SharingCluster:
+    """Nodes, a store, and links that are there or not."""
+
+    def __init__(self, *names: str, delay_ms: Callable[[], int] = lambda: 1) -> None:
+        self.clock = Clock()
+        self.store = PretendStore(self.clock, delay_ms)
+        self.nodes: dict[str, SharingNode] = {}
+        for name in names:
+            self.start(name)
+
+    def start(self, name: str) -> SharingNode:
+        node = SharingNode(name, self)
+        for other in self.nodes.values():
+            self._link(node, other)
+        self.nodes[name] = node
+        self.clock.pass_ms(10)
+        return node
+
+    def part(self, one: SharingNode, other: SharingNode) -> None:
+        """Their link breaks."""
+        for node, lost in ((one, other), (other, one)):
+            node.agreement.peer_lost(lost.name)
+            node.end_turn()
+
+    def tell_peers(self, teller: SharingNode, revision: int) -> None:
+        for node in self.nodes.values():
+            if node is not teller:
+                self.clock.schedule(1, self._telling(node, teller.name, revision))
+
+    def _link(self, one: SharingNode, other: SharingNode) -> None:
+        for node, peer in ((one, other), (other, one)):
+            node.agreement.peer_connected(peer.name)
+            node.agreement.peer_applied(peer.name, peer.agreement.applied)
+
+    def _telling(self, listener: SharingNode, teller: str, revision: int) -> Callable[[], None]:
+        def tell() -> None:
+            listener.agreement.peer_applied(teller, revision)
+            listener.end_turn()
+
+        return tell

@@ -1,0 +1,303 @@
+"""How nodes agree in a store that they share: who is told what, and when."""
+
+from random import Random
+
+import pytest
+
+from tests.unit.broker.sharing_nodes import Ending, SharingCluster, SharingNode
+from warren.errors import StoreError
+from warren.model.effects import Propose
+from warren.model.events import Decided, DefinitionsChanged, DefinitionsReplaced
+from warren.model.journal import Change
+from warren.store.access_definitions import VhostDefinition, vhost_key
+from warren.store.plan import Plan
+
+
+def vhost(name: str, description: str = "") -> VhostDefinition:
+    return VhostDefinition(name, description, [], {})
+
+
+def putting(*names: str, description: str = "") -> Plan:
+    plan = Plan()
+    for name in names:
+        plan.put(vhost(name, description))
+    return plan
+
+
+def agree(node: SharingNode, plan: Plan) -> Ending:
+    ending = Ending()
+    assert not node.agreement.agree(plan, ending)
+    node.end_turn()
+    assert ending.told == []
+    return ending
+
+
+@pytest.fixture
+def cluster() -> SharingCluster:
+    return SharingCluster("a", "b", "c")
+
+
+def test_what_is_agreed_is_made_on_every_node_before_the_waiter_is_told(cluster: SharingCluster) -> None:
+    ending = agree(cluster.nodes["a"], putting("v"))
+    while not ending.told:
+        cluster.clock.pass_ms(1)
+    assert ending.told == ["agreed"]
+    assert [list(node.maker.made) for node in cluster.nodes.values()] == [["vhosts/v"]] * 3
+
+
+def test_nothing_is_made_because_it_was_proposed(cluster: SharingCluster) -> None:
+    node = cluster.nodes["a"]
+    agree(node, putting("v"))
+    assert node.maker.made == {}
+    assert node.proposed == [Propose(1, [("vhosts/v", 0)], [("vhosts/v", vhost("v").value())], [], [])]
+
+
+def test_a_plan_that_changes_nothing_is_carried_out_at_once(cluster: SharingCluster) -> None:
+    node = cluster.nodes["a"]
+    plan = Plan()
+    plan.rely_on("vhosts/v")
+    assert node.agreement.agree(plan, None)
+    assert not node.agreement.at_once()
+    assert node.turn.effects == []
+
+
+def test_of_two_plans_that_rely_on_the_same_one_comes_about_and_the_other_is_made_anew(cluster: SharingCluster) -> None:
+    first = agree(cluster.nodes["a"], putting("v", description="first"))
+    second = agree(cluster.nodes["b"], putting("v", description="second"))
+    cluster.clock.pass_ms(100)
+    assert sorted(first.told + second.told) == ["agreed", "outdated"]
+    again = agree(cluster.nodes["b"], putting("v", description="third"))
+    cluster.clock.pass_ms(100)
+    assert again.told == ["agreed"]
+    assert {node.maker.made["vhosts/v"][1] for node in cluster.nodes.values()} == {vhost("v", "third").value()}
+
+
+def test_outdated_is_told_once_the_newer_state_is_to_be_seen(cluster: SharingCluster) -> None:
+    node, store = cluster.nodes["a"], cluster.store
+    ending = agree(node, putting("v"))
+    node.agreement.decided(Decided(1, "outdated", store.revision + 1))
+    assert ending.told == []
+    node.agreement.changed(
+        DefinitionsChanged(store.revision + 1, [Change(store.revision + 1, "vhosts/v", vhost("v").value())])
+    )
+    assert ending.told == ["outdated"]
+    assert "vhosts/v" in node.maker.made
+
+
+def test_a_slow_node_is_waited_for_and_a_lost_one_is_not(cluster: SharingCluster) -> None:
+    slow = cluster.nodes["c"]
+    slow.seat.cut()
+    ending = agree(cluster.nodes["a"], putting("v"))
+    cluster.clock.pass_ms(1_000)
+    assert ending.told == []
+    cluster.part(cluster.nodes["a"], slow)
+    assert ending.told == ["agreed"]
+
+
+def test_a_slow_node_that_gets_there_ends_the_waiting(cluster: SharingCluster) -> None:
+    slow = cluster.nodes["c"]
+    slow.seat.cut()
+    ending = agree(cluster.nodes["a"], putting("v"))
+    cluster.clock.pass_ms(1_000)
+    slow.seat.mend()
+    cluster.clock.pass_ms(100)
+    assert ending.told == ["agreed"]
+    assert "vhosts/v" in slow.maker.made
+
+
+def test_a_node_that_is_cut_off_from_the_store_alone_is_left_behind_when_it_knows_itself_that_it_is_stale(
+    cluster: SharingCluster,
+) -> None:
+    behind, node = cluster.nodes["c"], cluster.nodes["a"]
+    behind.seat.cut()
+    ending = agree(node, putting("v"))
+    while not ending.told:
+        cluster.clock.pass_ms(100)
+    assert ending.told == ["agreed"]
+    assert behind.agreement.is_stale(cluster.clock.now_ms)
+    assert not node.agreement.is_stale(cluster.clock.now_ms)
+    assert [note.name for note in node.notes] == ["peer.behind"]
+    quick = agree(node, putting("w"))
+    cluster.clock.pass_ms(100)
+    assert quick.told == ["agreed"]
+    behind.seat.mend()
+    cluster.clock.pass_ms(100)
+    assert [note.name for note in node.notes] == ["peer.behind", "peer.caught_up"]
+    behind.seat.cut()
+    slow = agree(node, putting("x"))
+    cluster.clock.pass_ms(1_000)
+    assert slow.told == []
+
+
+def test_without_a_majority_a_plan_fails_and_nothing_is_made(cluster: SharingCluster) -> None:
+    cluster.store.set_majority(False)
+    ending = agree(cluster.nodes["a"], putting("v"))
+    cluster.clock.pass_ms(20_000)
+    assert ending.told == ["failed: the store cannot be reached"]
+    assert all(node.agreement.is_stale(cluster.clock.now_ms) for node in cluster.nodes.values())
+    cluster.store.set_majority(True)
+    cluster.clock.pass_ms(2_000)
+    assert all(node.maker.made == {} for node in cluster.nodes.values())
+    assert not cluster.nodes["a"].agreement.is_stale(cluster.clock.now_ms)
+
+
+def test_a_store_that_never_answers_is_given_up_after_ten_seconds(cluster: SharingCluster) -> None:
+    node = cluster.nodes["a"]
+    ending = Ending()
+    node.agreement.agree(putting("v"), ending)
+    ticket = next(effect.ticket for effect in node.turn.effects if isinstance(effect, Propose))
+    node.turn.effects = []
+    node.end_turn()
+    cluster.clock.pass_ms(9_000)
+    assert ending.told == []
+    cluster.clock.pass_ms(2_000)
+    assert ending.told == ["failed: the cluster's metadata store did not answer within 10 seconds"]
+    node.agreement.decided(Decided(ticket, "agreed", 5))
+    assert len(ending.told) == 1
+
+
+def test_an_unknown_end_is_told_as_such_though_the_plan_may_have_come_about(cluster: SharingCluster) -> None:
+    node = cluster.nodes["a"]
+    ending = agree(node, putting("v"))
+    # the request arrives after one millisecond, its answer is lost
+    cluster.clock.pass_ms(1)
+    node.seat.cut()
+    cluster.clock.pass_ms(5_000)
+    assert ending.told == ["failed: the store did not answer"]
+    node.seat.mend()
+    cluster.clock.pass_ms(100)
+    assert "vhosts/v" in node.maker.made
+
+
+def test_agreed_upon_but_not_heard_of_is_no_success(cluster: SharingCluster) -> None:
+    node = cluster.nodes["a"]
+    ending = agree(node, putting("v"))
+    node.agreement.decided(Decided(1, "agreed", 1_000_000))
+    cluster.clock.pass_ms(20_000)
+    assert ending.told == [
+        "failed: the cluster's metadata store agreed, but this node has not heard of the change in time"
+    ]
+
+
+def test_plans_wait_while_a_node_moves_to_the_shared_store(cluster: SharingCluster) -> None:
+    node = cluster.nodes["a"]
+    node.agreement.hold()
+    fresh = agree(node, putting("v"))
+    outdated = agree(node, putting("w"))
+    cluster.clock.pass_ms(100)
+    assert node.proposed == []
+    agree(cluster.nodes["b"], putting("w"))
+    cluster.clock.pass_ms(100)
+    node.agreement.begin()
+    node.end_turn()
+    cluster.clock.pass_ms(100)
+    assert (fresh.told, outdated.told) == (["agreed"], ["outdated"])
+
+
+def test_what_waited_too_long_is_not_proposed(cluster: SharingCluster) -> None:
+    node = cluster.nodes["a"]
+    node.agreement.hold()
+    ending = agree(node, putting("v"))
+    cluster.clock.pass_ms(11_000)
+    node.agreement.begin()
+    node.end_turn()
+    assert [told[:6] for told in ending.told] == ["failed"]
+    assert node.proposed == []
+
+
+def test_a_thing_keeps_the_revision_that_created_it(cluster: SharingCluster) -> None:
+    node = cluster.nodes["a"]
+    agree(node, putting("v"))
+    cluster.clock.pass_ms(100)
+    created = node.maker.made["vhosts/v"][0]
+    agree(node, putting("v", description="changed"))
+    cluster.clock.pass_ms(100)
+    assert node.maker.made["vhosts/v"] == (created, vhost("v", "changed").value())
+    assert node.agreement.modified("vhosts/v") > created
+
+
+def test_touching_a_key_outdates_whoever_relies_on_it(cluster: SharingCluster) -> None:
+    agree(cluster.nodes["a"], putting("v"))
+    cluster.clock.pass_ms(100)
+    touching = putting("w")
+    touching.touch(vhost_key("v"))
+    deleting = Plan()
+    deleting.delete(vhost_key("v"))
+    first = agree(cluster.nodes["a"], touching)
+    second = agree(cluster.nodes["b"], deleting)
+    cluster.clock.pass_ms(100)
+    assert (first.told, second.told) == (["agreed"], ["outdated"])
+    assert cluster.nodes["b"].maker.made["vhosts/v"][1] == vhost("v").value()
+
+
+def test_what_is_not_there_cannot_be_touched_and_must_stay_away(cluster: SharingCluster) -> None:
+    plan = putting("w")
+    plan.touch(vhost_key("v"))
+    node = cluster.nodes["a"]
+    ending = agree(node, plan)
+    assert (node.proposed[0].touched, sorted(node.proposed[0].compares)) == ([], [("vhosts/v", 0), ("vhosts/w", 0)])
+    cluster.clock.pass_ms(100)
+    assert ending.told == ["agreed"]
+
+
+def test_what_came_under_a_prefix_meanwhile_outdates_who_relies_on_all_of_it(cluster: SharingCluster) -> None:
+    deleting = Plan()
+    deleting.rely_on_all("vhosts/")
+    deleting.put(vhost("mark"))
+    agree(cluster.nodes["b"], putting("v"))
+    ending = agree(cluster.nodes["a"], deleting)
+    cluster.clock.pass_ms(100)
+    assert ending.told == ["outdated"]
+    again = Plan()
+    again.rely_on_all("vhosts/")
+    again.put(vhost("mark"))
+    ended = agree(cluster.nodes["a"], again)
+    cluster.clock.pass_ms(100)
+    assert ended.told == ["agreed"]
+    assert "vhosts/mark" in cluster.store.snapshot()[1]
+
+
+def test_how_far_a_node_has_come_is_to_be_told_once(cluster: SharingCluster) -> None:
+    node = cluster.nodes["a"]
+    assert node.agreement.take_untold() == 0
+    node.agreement.changed(DefinitionsChanged(50, []))
+    assert (node.agreement.take_untold(), node.agreement.take_untold()) == (50, 0)
+
+
+def test_what_cannot_be_read_stops_the_node(cluster: SharingCluster) -> None:
+    node = cluster.nodes["a"]
+    with pytest.raises(StoreError, match="knows nothing of that kind"):
+        node.agreement.changed(DefinitionsChanged(50, [Change(50, "rings/a", b"")]))
+    with pytest.raises(StoreError, match="damaged"):
+        node.agreement.replaced(DefinitionsReplaced(50, {"vhosts/v": (50, 50, b"?")}))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_happens_nodes_become_the_same_and_nobody_is_told_twice(seed: int) -> None:
+    chance = Random(seed)
+    cluster = SharingCluster("a", "b", "c", delay_ms=lambda: chance.choice((0, 1, 5, 40)))
+    nodes = list(cluster.nodes.values())
+    endings: list[tuple[Ending, str, bytes]] = []
+    for number in range(150):
+        node = chance.choice(nodes)
+        name = f"v{chance.randrange(6)}"
+        plan = Plan()
+        if chance.random() < 0.3:
+            plan.delete(vhost_key(name))
+        else:
+            plan.put(vhost(name, str(number)))
+        ending = Ending()
+        node.agreement.agree(plan, ending)
+        node.end_turn()
+        endings.append((ending, name, vhost(name, str(number)).value()))
+        if chance.random() < 0.1:
+            chance.choice((node.seat.cut, node.seat.mend, cluster.store.forget_history))()
+        cluster.clock.pass_ms(chance.choice((0, 1, 10, 300)))
+    for node in nodes:
+        node.seat.mend()
+    cluster.clock.pass_ms(20_000)
+    _revision, snapshot = cluster.store.snapshot()
+    wanted = {key: (created, value) for key, (created, _modified, value) in snapshot.items()}
+    assert [node.maker.made for node in nodes] == [wanted] * 3
+    assert [len(ending.told) for ending, _name, _value in endings] == [1] * 150
+    assert {"agreed", "outdated"} <= {ending.told[0] for ending, _name, _value in endings}
