@@ -1,0 +1,299 @@
+"""The store that the nodes of a pretend cluster share: one table, transactions one at a time, and news that take time.
+
+It keeps to what the real one promises. A transaction happens at one moment, whole or not at all, and its changes have
+one revision; whoever asked hears of it later, or never. Every node has a *seat*: what it says takes its time to arrive,
+and what it is told comes in order. A node that is cut off loses what was under way, both ways; when it is back its news
+go on where they stopped, or start anew with everything there is, if the store has forgotten what it missed meanwhile.
+
+A key may be *held*: it is there while its holder is heard of, and goes by itself when that one is silent for too long.
+Without a majority the store answers nobody, and lets nobody's time run out.
+
+Invariants: revisions grow by one a transaction; a seat is told every change once, in order, and never of something
+that did not happen.
+
+Not here: who is cut off when, and how long things take: that is the world's (`sim.network`, `sim.faults`).
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from warren.model.effects import Propose
+from warren.model.events import (
+    Decided,
+    DefinitionsChanged,
+    DefinitionsCurrent,
+    DefinitionsReplaced,
+    Event,
+    SharedSnapshot,
+)
+from warren.model.journal import Change
+from warren.store.metadata import AGREED, FAILED, OUTDATED, UNKNOWN, Decision
+
+ANSWER_PATIENCE_MS = 2_000
+CURRENT_EVERY_MS = 1_000
+LEASE_MS = 6_000
+RENEW_EVERY_MS = 2_000
+
+Ear = Callable[[Event], None]
+"""Where a node takes its news."""
+
+
+class Clock(Protocol):
+    """The part of the world that a store needs."""
+
+    now_ms: int
+
+    def schedule(self, delay_ms: int, action: Callable[[], None]) -> None: ...
+
+
+class PretendStore:
+    """What all nodes share."""
+
+    def __init__(self, clock: Clock, delay_ms: Callable[[], int]) -> None:
+        self.clock = clock
+        self.delay_ms = delay_ms
+        self.revision = 1
+        self.majority = True
+        self._values: SharedSnapshot = {}
+        self._history: list[Change] = []
+        # changes up to there are forgotten
+        self._forgotten = 0
+        self._seats: list[Seat] = []
+        # when what is held goes, if its holder is not heard of
+        self._held_until_ms: dict[str, int] = {}
+
+    def seat(self, tell: Ear, begin_after: int = 0) -> "Seat":
+        """A node's place; it is told what came after that revision, or, with 0, everything there is."""
+        seat = Seat(self, tell, begin_after)
+        self._seats.append(seat)
+        return seat
+
+    def leave(self, seat: "Seat") -> None:
+        self._seats.remove(seat)
+
+    # -- what it holds
+
+    def snapshot(self) -> tuple[int, SharedSnapshot]:
+        return self.revision, dict(self._values)
+
+    def modified(self, key: str) -> int:
+        return self._values[key][1] if key in self._values else 0
+
+    def since(self, revision: int) -> list[Change] | None:
+        """Every change after a revision, oldest first; None if they are not all remembered."""
+        if revision < self._forgotten:
+            return None
+        return [change for change in self._history if change.revision > revision]
+
+    def commit(self, order: Propose) -> Decision:
+        """One transaction, at this moment."""
+        if not self._holds_true(order):
+            return Decision(OUTDATED, self.revision)
+        changes = list(order.changes) + [(key, self._values[key][2]) for key in order.touched]
+        return Decision(AGREED, self._change(changes))
+
+    def forget_history(self) -> None:
+        """Whoever has not heard of something by now is told everything anew."""
+        self._forgotten = self.revision
+        self._history = []
+
+    # -- what is held
+
+    def hold(self, key: str, value: bytes) -> None:
+        """The key is there from now on, while its holder is heard of."""
+        self._change([(key, value)])
+        self.renew(key)
+
+    def renew(self, key: str) -> bool:
+        """Its holder was heard of; whether it still was there."""
+        if key not in self._values:
+            return False
+        self._held_until_ms[key] = self.clock.now_ms + LEASE_MS
+        self.clock.schedule(LEASE_MS + 1, self._let_go_of_silent)
+        return True
+
+    def let_go(self, key: str) -> None:
+        if self._held_until_ms.pop(key, None) is not None:
+            self._change([(key, None)])
+
+    def set_majority(self, there: bool) -> None:
+        """Whether enough of its members reach one another. Once they do again, all holders have their full time."""
+        self.majority = there
+        if there:
+            for key in list(self._held_until_ms):
+                self.renew(key)
+        for seat in self._seats:
+            seat.road_changed()
+
+    def _let_go_of_silent(self) -> None:
+        if not self.majority:
+            return
+        for key, until_ms in list(self._held_until_ms.items()):
+            if until_ms < self.clock.now_ms:
+                self.let_go(key)
+
+    # -- changes
+
+    def _holds_true(self, order: Propose) -> bool:
+        for key, modified in order.compares:
+            if self.modified(key) != modified:
+                return False
+        for prefix, revision in order.unchanged_under:
+            if any(key.startswith(prefix) and self.modified(key) > revision for key in self._values):
+                return False
+        return True
+
+    def _change(self, changes: list[tuple[str, bytes | None]]) -> int:
+        if not changes:
+            return self.revision
+        self.revision += 1
+        for key, value in changes:
+            if value is None:
+                if self._values.pop(key, None) is None:
+                    continue
+            else:
+                created = self._values[key][0] if key in self._values else self.revision
+                self._values[key] = (created, self.revision, value)
+            self._history.append(Change(self.revision, key, value))
+        for seat in self._seats:
+            seat.news_came()
+        return self.revision
+
+
+class Seat:
+    """One node's road to the store and back."""
+
+    def __init__(self, store: PretendStore, tell: Ear, begin_after: int) -> None:
+        self.cut_off = False
+        self._store = store
+        self._clock = store.clock
+        self._tell = tell
+        # what this node has been told, and what is under way to it
+        self._told = begin_after
+        self._sent = begin_after
+        self._arrival_ms = 0
+        # whatever was under way when the road changed is lost
+        self._road = 0
+        self._gone = False
+        self._waiting: dict[int, None] = {}
+        self._held: dict[str, bytes] = {}
+        self.news_came()
+        self._clock.schedule(CURRENT_EVERY_MS, self._ask_whether_current)
+        self._clock.schedule(RENEW_EVERY_MS, self._renew_held)
+
+    # -- faults
+
+    def cut(self) -> None:
+        """Nothing arrives any more, either way."""
+        self.cut_off = True
+        self.road_changed()
+
+    def mend(self) -> None:
+        self.cut_off = False
+        self.road_changed()
+
+    def crash(self) -> None:
+        """The node is gone: what it held goes when its time has run out."""
+        self._gone = True
+        self._road += 1
+        self._store.leave(self)
+
+    def stop(self) -> None:
+        """The node has stopped in good order: what it held goes at once."""
+        if self._open():
+            for key in self._held:
+                self._store.let_go(key)
+        self.crash()
+
+    def road_changed(self) -> None:
+        self._road += 1
+        self._sent = self._told
+        self.news_came()
+
+    # -- proposing
+
+    def propose(self, order: Propose) -> None:
+        """Carry it to the store and the decision back; what gets lost under way stays unknown."""
+        if not self._open():
+            self._later(lambda: self._decide(order.ticket, Decision(FAILED, 0, "the store cannot be reached")))
+            return
+        road = self._road
+        self._waiting[order.ticket] = None
+        self._later(lambda: self._arrive(order, road))
+        self._clock.schedule(ANSWER_PATIENCE_MS, lambda: self._give_up(order.ticket))
+
+    def _arrive(self, order: Propose, road: int) -> None:
+        # what a node said just before it was lost may still come about
+        if self._store.majority and not self.cut_off:
+            decision = self._store.commit(order)
+            self._later(lambda: self._answer(order.ticket, decision, road))
+
+    def _answer(self, ticket: int, decision: Decision, road: int) -> None:
+        if road == self._road and ticket in self._waiting:
+            del self._waiting[ticket]
+            self._decide(ticket, decision)
+
+    def _give_up(self, ticket: int) -> None:
+        if ticket in self._waiting:
+            del self._waiting[ticket]
+            self._decide(ticket, Decision(UNKNOWN, 0, "the store did not answer"))
+
+    def _decide(self, ticket: int, decision: Decision) -> None:
+        if not self._gone:
+            self._tell(Decided(ticket, decision.outcome, decision.revision, decision.reason))
+
+    # -- holding
+
+    def hold(self, key: str, value: bytes) -> None:
+        """Keep the key there for as long as this node is."""
+        self._held[key] = value
+        self._later(self._renew_now)
+
+    def _renew_held(self) -> None:
+        if not self._gone:
+            self._renew_now()
+            self._clock.schedule(RENEW_EVERY_MS, self._renew_held)
+
+    def _renew_now(self) -> None:
+        if self._open():
+            for key, value in self._held.items():
+                if not self._store.renew(key):
+                    self._store.hold(key, value)
+
+    # -- news
+
+    def news_came(self) -> None:
+        """Send what this node was not sent yet."""
+        if not self._open() or self._sent == self._store.revision:
+            return
+        revision = self._store.revision
+        changes = None if self._sent == 0 else self._store.since(self._sent)
+        self._sent = revision
+        if changes is None:
+            self._send(DefinitionsReplaced(revision, self._store.snapshot()[1]), revision)
+        else:
+            self._send(DefinitionsChanged(revision, changes), revision)
+
+    def _ask_whether_current(self) -> None:
+        if self._gone:
+            return
+        if self._open():
+            self._send(DefinitionsCurrent(self._sent), self._sent)
+        self._clock.schedule(CURRENT_EVERY_MS, self._ask_whether_current)
+
+    def _send(self, event: Event, revision: int) -> None:
+        """It arrives after everything that was sent before."""
+        road = self._road
+        self._arrival_ms = max(self._arrival_ms, self._clock.now_ms + self._store.delay_ms())
+        self._clock.schedule(self._arrival_ms - self._clock.now_ms, lambda: self._receive(event, revision, road))
+
+    def _receive(self, event: Event, revision: int, road: int) -> None:
+        if road == self._road:
+            self._told = revision
+            self._tell(event)
+
+    def _open(self) -> bool:
+        return self._store.majority and not self.cut_off and not self._gone
+
+    def _later(self, action: Callable[[], None]) -> None:
+        self._clock.schedule(self._store.delay_ms(), action)
