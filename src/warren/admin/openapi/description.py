@@ -35,7 +35,7 @@ _MEANINGS = {
     404: "there is no such thing",
     405: "not by this method; the header allow names those there are",
     413: "the body is too large",
-    503: "a check found something",
+    503: "a check found something; or the nodes of the cluster did not agree on a change in time",
 }
 
 _LISTING = {
@@ -136,7 +136,7 @@ def _statuses(method: str, template: str) -> list[int]:
         found += [403]
     if method in ("PUT", "POST"):
         found += [413]
-    if template.startswith(_MAY_FAIL):
+    if method != "GET" or template.startswith(_MAY_FAIL):
         found += [503]
     return sorted(found)
 

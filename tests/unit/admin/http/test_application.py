@@ -1,4 +1,4 @@
-"""What becomes of a defect in a resource."""
+"""What becomes of a defect in a resource, and of a command that is not carried out."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,6 +12,7 @@ from warren.admin.http.call import Call
 from warren.admin.http.router import Resource, Router
 from warren.admin.http.settings import ApplicationSettings
 from warren.admin.station import Station
+from warren.errors import Refused
 
 
 class Defect(Exception):
@@ -33,10 +34,11 @@ class Asked:
         router = Router()
         router.add("/at-once", Resource(None, {"GET": self._at_once}))
         router.add("/midway", Resource(None, {"GET": self._midway}))
+        router.add("/unavailable", Resource(None, {"GET": self._unavailable}))
         self.log = Log()
         self.defect = Defect()
         self.sent: list[dict[str, Any]] = []
-        # neither resource asks for anything of the node
+        # no resource asks for anything of the node
         self._application = Application(router, cast(Station, None), ApplicationSettings(), self.log)
 
     def ask(self, path: str) -> None:
@@ -51,6 +53,9 @@ class Asked:
 
     async def _at_once(self, call: Call) -> Answer:
         raise self.defect
+
+    async def _unavailable(self, call: Call) -> Answer:
+        raise Refused("unavailable", "no majority")
 
     async def _midway(self, call: Call) -> Answer:
         return Answer(200, chunks=self._chunks())
@@ -73,3 +78,11 @@ def test_a_defect_in_an_answer_that_has_begun_is_told_and_the_answer_has_no_end(
         asked.ask("/midway")
     assert asked.log.told == [("http.failed", asked.defect)]
     assert [message.get("more_body") for message in asked.sent] == [None, True]
+
+
+def test_a_command_that_was_not_agreed_upon_may_be_tried_again_later() -> None:
+    asked = Asked()
+    asked.ask("/unavailable")
+    assert asked.sent[0]["status"] == 503
+    assert asked.sent[1]["body"] == b'{"error":"unavailable","reason":"no majority"}'
+    assert asked.log.told == []

@@ -193,6 +193,19 @@ def test_a_login_with_a_slow_hash_holds_back_what_follows_it() -> None:
     assert core.asked == []
 
 
+def test_a_verified_password_stays_so_until_there_is_another_one() -> None:
+    core = Core(BrokerSettings(password_hashing_module=SCRYPT))
+    login = Authenticate("guest", "guest", "127.0.0.1")
+    core.turn(Commanded(1, login))
+    core.verify_passwords()
+    core.command(SetUserLimits("guest", {"max-channels": 5}))
+    core.command(login)
+    core.command(PutUser("guest", hash_password(SCRYPT, "other", b"salt" * 4), SCRYPT, []))
+    core.turn(Commanded(9, login))
+    core.verify_passwords()
+    assert core.answers[9].refusal == "not_authorised"
+
+
 def test_a_refused_login_with_a_slow_hash_is_told_so() -> None:
     core = Core(BrokerSettings(password_hashing_module=SCRYPT))
     client = core.connect()
