@@ -1,0 +1,91 @@
+"""A key that is there as long as its holder is heard of.
+
+The key hangs on a lease, which is renewed three times in its time to live. When etcd did not hear of it for that long,
+the key is gone, and put again as soon as etcd can be reached. A later holder of the same key takes it over: the end of
+a lease takes only what still hangs on it.
+
+Not here: who watches the key (`node.etcd.watching`).
+"""
+
+import asyncio
+from contextlib import suppress
+
+import grpc
+import grpc.aio
+
+from warren.node.etcd import messages
+from warren.node.etcd.connection import CALL_DEADLINE_S, Declined, EtcdConnection, NoAnswer, failure
+from warren.node.etcd.keys import KeySpace
+
+_PAUSE_S = 0.2
+
+
+class Holding:
+    """Holds one key from its making until it is released. To be made within a running event loop."""
+
+    def __init__(self, connection: EtcdConnection, keys: KeySpace, key: str, value: bytes, ttl_s: int) -> None:
+        self._connection = connection
+        self._put = [messages.putting(keys.last, b"")]
+        self._key = keys.of(key)
+        self._value = value
+        self._ttl_s = ttl_s
+        self._lease = 0
+        self._held = asyncio.Event()
+        self._keeper = asyncio.create_task(self._keep())
+
+    async def held(self) -> None:
+        """Wait until the key is there for the first time."""
+        await self._held.wait()
+
+    async def release(self) -> None:
+        """The key goes at once, if etcd can be told, else when its time is over."""
+        self._keeper.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._keeper
+        if self._lease:
+            with suppress(NoAnswer, Declined):
+                await self._connection.call(messages.LEASE_REVOKE, messages.lease_id(self._lease))
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                await self._take()
+                while await self._renew():
+                    await asyncio.sleep(self._ttl_s / 3)
+            except (NoAnswer, Declined):
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _take(self) -> None:
+        answer = await self._connection.call(messages.LEASE_GRANT, messages.lease_grant(self._ttl_s))
+        self._lease = messages.granted_lease(answer)
+        putting = messages.putting(self._key, self._value, self._lease)
+        await self._connection.ask(messages.TXN, messages.txn([], [putting, *self._put], []), self._ttl_s)
+        self._held.set()
+
+    async def _renew(self) -> bool:
+        """Whether the lease lives; asks until somebody tells."""
+        while True:
+            try:
+                return await self._remaining_s() > 0
+            except NoAnswer:
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _remaining_s(self) -> int:
+        endpoint = self._connection.endpoint
+        try:
+            stream = await self._connection.open_stream(messages.LEASE_KEEP_ALIVE)
+            try:
+                async with asyncio.timeout(CALL_DEADLINE_S):
+                    await stream.write(messages.lease_id(self._lease))
+                    data = await stream.read()
+            finally:
+                stream.cancel()
+            if isinstance(data, bytes):
+                return messages.remaining_ttl_s(data)
+        except grpc.aio.AioRpcError as error:
+            self._connection.give_up(endpoint)
+            raise failure(error.code(), error.details() or "", endpoint) from None
+        except (TimeoutError, asyncio.InvalidStateError, NoAnswer):
+            self._connection.give_up(endpoint)
+            raise NoAnswer(f"{endpoint} does not renew the lease") from None
+        raise NoAnswer(f"{endpoint} ended the stream")

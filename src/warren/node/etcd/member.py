@@ -1,0 +1,338 @@
+"""The etcd member of a disc node: a process of its own, looked after but not tied to the node's.
+
+::
+
+    found (the first of a cluster) ─┐
+    join (others are there already) ┼──► process runs ──ends──► started again, after a pause that grows
+    resume (its data is here)      ─┘        │
+                                             └── the node ends: the process stays, and `resume` finds it
+
+It outlives the node, so that a broker that is killed or restarted does not also cost the cluster an election. It is
+found again by the data directory among its arguments, which no other process can have, and by the member id it tells.
+
+A member answers once it knows a leader. When all nodes start at once that takes until a majority of them is up, so
+`resume` does not wait for it; `ready` does.
+
+What is in `member.json` beside the data: the ports (chosen once, because the other members know them), the member's
+id, and where other members were last seen, for a learner that was interrupted before its promotion.
+
+Invariant: a member that has no data never starts under an id that etcd knows already (`node.etcd.quorum`).
+
+Not here: which etcd, and its arguments (`node.etcd.program`), what is stored in it (`node.etcd.store`).
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from warren.errors import StoreError
+from warren.node.etcd import messages, program, quorum
+from warren.node.etcd.connection import EtcdAddress, EtcdConnection, NoAnswer
+from warren.node.etcd.messages import Member, Status
+from warren.node.etcd.program import MemberSettings
+from warren.node.logs import Log
+
+START_PATIENCE_S = 30.0
+STOP_PATIENCE_S = 10.0
+LOG_BYTES_MAX = 4 * 1024 * 1024
+_LOOK_EVERY_S = 0.2
+_STEADY_S = 10.0
+_PAUSE_S_MAX = 5.0
+_LAST_WORDS_BYTES = 2000
+_REMOVED = b"removed from the cluster"
+
+
+class EtcdMember:
+    """One node's member. To be used within one event loop; `close` leaves the process running, `stop` ends it."""
+
+    def __init__(self, settings: MemberSettings, log: Log) -> None:
+        self._settings = settings
+        self._log = log
+        self._directory = Path(settings.directory).resolve()
+        self._log_path = self._directory / "etcd.log"
+        self._notes: dict[str, Any] = self._read_notes()
+        self._command: list[str] = []
+        self._child: subprocess.Popen[bytes] | None = None
+        self._pid = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._own: EtcdConnection | None = None
+        self._answered = asyncio.Event()
+        # why it is not our member, or will not be started again
+        self.trouble = ""
+
+    @property
+    def has_data(self) -> bool:
+        """Whether this node had a member before, whose data is still here."""
+        return (self._directory / "data" / "member" / "wal").is_dir()
+
+    @property
+    def pid(self) -> int:
+        """The process; 0: none."""
+        return self._pid if self._runs() else 0
+
+    @property
+    def endpoint(self) -> str:
+        """Where clients reach it."""
+        return self._address_of("client_port")
+
+    @property
+    def peer_url(self) -> str:
+        """Where other members reach it."""
+        return program.url(self._settings, self._address_of("peer_port"))
+
+    async def found(self) -> None:
+        """Be the first member of a new etcd."""
+        self._prepare([])
+        await self._start(f"{self._settings.name}={self.peer_url}", "new")
+        await self.ready()
+
+    async def join(self, endpoints: Sequence[str]) -> None:
+        """Become a member of the etcd whose members are there. A `ConnectionError` if none of them answers."""
+        self._prepare(endpoints)
+        others = self._connection_to(endpoints)
+        try:
+            listed = await quorum.add_learner(others, self._settings.name, self.peer_url)
+            await self._start(_initial_cluster(self._settings.name, self.peer_url, listed), "existing")
+            await self.ready()
+        finally:
+            await others.close()
+
+    async def resume(self) -> None:
+        """Go on with the data that is here: with the process that still runs, or another one."""
+        if not self.has_data:
+            raise StoreError(f"{self._directory} holds no data of an etcd member")
+        self._pid = self._running_pid()
+        if not self._pid:
+            await self._start("", "existing")
+            return
+        self._command = await self._whole_command("", "existing")
+        self._log.info("etcd.adopted", pid=self._pid, client=self.endpoint)
+        self._look_after()
+
+    async def ready(self, patience_s: float = START_PATIENCE_S) -> None:
+        """Wait until it answers, is known to be ours, and has its vote."""
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._answered.wait()
+        except TimeoutError:
+            raise StoreError(f"the etcd member does not answer; the last words of its log: {self._said()}") from None
+        if self.trouble:
+            raise StoreError(self.trouble)
+
+    async def stop(self) -> None:
+        """End the process."""
+        await self.close()
+        pid = self.pid
+        if pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            if not await self._gone():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                await self._gone()
+            self._log.info("etcd.stopped", pid=pid)
+        self._pid = 0
+
+    async def close(self) -> None:
+        """Look after the process no longer, but let it run."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        if self._own is not None:
+            await self._own.close()
+            self._own = None
+
+    async def leave(self) -> None:
+        """Be removed by the members, end the process and delete its data."""
+        await quorum.remove(self._connection(), self._settings.name)
+        await self.stop()
+        self.discard()
+
+    def discard(self) -> None:
+        """Delete the data of a member that does not run."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._notes = {}
+        self.trouble = ""
+        self._answered.clear()
+
+    async def status(self) -> Status:
+        """What the member says of itself."""
+        return messages.status(await self._connection().call(messages.STATUS, b""))
+
+    async def members(self) -> list[Member]:
+        """All members, as a majority knows them."""
+        return await quorum.members(self._connection())
+
+    def _prepare(self, endpoints: Sequence[str]) -> None:
+        if self.has_data:
+            raise StoreError(f"{self._directory} holds the data of an etcd member already")
+        # what is left of an attempt that did not come as far as its data
+        shutil.rmtree(self._directory / "data", ignore_errors=True)
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._notes = {
+            "client_port": self._settings.client_port or program.free_port(self._settings.host),
+            "peer_port": self._settings.peer_port or program.free_port(self._settings.host),
+            "endpoints": list(endpoints),
+            "member_id": 0,
+        }
+        self._write_notes()
+
+    async def _start(self, initial_cluster: str, state: str) -> None:
+        self._command = await self._whole_command(initial_cluster, state)
+        self._spawn()
+        self._look_after()
+
+    async def _whole_command(self, initial_cluster: str, state: str) -> list[str]:
+        binary = program.find(self._settings.binary)
+        await program.check_version(binary)
+        peer = self._address_of("peer_port")
+        return [binary, *program.arguments(self._settings, self.endpoint, peer, initial_cluster, state)]
+
+    def _spawn(self) -> None:
+        passed_on = ("PATH", "HOME", "ETCD_UNSUPPORTED_ARCH")
+        with self._log_path.open("ab") as output:
+            self._child = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self._directory,
+                env={name: os.environ[name] for name in passed_on if name in os.environ},
+                start_new_session=True,
+            )
+        self._pid = self._child.pid
+        self._log.info("etcd.started", pid=self._pid, client=self.endpoint, peer=self._address_of("peer_port"))
+
+    def _look_after(self) -> None:
+        self._answered.clear()
+        self.trouble = ""
+        self._tasks = [asyncio.create_task(self._keep_running()), asyncio.create_task(self._get_acquainted())]
+
+    async def _keep_running(self) -> None:
+        loop = asyncio.get_running_loop()
+        started, pause_s = loop.time(), _LOOK_EVERY_S
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            self._bound_log()
+            if self._runs():
+                continue
+            if _REMOVED in self._last_words():
+                self._give_up("the other members of etcd have removed this node's member")
+                return
+            pause_s = _LOOK_EVERY_S if loop.time() > started + _STEADY_S else min(pause_s * 2, _PAUSE_S_MAX)
+            self._log.warning("etcd.ended", pid=self._pid, again_in_s=pause_s, said=self._said())
+            await asyncio.sleep(pause_s)
+            started = loop.time()
+            try:
+                self._spawn()
+            except OSError as error:
+                self._log.error("etcd.not_started", reason=str(error))
+
+    async def _get_acquainted(self) -> None:
+        """Once it answers: make sure that it is ours, and see to its vote."""
+        status = await self._first_status()
+        if self._notes.get("member_id", 0) not in (0, status.member_id):
+            self._give_up(f"the etcd at {self.endpoint} is not the member whose data is in {self._directory}")
+            return
+        self._notes["member_id"] = status.member_id
+        self._write_notes()
+        if status.learner:
+            others = self._connection_to(self._notes["endpoints"])
+            try:
+                await quorum.promote(others, self.peer_url)
+            except StoreError as trouble:
+                self._give_up(f"the etcd member got no vote: {trouble}")
+                return
+            finally:
+                await others.close()
+        self._answered.set()
+
+    async def _first_status(self) -> Status:
+        while True:
+            with suppress(NoAnswer):
+                return await self.status()
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _give_up(self, trouble: str) -> None:
+        self.trouble = trouble
+        self._answered.set()
+        self._log.error("etcd.given_up", reason=trouble)
+
+    def _bound_log(self) -> None:
+        with suppress(OSError):
+            if self._log_path.stat().st_size > LOG_BYTES_MAX:
+                os.truncate(self._log_path, 0)
+
+    def _runs(self) -> bool:
+        if self._child is not None and self._child.pid == self._pid:
+            return self._child.poll() is None
+        return self._pid != 0 and self._is_ours(self._pid)
+
+    async def _gone(self) -> bool:
+        for _ in range(int(STOP_PATIENCE_S / _LOOK_EVERY_S)):
+            if not self._runs():
+                return True
+            await asyncio.sleep(_LOOK_EVERY_S)
+        return False
+
+    def _running_pid(self) -> int:
+        pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+        return next((pid for pid in pids if self._is_ours(pid)), 0)
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether this process has our data directory; one that ended and was not waited for has no arguments."""
+        with suppress(OSError):
+            given = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            return program.data_argument(self._settings).encode() in given
+        return False
+
+    def _connection(self) -> EtcdConnection:
+        if self._own is None:
+            self._own = self._connection_to([self.endpoint])
+        return self._own
+
+    def _connection_to(self, endpoints: Sequence[str]) -> EtcdConnection:
+        return EtcdConnection(EtcdAddress(tuple(endpoints), self._settings.tls))
+
+    def _address_of(self, port: str) -> str:
+        host = self._settings.host
+        return f"{f'[{host}]' if ':' in host else host}:{self._notes[port]}"
+
+    def _last_words(self) -> bytes:
+        with suppress(OSError):
+            return self._log_path.read_bytes()[-_LAST_WORDS_BYTES:]
+        return b""
+
+    def _said(self) -> str:
+        lines = self._last_words().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "nothing"
+
+    def _read_notes(self) -> dict[str, Any]:
+        try:
+            notes = json.loads((self._directory / "member.json").read_text())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{self._directory}/member.json cannot be used: {error}") from error
+        if not isinstance(notes, dict) or not {"client_port", "peer_port"} <= notes.keys():
+            raise StoreError(f"{self._directory}/member.json does not tell the ports of the etcd member")
+        return notes
+
+    def _write_notes(self) -> None:
+        unfinished = self._directory / "member.json.new"
+        unfinished.write_text(json.dumps(self._notes))
+        unfinished.replace(self._directory / "member.json")
+
+
+def _initial_cluster(name: str, peer_url: str, listed: list[Member]) -> str:
+    """All members as etcd wants to be told of them; those that never started have no name yet."""
+    pairs = [(member.name or f"unstarted-{member.id:x}", url) for member in listed for url in member.peer_urls]
+    return ",".join(f"{name if url == peer_url else other}={url}" for other, url in pairs)

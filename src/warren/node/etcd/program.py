@@ -1,0 +1,170 @@
+"""Which etcd a disc node runs, and with which arguments.
+
+Both ports are on the node's host, which is loopback unless the nodes are on several machines. With certificates for the
+cluster, clients and other members have to show one that the same authority issued; without, whoever reaches the ports
+may read and change everything, so they belong on a network of their own.
+
+Not here: running it (`node.etcd.member`).
+"""
+
+import asyncio
+import ipaddress
+import re
+import shutil
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from warren.errors import ConfigError
+from warren.node.etcd.connection import TlsFiles
+
+PLACES = ("etcd", "/usr/bin/etcd", "/usr/local/bin/etcd")
+_OLDEST = (3, 4, 22)
+_LOSING_DATA = ((3, 5, 0), (3, 5, 5))
+_PATIENCE_S = 10.0
+_VERSION = re.compile(r"etcd Version: (\d+)\.(\d+)\.(\d+)")
+
+_FIXED = (
+    "--max-txn-ops=10000",
+    f"--max-request-bytes={16 * 1024 * 1024}",
+    # what was overwritten or deleted is forgotten after so many changes
+    "--auto-compaction-mode=revision",
+    "--auto-compaction-retention=10000",
+    # each is a change that stays in memory for members that lag
+    "--snapshot-count=10000",
+    "--logger=zap",
+    "--log-level=warn",
+)
+
+
+@dataclass(frozen=True)
+class MemberSettings:
+    """A member: its directory and name, the cluster it is of, and where it listens. Port 0: a free one, for good."""
+
+    directory: str
+    name: str
+    cluster: str
+    host: str = "127.0.0.1"
+    client_port: int = 0
+    peer_port: int = 0
+    binary: str = ""
+    tls: TlsFiles | None = None
+    heartbeat_ms: int = 100
+    election_ms: int = 1000
+    quota_bytes: int = 2 * 1024**3
+
+
+def find(wanted: str) -> str:
+    """The wanted binary, or the one of this machine. A `ConfigError` if there is none."""
+    if wanted:
+        found = shutil.which(wanted)
+        if found is None:
+            raise ConfigError(f"etcd.binary {wanted} is not a program that can be run")
+        return str(Path(found).resolve())
+    for place in PLACES:
+        found = shutil.which(place)
+        if found is not None:
+            return found
+    raise ConfigError(
+        "a disc node of a cluster runs etcd, and there is none: install the package etcd-server, or set etcd.binary"
+    )
+
+
+async def check_version(binary: str) -> None:
+    """A `ConfigError` if this etcd must not be trusted with a cluster's metadata."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            binary,
+            "--version",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        async with asyncio.timeout(_PATIENCE_S):
+            output, _ = await process.communicate()
+    except (OSError, TimeoutError) as error:
+        raise ConfigError(f"{binary} cannot be run: {error}") from error
+    refuse_version(binary, output.decode(errors="replace"))
+
+
+def refuse_version(binary: str, told: str) -> None:
+    """Judge what `etcd --version` told."""
+    found = _VERSION.search(told)
+    if found is None:
+        raise ConfigError(f"{binary} does not tell its version as etcd does")
+    version = (int(found[1]), int(found[2]), int(found[3]))
+    name = ".".join(found.groups())
+    if version < _OLDEST:
+        raise ConfigError(f"{binary} is etcd {name}; a cluster needs 3.4.22 or newer")
+    if _LOSING_DATA[0] <= version <= _LOSING_DATA[1]:
+        raise ConfigError(f"{binary} is etcd {name}; versions 3.5.0 to 3.5.5 can lose data, use 3.5.6 or newer")
+
+
+def data_argument(settings: MemberSettings) -> str:
+    """The argument by which the process of this member is known."""
+    return f"--data-dir={Path(settings.directory).resolve() / 'data'}"
+
+
+def url(settings: MemberSettings, address: str) -> str:
+    return f"{'http' if settings.tls is None else 'https'}://{address}"
+
+
+def arguments(settings: MemberSettings, client: str, peer: str, initial_cluster: str, state: str) -> list[str]:
+    """`client` and `peer` are the addresses others are told. Etcd looks at the initial cluster only without data."""
+    found = [
+        f"--name={settings.name}",
+        data_argument(settings),
+        f"--listen-client-urls={url(settings, _listening(client))}",
+        f"--advertise-client-urls={url(settings, client)}",
+        f"--listen-peer-urls={url(settings, _listening(peer))}",
+        f"--initial-advertise-peer-urls={url(settings, peer)}",
+        f"--initial-cluster-token={settings.cluster}",
+        f"--initial-cluster-state={state}",
+        f"--initial-cluster={initial_cluster or f'{settings.name}={url(settings, peer)}'}",
+        f"--heartbeat-interval={settings.heartbeat_ms}",
+        f"--election-timeout={settings.election_ms}",
+        f"--quota-backend-bytes={settings.quota_bytes}",
+        *_FIXED,
+    ]
+    return found if settings.tls is None else [*found, *_tls_arguments(settings.tls)]
+
+
+def free_port(host: str) -> int:
+    """One that nobody listens on at this moment."""
+    address = _resolved(host)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.bind((address, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _tls_arguments(tls: TlsFiles) -> list[str]:
+    return [
+        f"--cert-file={tls.certificate}",
+        f"--key-file={tls.key}",
+        f"--trusted-ca-file={tls.authorities}",
+        "--client-cert-auth",
+        f"--peer-cert-file={tls.certificate}",
+        f"--peer-key-file={tls.key}",
+        f"--peer-trusted-ca-file={tls.authorities}",
+        "--peer-client-cert-auth",
+    ]
+
+
+def _listening(address: str) -> str:
+    """Etcd listens at addresses only, not at names."""
+    host, _, port = address.rpartition(":")
+    found = _resolved(host.strip("[]"))
+    return f"[{found}]:{port}" if ":" in found else f"{found}:{port}"
+
+
+def _resolved(host: str) -> str:
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise ConfigError(f"the host {host}, where etcd is to listen, is not known: {error.strerror}") from error

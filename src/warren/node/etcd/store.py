@@ -1,0 +1,158 @@
+"""The metadata that the nodes of a cluster share, in etcd.
+
+The contract is that of every store (`store.metadata`), with what sharing adds: commits may end unknown, changes of
+others are watched, keys may be held. All calls go to whichever member answers; each is finished, or fails with a
+`ConnectionError`, within ten seconds.
+
+::
+
+    begun ──yes──► snapshot ──► watch from its revision on, for ever; commit; current
+      └──no───► move_in ──┘
+
+Invariant: revisions never go back. A store whose revision is below one that this node has seen has lost changes or was
+made anew, which is a `StoreError`: the node's own state would be of another history.
+
+Not here: how a commit is made sure of (`node.etcd.proposals`), keys within etcd (`node.etcd.keys`), etcd's processes
+(`node.etcd.member`).
+"""
+
+from collections.abc import AsyncIterator
+
+from warren.errors import InvariantBroken, StoreError
+from warren.node.etcd import messages, moving
+from warren.node.etcd.connection import PATIENCE_S, Declined, EtcdConnection
+from warren.node.etcd.holding import Holding
+from warren.node.etcd.keys import KeySpace
+from warren.node.etcd.messages import KeyValue
+from warren.node.etcd.proposals import Proposals
+from warren.node.etcd.watching import Changed, Replaced, Watching
+from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, SharedSnapshot, Snapshot, WantedChanges
+
+_PAGE_KEYS = 500
+_COMPACTED = "compacted"
+_NEVER = -1
+
+
+class EtcdStore:
+    """One cluster's metadata, as one node uses it. `begun` or `move_in` comes first."""
+
+    def __init__(self, connection: EtcdConnection, cluster: str, node: str) -> None:
+        """`node` is this node's name: no other process may have it."""
+        self._connection = connection
+        self._keys = KeySpace(cluster)
+        self._proposals = Proposals(connection, self._keys, node)
+        self._marked_at = 0
+        self._base = 0
+        self._seen = 0
+
+    async def begun(self) -> bool:
+        """Whether a cluster of this name lives here; if not, somebody has to move in."""
+        answer = await self._connection.ask(messages.RANGE, messages.range_of(self._keys.base))
+        found = messages.key_values(answer)
+        if found:
+            self._marked_at = found[0].modified
+            self._base = moving.base_in(found[0].value)
+        return bool(found)
+
+    async def move_in(self, revision: int, snapshot: Snapshot) -> None:
+        """Begin the cluster with a lone node's metadata; no matter how often that was begun before, and where it ended.
+
+        A `StoreError` if a cluster of this name has begun already, or another node is about to begin it.
+        """
+        if await self.begun():
+            raise StoreError("the metadata store has a cluster of this name already")
+        await moving.move(self._connection, self._keys, revision, snapshot)
+        await self.begun()
+
+    async def snapshot(self) -> tuple[int, SharedSnapshot]:
+        """The store's revision, and everything there is."""
+        self._require_begun()
+        while True:
+            try:
+                revision, found = await self._all(self._keys.keys, 0)
+                _, notes = await self._all(self._keys.created, revision)
+            except Declined as declined:
+                if _COMPACTED not in str(declined):
+                    raise
+                continue
+            snapshot = self._with_creations(found, notes)
+            self._seen = max(self._seen, revision + self._base)
+            return revision + self._base, snapshot
+
+    async def commit(self, compares: Compares, changes: WantedChanges, patience_s: float = PATIENCE_S) -> Decision:
+        """Make these changes, if every compared key is at its revision. All of them get one revision."""
+        self._require_begun()
+        compared = {key for key, _ in compares}
+        if any(key not in compared for key, _ in changes):
+            raise InvariantBroken("a commit changes a key that it does not rely on")
+        decision = await self._proposals.decide(
+            [messages.unmodified(self._keys.of(key), self._etcd_revision(revision)) for key, revision in compares],
+            [self._operation(key, value) for key, value in changes],
+            patience_s,
+        )
+        if decision.outcome not in (AGREED, OUTDATED):
+            return decision
+        return Decision(decision.outcome, decision.revision + self._base)
+
+    async def current(self) -> int:
+        """The revision of the last commit, this very moment: whoever has seen it has seen all.
+
+        Keys that went with their holders are not counted.
+        """
+        self._require_begun()
+        request = messages.txn([], [messages.reading(self._keys.base), messages.reading(self._keys.last)], [])
+        answer = messages.txn_answer(await self._connection.ask(messages.TXN, request))
+        marker, last = answer.found
+        if not marker or not last or marker[0].modified != self._marked_at or answer.revision + self._base < self._seen:
+            raise StoreError("the metadata store has lost changes that this node has seen, or was made anew")
+        return last[0].modified + self._base
+
+    async def watch(self, after: int) -> AsyncIterator[Changed | Replaced]:
+        """What changes after this revision, in order, for ever; close it when it is not wanted any more."""
+        self._require_begun()
+        watching = Watching(self._connection, self._keys, self._base, self.snapshot)
+        async for told in watching.changes(after):
+            self._seen = max(self._seen, told.revision)
+            yield told
+
+    def hold(self, key: str, value: bytes, ttl_s: int) -> Holding:
+        """Have this key there until it is released, or the store has not heard of this node for that long."""
+        self._require_begun()
+        return Holding(self._connection, self._keys, key, value, ttl_s)
+
+    async def _all(self, prefix: bytes, at: int) -> tuple[int, list[KeyValue]]:
+        """Every key that begins so, as of that revision of etcd, or as of the one it is at."""
+        found: list[KeyValue] = []
+        start = prefix
+        while True:
+            request = messages.range_of(start, messages.end_of(prefix), limit=_PAGE_KEYS, revision=at)
+            answer = await self._connection.ask(messages.RANGE, request)
+            at = at or messages.revision_of(answer)
+            found += messages.key_values(answer)
+            if not messages.has_more(answer):
+                return at, found
+            start = found[-1].key + b"\0"
+
+    def _with_creations(self, found: list[KeyValue], notes: list[KeyValue]) -> SharedSnapshot:
+        moved = {note.modified: moving.creations_in(note.value) for note in notes}
+        snapshot: SharedSnapshot = {}
+        for kept in found:
+            key = self._keys.name(kept.key)
+            creations = moved.get(kept.created)
+            created = kept.created + self._base if creations is None else creations[key]
+            snapshot[key] = (created, kept.modified + self._base, kept.value)
+        return snapshot
+
+    def _operation(self, key: str, value: bytes | None) -> bytes:
+        if value is None:
+            return messages.deleting(self._keys.of(key))
+        return messages.putting(self._keys.of(key), value)
+
+    def _etcd_revision(self, revision: int) -> int:
+        if revision == 0:
+            return 0
+        return revision - self._base if revision > self._base else _NEVER
+
+    def _require_begun(self) -> None:
+        if not self._marked_at:
+            raise InvariantBroken("the metadata store is used before a cluster has begun in it")
