@@ -10,6 +10,7 @@
     │   └── ConnectionFault    closes the connection
     ├── Distrusted         nobody: a peer that erred before it proved who it is gets silence
     ├── Refused            the operator: a command that cannot be carried out, and changed nothing
+    ├── PeerFault          another node: it sent what no node sends; the link to it is dropped
     └── InvariantBroken    us: a machine found itself in a state its theory forbids
 
 Protocol faults are raised anywhere below the session and caught in one place, the door in `session.input`, where the
@@ -119,6 +120,10 @@ class Refused(WarrenError):
         self.kind = kind
         self.reason = reason
         self.at = at
+
+
+class PeerFault(WarrenError):
+    """Another node sent what no node sends: nothing more of this link is believed."""
 
 
 class InvariantBroken(WarrenError):

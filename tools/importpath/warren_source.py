@@ -29,6 +29,7 @@ COMPILED_NAMES = (
     "stream",
     "store",
     "cluster",
+    "remote",
     "access",
     "policy",
     "session",

@@ -16,6 +16,8 @@ from warren.model.journal import Holding, Run
 from warren.model.message import Entry, Message
 from warren.wire.values import Table
 
+# What a queue says to a publish. These are bits: what several queues said to one publish comes together by `|`.
+
 SETTLED: Final[i64] = 0
 """The queue holds the message as safely as it promises to: it may be confirmed."""
 
@@ -24,6 +26,15 @@ REJECTED: Final[i64] = 1
 
 PENDING: Final[i64] = 2
 """The queue took it, and will hold it safely once this turn's batch is on disk."""
+
+AWAITED: Final[i64] = 4
+"""It is on its way to the queue, which lives elsewhere (`model.distant`). What says more than this is greater."""
+
+UNREACHABLE: Final[i64] = 8
+"""The node where the queue lives is not there, so it is `REJECTED`, too."""
+
+CROWDED: Final[i64] = 16
+"""So much is on its way there that whoever published this is to wait before it publishes more."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -48,6 +59,10 @@ class Consumer(ABC):
     @abstractmethod
     def cancelled(self) -> None:
         """The queue is gone: tell the client, forget the consumer."""
+
+    def prefetches(self) -> tuple[int, int]:
+        """How many unacked it takes, and how many together with others; 0 for no limit."""
+        return 0, 0
 
 
 class QueuePort(ABC):
@@ -80,7 +95,7 @@ class QueuePort(ABC):
 
     @abstractmethod
     def publish(self, message: Message) -> i64:
-        """Take a message: `SETTLED`, `PENDING` or `REJECTED`."""
+        """Take a message; what came of it, in the bits above."""
 
     @abstractmethod
     def at_hand(self) -> bool:
@@ -245,6 +260,10 @@ class OutputPort(ABC):
 
     @abstractmethod
     def flush(self) -> None: ...
+
+    def go_on(self) -> None:
+        """What it waited for on `Turn.inputs` is there; a connection's input is gone on with at the door instead."""
+        return
 
 
 @final

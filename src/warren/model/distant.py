@@ -1,0 +1,142 @@
+"""A queue that lives on another node: what is asked of it, and what becomes of what was published to it.
+
+Nothing about such a queue can be known at once. A *question* gets an `Answer` object that is empty at first; when the
+home has said something, or is lost, the answer is done and the asker is put on `Turn.inputs`. A *publish* is numbered
+by the queue in the order in which it was sent, and the home settles them in this order; whoever wants to know has
+itself put down as the waiter of the publish that was sent last. Nobody has to: a publish nobody waits for costs
+nothing more.
+
+Not here: how it is done (`remote.remote_queue`), who asks (`session.waiting`) and who waits (`session.confirms`,
+`session.transaction`, `broker.dead_letters`).
+"""
+
+from abc import abstractmethod
+from typing import Final, final
+
+from mypy_extensions import i64, mypyc_attr, trait
+
+from warren.errors import ChannelFault
+from warren.model.message import Entry
+from warren.model.ports import Consumer, OutputPort, QueuePort
+from warren.model.turn import Turn
+
+COUNT: Final[i64] = 1
+"""How many messages are ready, and how many consumers there are; the queue counts as used."""
+
+PURGE: Final[i64] = 2
+GET: Final[i64] = 3
+GET_NO_ACK: Final[i64] = 4
+CONSUME: Final[i64] = 5
+CANCEL: Final[i64] = 6
+
+
+@trait
+class SettlementWaiter:
+    """Whoever waits for the fate of publishes to a distant queue, one or several, in the order they were sent."""
+
+    @abstractmethod
+    def settled(self, count: i64) -> None:
+        """The next `count` of them are decided: held as safely as the queue promises, but for those refused before."""
+
+    @abstractmethod
+    def refused(self, offset: i64) -> None:
+        """The one `offset` places behind those that are settled was refused; `settled` will pass over it."""
+
+    @abstractmethod
+    def lost(self, reason: str) -> None:
+        """Nothing will be known of those that are not settled."""
+
+
+@final
+class Answer:
+    """What a distant queue's home says to one question."""
+
+    def __init__(self, queue: "DistantQueue", question: i64, asker: OutputPort, turn: Turn) -> None:
+        self.queue: DistantQueue = queue
+        self.question: i64 = question
+        self.done: bool = False
+        # why there is no better one
+        self.fault: ChannelFault | None = None
+        # ready messages and consumers; for a purge, how many went
+        self.ready: i64 = 0
+        self.consumers: i64 = 0
+        # what was got
+        self.entry: Entry | None = None
+        # who wants to consume, or wants to no more
+        self.consumer: Consumer | None = None
+        # nobody wants to know any more
+        self.abandoned: bool = False
+        self._asker: OutputPort = asker
+        self._turn: Turn = turn
+
+    def counted(self, ready: i64, consumers: i64) -> None:
+        if self.done:
+            return
+        self.ready = ready
+        self.consumers = consumers
+        self._tell()
+
+    def got(self, entry: Entry | None, ready: i64) -> None:
+        self.entry = entry
+        self.ready = ready
+        self._tell()
+
+    def failed(self, fault: ChannelFault) -> None:
+        """Also for an answer that was good, and of which nobody has made use yet."""
+        self.fault = fault
+        if not self.done:
+            self._tell()
+
+    def check(self) -> None:
+        if self.fault is not None:
+            raise self.fault
+
+    def _tell(self) -> None:
+        self.done = True
+        if not self.abandoned:
+            self._turn.inputs.append(self._asker)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DistantQueue(QueuePort):
+    """A queue that lives elsewhere: counts are those it told last, and it is asked instead of being looked into."""
+
+    @abstractmethod
+    def ask(self, question: i64, asker: OutputPort, consumer: Consumer | None) -> Answer:
+        """Begin to find out; a `ChannelFault` if the home is not there."""
+
+    @abstractmethod
+    def abandon(self, answer: Answer) -> None:
+        """Whoever asked is gone, or has lost interest: what the answer brings goes back."""
+
+    @abstractmethod
+    def started(self, consumer: Consumer) -> None:
+        """The client knows that it consumes: deliveries may come."""
+
+    @abstractmethod
+    def await_settlement(self, waiter: SettlementWaiter) -> None:
+        """Tell the waiter what becomes of what was sent last."""
+
+    @abstractmethod
+    def fence(self) -> bool:
+        """Send something that is settled when all that was done to the queue before is safe; False if it cannot be."""
+
+    @abstractmethod
+    def await_room(self, waiter: OutputPort) -> None:
+        """Put the waiter on `Turn.inputs` when less is on its way to other nodes."""
+
+    @abstractmethod
+    def await_home(self, waiter: OutputPort) -> None:
+        """Put the waiter on `Turn.inputs` when the home is there again, or the queue is deleted."""
+
+    @abstractmethod
+    def reachable(self) -> bool:
+        """Whether the home is there."""
+
+    @abstractmethod
+    def down(self) -> ChannelFault:
+        """What whoever uses it is told while the home is not there."""
+
+    @abstractmethod
+    def told(self, question: i64, ready: i64, consumers: i64) -> None:
+        """The home's answer to a question; its counts count until there are others."""

@@ -1,0 +1,125 @@
+"""A queue of this node, as one other node uses it: what was published there is counted and settled in order.
+
+What is published in one turn is settled at its end, or, if a part of it is for the disk, when this turn's batch is
+flushed; and never before what came earlier. So what waits is a row of marks, each with the batch that it waits for.
+
+Invariant: everything up to the last number told is as safe as the queue promises, or was refused.
+
+Not here: consumers (`remote.hosted_consumer`), questions (`remote.hosting`).
+"""
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.errors import NOT_FOUND, ChannelFault
+from warren.model.message import Message
+from warren.model.ports import PENDING, REJECTED, SETTLED, QueuePort
+from warren.model.turn import FlushWaiter
+from warren.remote.hosted_consumer import Loans
+
+if TYPE_CHECKING:
+    from warren.remote.hosting import Hosting
+
+
+@final
+class Mark:
+    """All up to a publish, once a batch is flushed."""
+
+    def __init__(self, batch_no: i64, number: i64, size_bytes: i64) -> None:
+        self.batch_no: i64 = batch_no
+        self.number: i64 = number
+        self.size_bytes: i64 = size_bytes
+
+
+@final
+class HostedQueue(FlushWaiter):
+    """The publishes of one node into one queue; there may be no such queue here any more."""
+
+    def __init__(self, hosting: "Hosting", number: i64, vhost: str, name: str, queue: QueuePort | None) -> None:
+        self.number: i64 = number
+        self.queue: QueuePort | None = queue
+        # what was got from it, and is not acked
+        self.got: Loans | None = None if queue is None else Loans(self, queue)
+        # how much of it the other node has
+        self.lent_count: i64 = 0
+        self._hosting: Hosting = hosting
+        self._where: str = f"queue '{name}' in vhost '{vhost}'"
+        self._received: i64 = 0
+        self._received_bytes: i64 = 0
+        self._told: i64 = 0
+        self._marks: list[Mark] = []
+        # batches it waited for, counted as they are begun and as they are flushed
+        self._batch_no: i64 = 0
+        self._flushed_no: i64 = 0
+        self._in_batch: bool = False
+        # on the list of those that settle at the end of the turn
+        self._due: bool = False
+
+    def publish(self, message: Message, counted: bool) -> None:
+        self._received += 1
+        self._received_bytes += len(message.content)
+        queue = self.queue
+        outcome: i64 = REJECTED
+        if queue is not None:
+            if not counted:
+                queue.uncounted += 1
+            outcome = queue.publish(message)
+        if outcome != SETTLED:
+            self._not_settled(outcome)
+        if not self._due:
+            self._await_end()
+
+    def fence(self) -> None:
+        self._received += 1
+        self._await_batch()
+        if not self._due:
+            self._await_end()
+
+    def end_turn(self) -> None:
+        self._due = False
+        self._in_batch = False
+        if self._batch_no == self._flushed_no:
+            self._tell(self._received, self._received_bytes)
+            return
+        # what needs no disk waits behind what does
+        if self._marks and self._marks[-1].batch_no == self._batch_no:
+            self._marks[-1].number = self._received
+            self._marks[-1].size_bytes = self._received_bytes
+        else:
+            self._marks.append(Mark(self._batch_no, self._received, self._received_bytes))
+
+    def flushed(self) -> None:
+        self._flushed_no += 1
+        while self._marks and self._marks[0].batch_no <= self._flushed_no:
+            mark = self._marks.pop(0)
+            self._tell(mark.number, mark.size_bytes)
+
+    def usable(self) -> QueuePort:
+        """The queue, if it can be asked anything; the fault if not."""
+        queue = self.queue
+        if queue is None or queue.deleted:
+            raise ChannelFault(NOT_FOUND, f"no {self._where}")
+        queue.check_usable()
+        return queue
+
+    def _not_settled(self, outcome: i64) -> None:
+        if outcome & REJECTED:
+            self._hosting.refuse(self.number, self._received)
+        elif outcome & PENDING:
+            self._await_batch()
+
+    def _await_batch(self) -> None:
+        if not self._in_batch:
+            self._in_batch = True
+            self._batch_no += 1
+            self._hosting.turn.await_flush(self)
+
+    def _await_end(self) -> None:
+        self._due = True
+        self._hosting.settling.append(self)
+
+    def _tell(self, number: i64, size_bytes: i64) -> None:
+        if number > self._told:
+            self._told = number
+            self._hosting.settle(self.number, number, size_bytes)

@@ -1,0 +1,305 @@
+"""The home's side of a link: the other node's publishers and consumers, and what it asks.
+
+Everything that was lent is noted under the number of its delivery. When the link is lost nothing of the other node
+takes part any more: what it held goes back, in order, and then its consumers leave, so that a queue that is deleted
+with its last consumer has everything by then.
+
+Not here: one queue's publishes (`remote.hosted_queue`), the records (`remote.records`).
+"""
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64, mypyc_attr
+
+from warren.errors import ChannelFault, PeerFault
+from warren.model.message import Entry, Envelope, Message
+from warren.model.ports import QueuePort
+from warren.model.turn import Turn
+from warren.remote import records
+from warren.remote.hosted_consumer import HostedConsumer, Loans
+from warren.remote.hosted_questions import HostedGet, HostedPurge
+from warren.remote.hosted_queue import HostedQueue
+from warren.remote.records import RecordReader
+from warren.wire.values import ArgumentReader, write_longlong, write_longstr
+
+if TYPE_CHECKING:
+    from warren.remote.link import Link
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Home(ABC):
+    """This node, as the others see it."""
+
+    @abstractmethod
+    def find_queue(self, vhost: str, name: str, queue_id: int) -> QueuePort | None:
+        """The queue of that name that lives here; if the id is not 0, that very one."""
+
+    @abstractmethod
+    def reply_arrived(self, inbox: str, message: Message) -> None:
+        """A direct reply for an inbox of this node, if it is still there."""
+
+    @abstractmethod
+    def notice_arrived(self, node: str, data: bytes) -> None:
+        """What the other node gave to `Links.notify`."""
+
+
+@final
+class Hosting:
+    """What one other node has here."""
+
+    def __init__(self, link: "Link", home: Home, turn: Turn) -> None:
+        self.node: str = link.node
+        self.turn: Turn = turn
+        # queues with publishes to settle at the end of the turn
+        self.settling: list[HostedQueue] = []
+        # the link is lost
+        self.over: bool = False
+        self._link: Link = link
+        self._home: Home = home
+        self._queues: dict[int, HostedQueue] = {}
+        self._consumers: dict[int, HostedConsumer] = {}
+        self._delivered: i64 = 0
+        # who has what was delivered under a number
+        self._holders: dict[int, Loans] = {}
+
+    # -- what goes there
+
+    def deliver(self, consumer: HostedConsumer, entry: Entry) -> None:
+        self._lend(consumer.loans, entry)
+        flags: i64 = records.REDELIVERED if entry.redelivered else 0
+        self._link.send_message(records.DELIVER, flags, consumer.number, entry.message)
+
+    def consumer_gone(self, consumer: HostedConsumer) -> None:
+        if self._consumers.pop(int(consumer.number), None) is not None:
+            records.write_words(self._link.output(), records.GONE, 0, [int(consumer.number)])
+
+    def refuse(self, number: i64, publish_no: i64) -> None:
+        records.write_words(self._link.output(), records.REFUSED, 0, [int(number), int(publish_no)])
+
+    def settle(self, number: i64, publish_no: i64, size_bytes: i64) -> None:
+        if not self.over:
+            words = [int(number), int(publish_no), int(size_bytes)]
+            records.write_words(self._link.output(), records.SETTLED, 0, words)
+
+    def answer(self, ticket: i64, ready: i64, consumers: i64) -> None:
+        if ticket != 0 and not self.over:
+            words = [int(ticket), int(ready), int(consumers)]
+            records.write_words(self._link.output(), records.COUNTED, 0, words)
+
+    def answer_fault(self, ticket: i64, fault: ChannelFault) -> None:
+        payload = BytesWriter()
+        write_longlong(payload, int(ticket))
+        write_longlong(payload, fault.code)
+        write_longstr(payload, fault.text.encode("utf-8", "surrogateescape"))
+        records.write_text(self._link.output(), records.FAULT, 0, payload.getvalue())
+
+    def answer_got(self, ticket: i64, hosted: HostedQueue, entry: Entry, no_ack: bool, ready: i64) -> None:
+        loans = hosted.got
+        assert loans is not None, "something was got"
+        if no_ack:
+            self._delivered += 1
+        else:
+            self._lend(loans, entry)
+        flags: i64 = records.REDELIVERED if entry.redelivered else 0
+        self._link.send_got(flags, ticket, entry.message, ready)
+
+    def end_turn(self) -> None:
+        if self.settling:
+            settling = self.settling
+            self.settling = []
+            for queue in settling:
+                queue.end_turn()
+
+    # -- what comes from there
+
+    def publish(self, reader: RecordReader, envelope: Envelope) -> None:
+        message = reader.message(envelope)
+        self._queue(reader.number).publish(message, reader.flags & records.UNCOUNTED == 0)
+
+    def acked(self, arguments: ArgumentReader) -> None:
+        first, last = arguments.longlong(), arguments.longlong()
+        if first < 1 or last < first or last > self._delivered:
+            raise PeerFault(f"an ack of deliveries {first} to {last} of {self._delivered}")
+        if last - first >= len(self._holders):
+            for number in [number for number in self._holders if first <= number <= last]:
+                self._ack(number)
+            return
+        while first <= last:
+            self._ack(int(first))
+            first += 1
+
+    def take(self, kind: i64, flags: i64, arguments: ArgumentReader) -> None:
+        """Everything that is not sent for each message."""
+        if kind == records.REQUEUED:
+            self._requeued(arguments)
+        elif kind == records.REJECTED:
+            for number in _numbers(arguments):
+                loans, entry = self._taken_back(number)
+                if loans is not None and entry is not None:
+                    loans.queue.reject(entry)
+        elif kind == records.RETURNED:
+            for number in _numbers(arguments):
+                loans, entry = self._taken_back(number)
+                if loans is not None and entry is not None:
+                    give_back_unseen(loans.queue, [entry])
+        elif kind == records.TAKEN:
+            consumer = self._consumers.get(int(arguments.longlong()))
+            count, size_bytes = arguments.longlong(), arguments.longlong()
+            if consumer is not None:
+                consumer.taken(count, size_bytes)
+        elif kind == records.QUEUE:
+            self._define_queue(arguments)
+        elif kind == records.FORGET_QUEUE:
+            self._forget_queue(arguments.longlong())
+        elif kind == records.FENCE:
+            self._queue(arguments.longlong()).fence()
+        else:
+            self._asked(kind, flags, arguments)
+
+    def lost(self) -> None:
+        """The other node is not to be seen any more."""
+        self.over = True
+        consumers = list(self._consumers.values())
+        self._consumers = {}
+        for consumer in consumers:
+            consumer.stopped = True
+        by_queue: dict[QueuePort, list[Entry]] = {}
+        for number, loans in self._holders.items():
+            by_queue.setdefault(loans.queue, []).append(loans.lent[number])
+        self._holders = {}
+        for queue, entries in by_queue.items():
+            queue.requeue(entries)
+        for consumer in consumers:
+            consumer.loans.queue.remove_consumer(consumer)
+
+    # -- questions
+
+    def _asked(self, kind: i64, flags: i64, arguments: ArgumentReader) -> None:
+        ticket = arguments.longlong()
+        if kind == records.CANCEL:
+            self._cancel(arguments)
+            self.answer(ticket, 0, 0)
+            return
+        hosted = self._queue(arguments.longlong())
+        try:
+            if kind == records.COUNT:
+                self._count(ticket, hosted.usable())
+            elif kind == records.PURGE:
+                HostedPurge(self, ticket, hosted.usable())
+            elif kind == records.GET:
+                HostedGet(self, ticket, hosted, flags & records.NO_ACK != 0).go_on()
+            elif kind == records.CONSUME:
+                self._consume(ticket, hosted, flags, arguments)
+            else:
+                raise PeerFault(f"a record of kind {kind}")
+        except ChannelFault as fault:
+            self.answer_fault(ticket, fault)
+
+    def _count(self, ticket: i64, queue: QueuePort) -> None:
+        queue.touch()
+        queue.drain()
+        self.answer(ticket, queue.ready_count(), queue.consumer_count())
+
+    def _consume(self, ticket: i64, hosted: HostedQueue, flags: i64, arguments: ArgumentReader) -> None:
+        queue = hosted.usable()
+        number, priority = arguments.longlong(), arguments.longlong()
+        prefetch, window = arguments.longlong(), arguments.longlong()
+        tag = arguments.shortstr()
+        if int(number) in self._consumers or window < 1 or prefetch < 0:
+            raise PeerFault(f"consumer {number} makes no sense")
+        exclusive = flags & records.EXCLUSIVE != 0
+        loans = Loans(hosted, queue)
+        consumer = HostedConsumer(self, number, loans, tag, exclusive, priority, arguments.table(), prefetch, window)
+        consumer.acks = flags & records.NO_ACK == 0
+        queue.add_consumer(consumer)
+        self._consumers[int(number)] = consumer
+        self.answer(ticket, 0, 0)
+
+    def _cancel(self, arguments: ArgumentReader) -> None:
+        """It leaves; what came after the last delivery its client saw goes back as if it had never left."""
+        consumer = self._consumers.pop(int(arguments.longlong()), None)
+        seen = arguments.longlong()
+        if consumer is None:
+            return
+        consumer.stopped = True
+        loans = consumer.loans
+        unseen: list[Entry] = []
+        for number in [number for number in loans.lent if number > seen]:
+            entry = self._taken_back(number)[1]
+            if entry is not None:
+                unseen.append(entry)
+        give_back_unseen(loans.queue, unseen)
+        loans.queue.remove_consumer(consumer)
+
+    # -- loans
+
+    def _lend(self, loans: Loans, entry: Entry) -> None:
+        self._delivered += 1
+        number = int(self._delivered)
+        self._holders[number] = loans
+        loans.lent[number] = entry
+        loans.hosted.lent_count += 1
+
+    def _ack(self, number: int) -> None:
+        loans = self._holders.pop(number, None)
+        if loans is not None:
+            loans.hosted.lent_count -= 1
+            loans.queue.ack(loans.lent.pop(number))
+
+    def _taken_back(self, number: int) -> tuple[Loans | None, Entry | None]:
+        loans = self._holders.pop(number, None)
+        if loans is None:
+            return None, None
+        loans.hosted.lent_count -= 1
+        return loans, loans.lent.pop(number)
+
+    def _requeued(self, arguments: ArgumentReader) -> None:
+        by_queue: dict[QueuePort, list[Entry]] = {}
+        for number in _numbers(arguments):
+            loans, entry = self._taken_back(number)
+            if loans is not None and entry is not None:
+                by_queue.setdefault(loans.queue, []).append(entry)
+        for queue, entries in by_queue.items():
+            queue.requeue(entries)
+
+    # -- queues
+
+    def _queue(self, number: i64) -> HostedQueue:
+        found = self._queues.get(int(number))
+        if found is None:
+            raise PeerFault(f"nobody has defined queue {number}")
+        return found
+
+    def _define_queue(self, arguments: ArgumentReader) -> None:
+        number, queue_id = arguments.longlong(), arguments.longlong()
+        vhost = arguments.longstr().decode("utf-8", "surrogateescape")
+        name = arguments.longstr().decode("utf-8", "surrogateescape")
+        if int(number) in self._queues:
+            raise PeerFault(f"queue {number} is defined twice")
+        queue = self._home.find_queue(vhost, name, int(queue_id))
+        self._queues[int(number)] = HostedQueue(self, number, vhost, name, queue)
+
+    def _forget_queue(self, number: i64) -> None:
+        """It was deleted, so that nothing of it will come back either."""
+        hosted = self._queues.pop(int(number), None)
+        if hosted is not None and hosted.lent_count != 0:
+            self._holders = {number: loans for number, loans in self._holders.items() if loans.hosted is not hosted}
+
+
+def give_back_unseen(queue: QueuePort, entries: list[Entry]) -> None:
+    """Return entries that no client has seen: they count as never delivered."""
+    marked = [entry.redelivered for entry in entries]
+    for entry in entries:
+        entry.delivery_count -= 1
+    queue.requeue(entries)
+    for place in range(len(entries)):
+        entries[place].redelivered = marked[place]
+
+
+def _numbers(arguments: ArgumentReader) -> list[int]:
+    numbers: list[int] = []
+    while not arguments.at_end():
+        numbers.append(int(arguments.longlong()))
+    return numbers

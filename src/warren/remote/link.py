@@ -1,0 +1,262 @@
+"""One run of the link to another node: the records of both directions.
+
+Output gathers during the turn and leaves it in one piece. Acks gather in a range as long as each follows the one
+before; any other record closes the range first, so that everything arrives in the order in which it was done.
+
+Not here: the theory (`remote.links`), what the other node has here (`remote.hosting`), records (`remote.records`).
+"""
+
+from typing import TYPE_CHECKING, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.errors import REPLY_NAMES, ChannelFault, ConnectionFault, PeerFault
+from warren.model.distant import GET, Answer
+from warren.model.effects import SendToPeer
+from warren.model.message import NEVER, Entry, Message
+from warren.model.turn import Turn
+from warren.remote import records
+from warren.remote.admission import Admission
+from warren.remote.envelopes import EnvelopeTable, EnvelopeWriter
+from warren.remote.hosting import Home, Hosting
+from warren.remote.records import NUMBER_MAX, RecordReader
+from warren.remote.subscription import Subscription
+from warren.wire.values import ArgumentReader
+
+if TYPE_CHECKING:
+    from warren.remote.remote_queue import RemoteQueue
+
+
+@final
+class Link:
+    """Both directions, from the moment the link is there until it is lost."""
+
+    def __init__(self, node: str, first_delivery: i64, home: Home, turn: Turn, admission: Admission) -> None:
+        self.node: str = node
+        self.admission: Admission = admission
+        self.unsettled_bytes: i64 = 0
+        # deliveries of this run have greater numbers in this node than those of any run before
+        self.base: i64 = first_delivery
+        self.delivered: i64 = first_delivery
+        self.hosting: Hosting = Hosting(self, home, turn)
+        self._home: Home = home
+        self._turn: Turn = turn
+        self._out: BytesWriter = BytesWriter()
+        self._reader: RecordReader = RecordReader()
+        self._numbers: EnvelopeWriter = EnvelopeWriter()
+        self._envelopes: EnvelopeTable = EnvelopeTable()
+        self._queues: dict[int, RemoteQueue] = {}
+        self._subscriptions: dict[int, Subscription] = {}
+        self._answers: dict[int, Answer] = {}
+        self._queue_no: i64 = 0
+        self._consumer_no: i64 = 0
+        self._ticket: i64 = 0
+        # acks that are not written yet; none if the first is 0
+        self._acked_first: i64 = 0
+        self._acked_last: i64 = 0
+        # the inbox of the reply that comes next
+        self._reply_to: str = ""
+
+    # -- output
+
+    def output(self) -> BytesWriter:
+        """Where to write the next record."""
+        if self._acked_first != 0:
+            words = [int(self._acked_first), int(self._acked_last)]
+            self._acked_first = 0
+            records.write_words(self._out, records.ACKED, 0, words)
+        return self._out
+
+    def send_message(self, kind: i64, flags: i64, number: i64, message: Message) -> None:
+        out = self.output()
+        envelope_no = self._numbers.number(out, message.envelope)
+        records.write_message(out, kind, flags, envelope_no, number, message)
+
+    def send_got(self, flags: i64, ticket: i64, message: Message, ready: i64) -> None:
+        out = self.output()
+        envelope_no = self._numbers.number(out, message.envelope)
+        records.write_with_word(out, records.GOT, flags, envelope_no, ticket, message, ready)
+
+    def send_reply(self, inbox: str, message: Message) -> None:
+        """A direct reply: the name of its inbox goes ahead of it."""
+        records.write_text(self.output(), records.REPLY_TO, 0, inbox.encode("utf-8", "surrogateescape"))
+        self.send_message(records.REPLY, 0, 0, message)
+
+    def ack(self, entry: Entry) -> None:
+        """A delivery of this run was dealt with."""
+        number: i64 = entry.position - self.base
+        if number <= 0:
+            return
+        if self._acked_first != 0:
+            if number == self._acked_last + 1:
+                self._acked_last = number
+                return
+            self.output()
+        self._acked_first = number
+        self._acked_last = number
+
+    def send_taken(self, number: i64, count: i64, size_bytes: i64) -> None:
+        """So much of what a consumer was sent is in its client's hands."""
+        records.write_words(self.output(), records.TAKEN, 0, [int(number), int(count), int(size_bytes)])
+
+    def send_numbers(self, kind: i64, entries: list[Entry]) -> None:
+        """Something else became of deliveries of this run."""
+        numbers = [int(entry.position - self.base) for entry in entries if entry.position > self.base]
+        if numbers:
+            records.write_words(self.output(), kind, 0, numbers)
+
+    def end_turn(self) -> None:
+        self.hosting.end_turn()
+        data = self.output().getvalue()
+        if data:
+            self._out = BytesWriter()
+            self._turn.effects.append(SendToPeer(self.node, data))
+
+    # -- numbers
+
+    def define(self, queue: "RemoteQueue") -> i64:
+        """A number for a queue."""
+        self._queue_no = _next(self._queue_no)
+        while int(self._queue_no) in self._queues:
+            self._queue_no = _next(self._queue_no)
+        self._queues[int(self._queue_no)] = queue
+        return self._queue_no
+
+    def forget(self, number: i64) -> None:
+        del self._queues[int(number)]
+        records.write_words(self.output(), records.FORGET_QUEUE, 0, [int(number)])
+
+    def subscribe(self, subscription: Subscription) -> i64:
+        """A number for a consumer."""
+        self._consumer_no = _next(self._consumer_no)
+        while int(self._consumer_no) in self._subscriptions:
+            self._consumer_no = _next(self._consumer_no)
+        self._subscriptions[int(self._consumer_no)] = subscription
+        return self._consumer_no
+
+    def unsubscribe(self, number: i64) -> None:
+        self._subscriptions.pop(int(number), None)
+
+    def ticket(self, answer: Answer) -> i64:
+        """A number for a question."""
+        self._ticket = _next(self._ticket)
+        while int(self._ticket) in self._answers:
+            self._ticket = _next(self._ticket)
+        self._answers[int(self._ticket)] = answer
+        return self._ticket
+
+    # -- input
+
+    def receive(self, data: bytes) -> None:
+        """Act on one read of the link; a `PeerFault` if it makes no sense."""
+        reader = self._reader
+        reader.feed(data)
+        try:
+            while reader.next():
+                self._take(reader)
+        except ConnectionFault as fault:
+            raise PeerFault(fault.text) from fault
+
+    def lost(self) -> None:
+        """Everything of this run ends, but for what its queues know (`RemoteQueue.link_lost`)."""
+        self.hosting.lost()
+        self._queues = {}
+        self._subscriptions = {}
+        answers = list(self._answers.values())
+        self._answers = {}
+        for answer in answers:
+            answer.failed(answer.queue.down())
+        self.admission.arrived(self, self.unsettled_bytes)
+
+    def _take(self, reader: RecordReader) -> None:
+        kind = reader.kind
+        if kind == records.DELIVER:
+            self._deliver(reader)
+            return
+        if kind == records.PUBLISH:
+            self.hosting.publish(reader, self._envelopes.of(reader))
+            return
+        arguments = ArgumentReader(reader.data, reader.start, reader.end)
+        if kind == records.ACKED:
+            self.hosting.acked(arguments)
+        elif kind == records.SETTLED:
+            queue = self._queues.get(int(arguments.longlong()))
+            if queue is not None:
+                queue.settled_to(arguments.longlong(), arguments.longlong())
+        elif kind >= records.FROM_HOME:
+            self._take_from_home(kind, reader, arguments)
+        elif kind >= records.TO_HOME:
+            self.hosting.take(kind, reader.flags, arguments)
+        else:
+            self._take_of_either(kind, reader, arguments)
+
+    def _deliver(self, reader: RecordReader) -> None:
+        message = reader.message(self._envelopes.of(reader))
+        entry = self._lent(message, reader.flags)
+        subscription = self._subscriptions.get(int(reader.number))
+        # whoever is not there any more has said so, and its home takes it back
+        if subscription is not None:
+            subscription.arrived(entry)
+
+    def _lent(self, message: Message, flags: i64) -> Entry:
+        self.delivered += 1
+        entry = Entry(message, self.delivered, NEVER)
+        if flags & records.REDELIVERED:
+            entry.redelivered = True
+        return entry
+
+    def _take_from_home(self, kind: i64, reader: RecordReader, arguments: ArgumentReader) -> None:
+        if kind == records.REFUSED:
+            queue = self._queues.get(int(arguments.longlong()))
+            if queue is not None:
+                queue.refused(arguments.longlong())
+        elif kind == records.GONE:
+            subscription = self._subscriptions.pop(int(arguments.longlong()), None)
+            if subscription is not None:
+                subscription.queue.consumer_gone(subscription)
+        elif kind == records.GOT:
+            self._got(reader)
+        elif kind == records.COUNTED:
+            answer = self._answers.pop(int(arguments.longlong()), None)
+            ready, consumers = arguments.longlong(), arguments.longlong()
+            if answer is not None:
+                answer.queue.told(answer.question, ready, consumers)
+                answer.counted(ready, consumers)
+        elif kind == records.FAULT:
+            answer = self._answers.pop(int(arguments.longlong()), None)
+            code = int(arguments.longlong())
+            if code not in REPLY_NAMES:
+                raise PeerFault(f"a fault with the code {code}")
+            text = arguments.longstr().decode("utf-8", "surrogateescape")
+            if answer is not None:
+                answer.failed(ChannelFault(code, text))
+        else:
+            raise PeerFault(f"a record of kind {kind}")
+
+    def _got(self, reader: RecordReader) -> None:
+        message = reader.message(self._envelopes.of(reader))
+        entry = self._lent(message, reader.flags)
+        answer = self._answers.pop(int(reader.number), None)
+        if answer is None:
+            raise PeerFault("something nobody asked for was got")
+        answer.queue.told(answer.question, reader.word, 0)
+        answer.got(entry, reader.word)
+        if answer.abandoned and answer.question == GET:
+            self.send_numbers(records.RETURNED, [entry])
+
+    def _take_of_either(self, kind: i64, reader: RecordReader, arguments: ArgumentReader) -> None:
+        if kind == records.ENVELOPE:
+            self._envelopes.define(arguments)
+        elif kind == records.NOTICE:
+            self._home.notice_arrived(self.node, reader.data[reader.start : reader.end])
+        elif kind == records.REPLY_TO:
+            self._reply_to = reader.data[reader.start : reader.end].decode("utf-8", "surrogateescape")
+        elif kind == records.REPLY:
+            self._home.reply_arrived(self._reply_to, reader.message(self._envelopes.of(reader)))
+        else:
+            raise PeerFault(f"a record of kind {kind}")
+
+
+def _next(number: i64) -> i64:
+    return number + 1 if number < NUMBER_MAX else 1

@@ -1,0 +1,99 @@
+"""What was published to one queue of another node and is not settled there yet.
+
+Publishes are counted from 1 in the order they are sent. Who waits for them is a row of runs, oldest first: publishes
+that follow one another and have the same waiter. Those that nobody waits for stand in no run.
+
+Not here: the bytes on their way, and who is held for them (`remote.admission`).
+"""
+
+from typing import final
+
+from mypy_extensions import i64
+
+from warren.errors import PeerFault
+from warren.model.distant import SettlementWaiter
+
+
+@final
+class AwaitedRun:
+    """Publishes `first` to `last`, none of them settled, and who waits for them."""
+
+    def __init__(self, number: i64, waiter: SettlementWaiter) -> None:
+        self.first: i64 = number
+        self.last: i64 = number
+        self.waiter: SettlementWaiter = waiter
+
+
+@final
+class Publishes:
+    """Those of one queue, over one run of the link."""
+
+    def __init__(self) -> None:
+        self._sent: i64 = 0
+        self._sent_bytes: i64 = 0
+        self._settled: i64 = 0
+        self._settled_bytes: i64 = 0
+        self._runs: list[AwaitedRun] = []
+        self._growing: AwaitedRun | None = None
+
+    def sent(self, size_bytes: i64) -> None:
+        self._sent += 1
+        self._sent_bytes += size_bytes
+
+    def await_last(self, waiter: SettlementWaiter) -> None:
+        run = self._growing
+        if run is not None and run.waiter is waiter and run.last == self._sent - 1:
+            run.last = self._sent
+            return
+        run = AwaitedRun(self._sent, waiter)
+        self._growing = run
+        self._runs.append(run)
+
+    def settled_to(self, number: i64, size_bytes: i64) -> i64:
+        """All up to this one are decided; how many bytes are on their way no more."""
+        if number > self._sent or number < self._settled or size_bytes > self._sent_bytes:
+            raise PeerFault(f"publish {number} of {self._sent} was settled")
+        self._settled = number
+        arrived: i64 = size_bytes - self._settled_bytes
+        self._settled_bytes = size_bytes
+        over = 0
+        for run in self._runs:
+            if run.first > number:
+                break
+            until: i64 = min(run.last, number)
+            count: i64 = until - run.first + 1
+            if run.last > number:
+                run.first = number + 1
+            else:
+                over += 1
+            run.waiter.settled(count)
+        if over:
+            del self._runs[:over]
+            if not self._runs:
+                self._growing = None
+        return arrived
+
+    def refused(self, number: i64) -> None:
+        if number > self._sent or number <= self._settled:
+            raise PeerFault(f"publish {number} of {self._sent} was refused")
+        for place in range(len(self._runs)):
+            run = self._runs[place]
+            if run.first <= number <= run.last:
+                offset: i64 = number - run.first
+                for earlier in self._runs[:place]:
+                    if earlier.waiter is run.waiter:
+                        offset += earlier.last - earlier.first + 1
+                run.waiter.refused(offset)
+                return
+
+    def lost(self, reason: str) -> None:
+        """Nothing will be known of those that are not settled."""
+        runs = self._runs
+        self._runs = []
+        self._growing = None
+        for run in runs:
+            run.waiter.lost(reason)
+
+    def end(self) -> i64:
+        """The queue is no more, so all of them are as safe as they can be; how many bytes were on their way."""
+        return self.settled_to(self._sent, self._sent_bytes)

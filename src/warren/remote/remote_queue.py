@@ -1,0 +1,346 @@
+"""A queue that lives on another node, as sessions of this one see it.
+
+While the home is not there publishes are rejected and questions get the fault that RabbitMQ has for it; consumers were
+cancelled when it was lost. When it is there again everything begins anew.
+
+Not here: the theory (`remote.links`), what waits for one consumer (`remote.subscription`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import BytesWriter, write_i64_be
+from mypy_extensions import i64
+
+from warren.errors import NOT_FOUND, ChannelFault, InvariantBroken
+from warren.model.distant import CANCEL, CONSUME, COUNT, GET, GET_NO_ACK, PURGE, Answer, DistantQueue, SettlementWaiter
+from warren.model.message import Entry, Message
+from warren.model.ports import AWAITED, CROWDED, REJECTED, SETTLED, UNREACHABLE, Consumer, OutputPort
+from warren.model.turn import Turn
+from warren.remote import records
+from warren.remote.publishes import Publishes
+from warren.remote.subscription import WINDOW_MESSAGES, Subscription
+from warren.wire.values import Table, write_longstr, write_shortstr, write_table
+
+if TYPE_CHECKING:
+    from warren.remote.link import Link
+    from warren.remote.links import Links
+
+SOMEBODY_ELSE: Final = -1
+"""The owner of an exclusive queue elsewhere: no connection of this node."""
+
+
+@final
+class RemoteQueue(DistantQueue):
+    """Stands in for a queue of another node."""
+
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        arguments: Table,
+        node: str,
+        queue_id: int,
+        links: "Links",
+    ) -> None:
+        super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, SOMEBODY_ELSE if exclusive else 0)
+        self.node: str = node
+        # 0 if whatever has this name there will do
+        self.queue_id: int = queue_id
+        self._links: Links = links
+        self._turn: Turn = links.turn
+        self._link: Link | None = None
+        # its number on the link; 0 while there is none
+        self._number: i64 = 0
+        self._publishes: Publishes = Publishes()
+        self._subscriptions: dict[Consumer, Subscription] = {}
+        self._woken: bool = False
+        # who waits for the home
+        self._longing: list[OutputPort] = []
+        # what the home told last
+        self._ready: i64 = 0
+        self._consumers: i64 = 0
+        links.add(self)
+
+    # -- publishing
+
+    def publish(self, message: Message) -> i64:
+        link = self._link
+        if link is None:
+            return SETTLED if self.deleted else REJECTED | UNREACHABLE
+        if self._number == 0:
+            self._define(link)
+        flags: i64 = 0
+        if self.uncounted != 0:
+            flags = records.UNCOUNTED
+            self.uncounted = 0
+        link.send_message(records.PUBLISH, flags, self._number, message)
+        size_bytes: i64 = len(message.content)
+        self._publishes.sent(size_bytes)
+        admission = link.admission
+        admission.sent(link, size_bytes)
+        return AWAITED | CROWDED if admission.crowded(link) else AWAITED
+
+    def fence(self) -> bool:
+        link = self._link
+        if link is None:
+            return False
+        if self._number == 0:
+            self._define(link)
+        records.write_words(link.output(), records.FENCE, 0, [int(self._number)])
+        self._publishes.sent(0)
+        return True
+
+    def await_settlement(self, waiter: SettlementWaiter) -> None:
+        self._publishes.await_last(waiter)
+
+    def await_room(self, waiter: OutputPort) -> None:
+        if self._link is None:
+            self._turn.inputs.append(waiter)
+        else:
+            self._link.admission.hold(waiter, self._link)
+
+    def await_home(self, waiter: OutputPort) -> None:
+        self._longing.append(waiter)
+
+    def reachable(self) -> bool:
+        return self._link is not None
+
+    # -- questions
+
+    def ask(self, question: i64, asker: OutputPort, consumer: Consumer | None) -> Answer:
+        link = self._link
+        if link is None:
+            raise self.down()
+        if self._number == 0:
+            self._define(link)
+        answer = Answer(self, question, asker, self._turn)
+        answer.consumer = consumer
+        if question == CONSUME:
+            assert consumer is not None, "somebody consumes"
+            self._subscribe(link, consumer, answer)
+        elif question == CANCEL:
+            assert consumer is not None, "somebody consumes no more"
+            self._unsubscribe(link, consumer, answer)
+        else:
+            kind: i64 = records.COUNT
+            if question == PURGE:
+                kind = records.PURGE
+            elif question != COUNT:
+                kind = records.GET
+            flags: i64 = records.NO_ACK if question == GET_NO_ACK else 0
+            ticket = link.ticket(answer)
+            records.write_words(link.output(), kind, flags, [int(ticket), int(self._number)])
+        return answer
+
+    def abandon(self, answer: Answer) -> None:
+        if answer.abandoned:
+            return
+        answer.abandoned = True
+        if answer.question == CONSUME and answer.consumer is not None:
+            self.remove_consumer(answer.consumer)
+        elif answer.question == GET and answer.entry is not None and self._link is not None:
+            self._link.send_numbers(records.RETURNED, [answer.entry])
+
+    def check_usable(self) -> None:
+        if self._link is None:
+            raise self.down()
+
+    def down(self) -> ChannelFault:
+        """What there is to say while the home is not there, or the queue is not."""
+        if self.deleted:
+            return ChannelFault(NOT_FOUND, f"no {self._where()}")
+        kind = "durable " if self.durable else ""
+        return ChannelFault(NOT_FOUND, f"home node '{self.node}' of {kind}{self._where()} is down or inaccessible")
+
+    def _where(self) -> str:
+        return f"queue '{self.name}' in vhost '{self.vhost}'"
+
+    # -- consumers
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        raise InvariantBroken("a distant queue is asked whether it takes a consumer")
+
+    def started(self, consumer: Consumer) -> None:
+        subscription = self._subscriptions.get(consumer)
+        if subscription is not None:
+            subscription.started = True
+            self.wake()
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        if self._link is not None and consumer in self._subscriptions:
+            self._unsubscribe(self._link, consumer, None)
+
+    def consumers(self) -> list[Consumer]:
+        """Those of this node."""
+        return list(self._subscriptions)
+
+    def _subscribe(self, link: "Link", consumer: Consumer, answer: Answer) -> None:
+        own, shared = consumer.prefetches()
+        window = min(shared, WINDOW_MESSAGES) if shared else WINDOW_MESSAGES
+        subscription = Subscription(self, consumer, window, answer, link)
+        self._subscriptions[consumer] = subscription
+        payload = BytesWriter()
+        prefetch: i64 = 0 if consumer.no_ack else own
+        for word in (link.ticket(answer), self._number, subscription.number, consumer.priority, prefetch, window):
+            write_i64_be(payload, word)
+        write_shortstr(payload, consumer.tag)
+        write_table(payload, consumer.arguments)
+        flags: i64 = records.EXCLUSIVE if consumer.exclusive else 0
+        if consumer.no_ack:
+            flags |= records.NO_ACK
+        records.write_text(link.output(), records.CONSUME, flags, payload.getvalue())
+
+    def _unsubscribe(self, link: "Link", consumer: Consumer, answer: Answer | None) -> None:
+        subscription = self._subscriptions.pop(consumer, None)
+        if subscription is None:
+            if answer is not None:
+                answer.counted(0, 0)
+            return
+        link.unsubscribe(subscription.number)
+        ticket: i64 = 0 if answer is None else link.ticket(answer)
+        seen: i64 = max(subscription.seen - link.base, 0)
+        words = [int(ticket), int(subscription.number), int(seen)]
+        records.write_words(link.output(), records.CANCEL, 0, words)
+
+    # -- deliveries
+
+    def ack(self, entry: Entry) -> None:
+        if self._link is not None:
+            self._link.ack(entry)
+
+    def requeue(self, entries: list[Entry]) -> None:
+        if self._link is not None:
+            self._link.send_numbers(records.REQUEUED, entries)
+
+    def reject(self, entry: Entry) -> None:
+        if self._link is not None:
+            self._link.send_numbers(records.REJECTED, [entry])
+
+    def buried(self, entry: Entry) -> None:
+        """What dies there is dead-lettered there."""
+
+    def wake(self) -> None:
+        if self._woken:
+            return
+        for subscription in self._subscriptions.values():
+            if subscription.waits():
+                self._woken = True
+                self._turn.drains.append(self)
+                return
+
+    def drain(self) -> None:
+        self._woken = False
+        for subscription in list(self._subscriptions.values()):
+            if subscription.waits():
+                subscription.hand_out()
+
+    def touch(self) -> None:
+        """Whatever uses it makes itself known there."""
+
+    # -- what the home alone can do
+
+    def at_hand(self) -> bool:
+        return False
+
+    def await_entry(self, waiter: OutputPort) -> None:
+        raise InvariantBroken("a distant queue is asked for an entry")
+
+    def get(self, no_ack: bool) -> Entry | None:
+        raise InvariantBroken("a distant queue is asked for an entry")
+
+    def purge(self) -> int:
+        raise InvariantBroken("a distant queue is asked to purge itself")
+
+    def told(self, question: i64, ready: i64, consumers: i64) -> None:
+        if question == COUNT:
+            self._ready = ready
+            self._consumers = consumers
+        elif question in (GET, GET_NO_ACK):
+            self._ready = ready
+
+    def ready_count(self) -> int:
+        return int(self._ready)
+
+    def unacked_count(self) -> int:
+        return 0
+
+    def consumer_count(self) -> int:
+        return int(self._consumers)
+
+    # -- what the link tells
+
+    def linked(self, link: "Link") -> None:
+        """The home is there."""
+        self._link = link
+        self._wake_longing()
+
+    def settled_to(self, publish_no: i64, size_bytes: i64) -> None:
+        link = self._link
+        if link is not None:
+            link.admission.arrived(link, self._publishes.settled_to(publish_no, size_bytes))
+
+    def refused(self, publish_no: i64) -> None:
+        self._publishes.refused(publish_no)
+
+    def consumer_gone(self, subscription: Subscription) -> None:
+        """The queue lets go of its consumers: it is no more, or cannot go on."""
+        if self._subscriptions.pop(subscription.consumer, None) is not None:
+            self._dismiss(subscription, ChannelFault(NOT_FOUND, f"no {self._where()}"))
+
+    def link_lost(self) -> None:
+        """The home is not there any more."""
+        self._link = None
+        self._number = 0
+        publishes = self._publishes
+        self._publishes = Publishes()
+        publishes.lost(self.down().text)
+        self._dismiss_all()
+
+    # -- the end
+
+    def close(self) -> None:
+        """The queue was deleted."""
+        if self.deleted:
+            return
+        self.deleted = True
+        self._links.remove(self)
+        link = self._link
+        self._link = None
+        if link is not None and self._number != 0:
+            # as a queue that is deleted does: what it was given is gone with it
+            link.admission.arrived(link, self._publishes.end())
+            link.forget(self._number)
+            for subscription in self._subscriptions.values():
+                link.unsubscribe(subscription.number)
+        self._dismiss_all()
+        self._wake_longing()
+
+    def _define(self, link: "Link") -> None:
+        self._number = link.define(self)
+        payload = BytesWriter()
+        write_i64_be(payload, self._number)
+        write_i64_be(payload, self.queue_id)
+        write_longstr(payload, self.vhost.encode("utf-8", "surrogateescape"))
+        write_longstr(payload, self.name.encode("utf-8", "surrogateescape"))
+        records.write_text(link.output(), records.QUEUE, 0, payload.getvalue())
+
+    def _dismiss_all(self) -> None:
+        subscriptions = sorted(self._subscriptions.values(), key=lambda one: one.consumer.tag)
+        self._subscriptions = {}
+        for subscription in subscriptions:
+            self._dismiss(subscription, self.down())
+
+    def _dismiss(self, subscription: Subscription, fault: ChannelFault) -> None:
+        if subscription.started:
+            subscription.consumer.cancelled()
+        else:
+            # the client does not know of it yet, and will be told why it does not consume
+            subscription.answer.failed(fault)
+
+    def _wake_longing(self) -> None:
+        longing = self._longing
+        self._longing = []
+        self._turn.inputs.extend(longing)

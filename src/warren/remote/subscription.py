@@ -1,0 +1,80 @@
+"""A consumer of this node on a queue of another: what has come for it and waits until it is able.
+
+Nothing is handed on before the client knows that it consumes. Whenever half of the window has been handed on, the home
+is told; a delivery to a consumer without acks is acked as it is handed on.
+
+Invariant: what waits was delivered after what was handed on, so the number of the last one handed on says all.
+
+Not here: the home's side (`remote.hosted_consumer`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.model.distant import Answer
+from warren.model.message import Entry
+from warren.model.ports import Consumer
+from warren.remote.hosted_consumer import WINDOW_BYTES
+
+if TYPE_CHECKING:
+    from warren.remote.link import Link
+    from warren.remote.remote_queue import RemoteQueue
+
+WINDOW_MESSAGES: Final[i64] = 2048
+
+
+@final
+class Subscription:
+    """One consumer's share of a link."""
+
+    def __init__(self, queue: "RemoteQueue", consumer: Consumer, window: i64, answer: Answer, link: "Link") -> None:
+        self.queue: RemoteQueue = queue
+        self.consumer: Consumer = consumer
+        self.number: i64 = link.subscribe(self)
+        self.answer: Answer = answer
+        self.started: bool = False
+        # the last delivery that was handed on
+        self.seen: i64 = 0
+        self._link: Link = link
+        self._waiting: list[Entry] = []
+        self._taken: i64 = 0
+        self._taken_bytes: i64 = 0
+        # of that, what the home does not know yet
+        self._untold: i64 = 0
+        self._untold_bytes: i64 = 0
+        self._tell_from: i64 = max(window // 2, 1)
+
+    def arrived(self, entry: Entry) -> None:
+        if self._waiting or not self.started or not self.consumer.able():
+            self._waiting.append(entry)
+            self.queue.wake()
+        else:
+            self._hand_on(entry)
+
+    def waits(self) -> bool:
+        """Whether something is there for a client that knows of it."""
+        return self.started and len(self._waiting) > 0
+
+    def hand_out(self) -> None:
+        """Everything goes that the consumer is able to take."""
+        waiting = self._waiting
+        count: i64 = 0
+        while count < len(waiting) and self.consumer.able():
+            self._hand_on(waiting[count])
+            count += 1
+        del waiting[:count]
+
+    def _hand_on(self, entry: Entry) -> None:
+        self.seen = entry.position
+        self.consumer.deliver(entry)
+        if self.consumer.no_ack:
+            self._link.ack(entry)
+        self._untold += 1
+        self._untold_bytes += len(entry.message.content)
+        if self._untold >= self._tell_from or self._untold_bytes >= WINDOW_BYTES // 2:
+            self._taken += self._untold
+            self._taken_bytes += self._untold_bytes
+            self._untold = 0
+            self._untold_bytes = 0
+            self._link.send_taken(self.number, self._taken, self._taken_bytes)
