@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, read_page
 from tests.support.amqp_client import Connection
 
 COMMAND = [sys.executable, "-m", "warren.cli.main", "cluster"]
@@ -254,6 +253,23 @@ def test_a_process_that_began_at_another_time_is_not_the_node(one: Cluster) -> N
     proof.write_text(kept)
 
 
+def test_an_etcd_member_outlives_its_node_and_ends_with_the_cluster(one: Cluster) -> None:
+    data = one.directory / "n1" / "etcd"
+    options = (f"--data-dir={data}", "--listen-client-urls=http://127.0.0.1:0", "--listen-peer-urls=http://127.0.0.1:0")
+    advertised = "--advertise-client-urls=http://127.0.0.1:0"
+    with subprocess.Popen(["etcd", *options, advertised], stderr=subprocess.DEVNULL) as member:
+        try:
+            wait_until((data / "member").is_dir)
+            assert one.status()[0]["etcd"] == str(member.pid)
+            one.done("stop", "n1")
+            assert running(member.pid)
+            assert one.status()[0]["etcd"] == str(member.pid)
+            one.done("down")
+            assert not running(member.pid)
+        finally:
+            member.kill()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
     [
@@ -274,8 +290,9 @@ def test_what_cannot_be_done_is_refused_with_a_sentence(one: Cluster, words: lis
         (["status"], 1, r"there is no cluster in \S+; 'warren cluster up --data \S+' makes one"),
         (["down"], 1, r"there is no cluster in \S+"),
         (["up", "--nodes", "2", "--ram", "2"], 2, r"--ram 2 of 2 nodes leaves none with a disc"),
-        (["up", "--amqp", "15700"], 2, r"--http and --amqp would both use port 15701; each takes 3"),
-        (["up", "--peer", "65534"], 2, r"--peer 65534 leaves no room for 3 ports up to 65535"),
+        (["up", "--amqp", "15700"], 2, r"--http and --amqp both need port 15701, for 3 nodes"),
+        (["up", "--amqp", "26702"], 2, r"--amqp and --peer both need port 26702, for 3 nodes"),
+        (["up", "--http", "65534"], 2, r"--http 65534 is too high: port 65536 would be needed, too"),
         (["up", "--nodes", "0"], 2, r"Invalid value for '--nodes'"),
     ],
 )

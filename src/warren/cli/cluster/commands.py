@@ -21,6 +21,7 @@ Data = Annotated[str, typer.Option("--data", metavar="DIR", help="The cluster's 
 Names = Annotated[list[str], typer.Argument(metavar="N...", help="The nodes: n1, n2, …")]
 CONFIG_FILE = typer.Option(metavar="FILE", help="A rabbitmq.conf-style file for every node.")
 DEFAULT_DIRECTORY = "var/cluster"
+ITS_MEMBER = "A node's etcd member goes on without it, and is found again when the node starts."
 
 
 def _number(metavar: str, sentence: str, least: int = 0) -> Any:
@@ -74,19 +75,19 @@ def status(data: Data = DEFAULT_DIRECTORY) -> int:
     "A node that does not stop within 30 s is killed. The data stays; 'warren cluster up' starts the nodes again."
 )
 def down(data: Data = DEFAULT_DIRECTORY) -> int:
-    """Stop every node, in good order."""
+    """Stop every node, in good order, and its etcd member."""
     from warren.cli.cluster import layout as layouts
     from warren.cli.cluster import starting
 
     layout = _found(data)
     with layouts.held(layout.directory):
-        for overdue in starting.end(_processes(layout)):
+        for overdue in starting.take_down(_processes(layout)):
             print(f"{overdue.node.name} took too long to stop, and was killed.")
     print("Every node is stopped.")
     return 0
 
 
-@app.command(epilog="Example: warren cluster kill n2")
+@app.command(epilog=f"Example: warren cluster kill n2\n\n{ITS_MEMBER}")
 def kill(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
     """End nodes at once, with SIGKILL."""
     from warren.cli.cluster import starting
@@ -97,7 +98,7 @@ def kill(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
     return 0
 
 
-@app.command(epilog="Example: warren cluster stop n2")
+@app.command(epilog=f"Example: warren cluster stop n2\n\n{ITS_MEMBER}")
 def stop(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
     """Stop nodes in good order, with SIGTERM, and wait until they have ended."""
     from warren.cli.cluster import starting

@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,9 @@ from warren.errors import ConfigError, Refused, StoreError
 HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65_535
 COOKIE_BYTES: Final = 32
+# where a node's etcd member listens for its clients and for other members, counted from the node's own peer port
+ETCD_PORTS_BEHIND: Final = (1000, 2000)
+FREE_PORT_ATTEMPTS: Final = 200
 DEFAULTS: Final[dict[str, Any]] = {"nodes": 3, "ram": 0, "amqp": 5701, "http": 15701, "peer": 25701, "config": ""}
 
 
@@ -183,27 +186,40 @@ def _arguments(node: LocalNode, directory: Path, config: str) -> list[str]:
 
 
 def _ports(made_with: dict[str, Any]) -> dict[str, list[int]]:
-    """For each kind of listener, one port a node."""
+    """For each kind of listener, one port a node; no two nodes' listeners and etcd members may want the same."""
     count = made_with["nodes"]
-    wanted = {kind: list(range(made_with[kind], made_with[kind] + count)) for kind in ("amqp", "http", "peer")}
-    free = iter(_free_ports(3 * count))
     chosen: dict[str, list[int]] = {}
     taken: dict[int, str] = {}
-    for kind, ports in wanted.items():
-        chosen[kind] = [next(free) for _ in ports] if made_with[kind] == 0 else ports
-        if chosen[kind][-1] > PORT_MAX:
-            raise ConfigError(f"--{kind} {made_with[kind]} leaves no room for {count} ports up to {PORT_MAX}")
-        for port in chosen[kind]:
+    for kind in ("peer", "amqp", "http"):
+        first, behind = made_with[kind], ETCD_PORTS_BEHIND if kind == "peer" else ()
+        ports = list(range(first, first + count)) if first else _free_ports(count, behind)
+        for port in [port + step for port in ports for step in (0, *behind)]:
+            if port > PORT_MAX:
+                raise ConfigError(f"--{kind} {first} is too high: port {port} would be needed, too")
             if port in taken:
-                raise ConfigError(f"--{kind} and --{taken[port]} would both use port {port}; each takes {count}")
+                raise ConfigError(f"--{kind} and --{taken[port]} both need port {port}, for {count} nodes")
             taken[port] = kind
+        chosen[kind] = ports
     return chosen
 
 
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as open_sockets:
-        listeners = [open_sockets.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
-        return [listener.getsockname()[1] for listener in listeners]
+def _free_ports(count: int, behind: Sequence[int]) -> list[int]:
+    """Ports on which nobody listens, nor on those so far behind each."""
+    found: list[int] = []
+    with contextlib.ExitStack() as listening:
+        for _ in range(FREE_PORT_ATTEMPTS):
+            if len(found) == count:
+                break
+            listener = listening.enter_context(socket.create_server((HOST, 0)))
+            port = listener.getsockname()[1]
+            # a port beyond the last one is an OverflowError
+            with contextlib.suppress(OSError, OverflowError):
+                for step in behind:
+                    listening.enter_context(socket.create_server((HOST, port + step)))
+                found.append(port)
+    if len(found) < count:
+        raise ConfigError(f"there are no {count} free ports on {HOST}; name the first ones to use")
+    return found
 
 
 def _keep_cookie(path: Path) -> None:

@@ -1,7 +1,8 @@
 """What `warren cluster status` prints: for each node what its process does, and what the cluster says of it.
 
-The cluster is asked over HTTP, at the first running node that answers, as the user guest; where nobody answers the
-column is a dash. On a terminal the table is drawn, in a pipe its columns are separated by tabs.
+`etcd` is the process of the node's etcd member, which goes on when the node has ended. The cluster is asked over HTTP,
+at the first running node that answers, as the user guest; where nobody answers the column is a dash. On a terminal the
+table is drawn, in a pipe its columns are separated by tabs.
 
 Not here: what else there is to know of a cluster (`warren ctl cluster_status`).
 """
@@ -11,13 +12,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, Final
 
+from warren.cli.cluster.etcd_members import member_pid
 from warren.cli.cluster.layout import HOST
 from warren.cli.cluster.processes import RUNNING, NodeProcess
 from warren.cli.ctl.api import Api
 from warren.cli.ctl.failure import Failure
 
 ASK_PATIENCE_S: Final = 2.0
-COLUMNS: Final = ("node", "name", "kind", "pid", "state", "amqp", "http", "peer", "cluster")
+COLUMNS: Final = ("node", "name", "kind", "pid", "state", "amqp", "http", "peer", "etcd", "cluster")
 UNKNOWN: Final = "-"
 
 
@@ -33,10 +35,10 @@ def show(nodes: Sequence[NodeProcess]) -> None:
 
 def _row(process: NodeProcess, state: str, told: dict[str, str] | None) -> list[str]:
     node = process.node
-    pid = process.pid()
+    pids = [UNKNOWN if pid is None else str(pid) for pid in (process.pid(), member_pid(process.data))]
     said = UNKNOWN if told is None else told.get(node.full_name, "no member")
     ports = [str(port) for port in (node.amqp, node.http, node.peer)]
-    return [node.name, node.full_name, node.kind, UNKNOWN if pid is None else str(pid), state, *ports, said]
+    return [node.name, node.full_name, node.kind, pids[0], state, *ports, pids[1], said]
 
 
 def _told(running: Sequence[NodeProcess]) -> dict[str, str] | None:

@@ -2,7 +2,7 @@
 
 A node is ready when it prints its `ready` line, which is looked for in its log behind what was there before. Nodes that
 were members before are started together, because a majority of them must be there before any is ready; new ones
-join one after another. Whatever goes wrong, this command's own nodes are ended before it ends.
+join one after another. Whatever goes wrong, what a command began is ended before the command ends.
 
 Not here: which nodes there are (`cli.cluster.layout`).
 """
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from warren.cli.cluster.etcd_members import end_members, member_pid
 from warren.cli.cluster.processes import NodeProcess
 from warren.errors import ConfigError, WarrenError
 
@@ -68,12 +69,14 @@ def start(nodes: Sequence[NodeProcess], progress: Told, ready: Callable[[NodePro
     members = [node for node in nodes if node.data.exists()]
     launches = [members, *([node] for node in nodes if node not in members)]
     begun: list[NodeProcess] = []
+    members_before = [member_pid(node.data) for node in nodes]
     with _ending_signals_raised():
         try:
             for together in launches:
                 Launch(together, progress, ready).run(begun)
         except BaseException:
             end(begun)
+            end_members([node.data for node in begun], [pid for pid in members_before if pid is not None])
             raise
 
 
@@ -89,6 +92,13 @@ def end(nodes: Sequence[NodeProcess]) -> list[NodeProcess]:
     for node in nodes:
         if node.pid() is None:
             node.forget()
+    return overdue
+
+
+def take_down(nodes: Sequence[NodeProcess]) -> list[NodeProcess]:
+    """`end` all nodes of a cluster, and then their etcd members, which they need until they have ended."""
+    overdue = end(nodes)
+    end_members([node.data for node in nodes])
     return overdue
 
 
