@@ -15,7 +15,7 @@ from warren.store.plan import Plan
 
 @final
 class ConnectionCommands(CommandHandler):
-    """Checks them and carries them out."""
+    """Checks them, and carries them out on its own: no definition tells of connections."""
 
     def __init__(self, connections: dict[int, Connection]) -> None:
         self._connections: dict[int, Connection] = connections
@@ -28,13 +28,14 @@ class ConnectionCommands(CommandHandler):
             raise Refused("not_found", "Not Found")
 
     def plan(self, command: Command, plan: Plan) -> object:
-        """Nothing: that a connection is there is nobody's definition."""
         return None
 
     def follow_up(self, command: Command) -> None:
         if not isinstance(command, DismissConnection):
             raise InvariantBroken(f"{type(command).__name__} is not about connections")
-        connection = self._connections[command.connection_id]
+        connection = self._connections.get(command.connection_id)
+        if connection is None:
+            return
         if connection.state == RUNNING:
             connection.dismiss(ConnectionFault(CONNECTION_FORCED, command.reason), 0, 0)
         elif connection.state < RUNNING:

@@ -84,6 +84,17 @@ def test_deleting_a_virtual_host_closes_its_connections_and_forgets_all_of_it(co
     assert refused.value.kind == "not_found"
 
 
+def test_whoever_consumes_in_a_virtual_host_that_goes_hears_of_nothing_else(core: Core) -> None:
+    client = core.client(vhost="v")
+    client.declare("q")
+    client.declare("passing", auto_delete=True)
+    client.consume("q", "a")
+    client.consume("passing", "b")
+    client.heard()
+    core.command(DeleteVhost("v"))
+    assert client.names() == ["connection.close"]
+
+
 def test_a_virtual_host_of_the_same_name_begins_empty(core: Core) -> None:
     client = core.client(vhost="v")
     client.declare("dead")
