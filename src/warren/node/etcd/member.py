@@ -46,6 +46,8 @@ _LOOK_EVERY_S = 0.2
 _STEADY_S = 10.0
 _PAUSE_S_MAX = 5.0
 _LAST_WORDS_BYTES = 2000
+# $0 is the log, the rest is the command
+_DETACH = '"$@" >>"$0" 2>&1 & echo $!'
 _REMOVED = b"removed from the cluster"
 
 
@@ -59,7 +61,6 @@ class EtcdMember:
         self._log_path = self._directory / "etcd.log"
         self._notes: dict[str, Any] = self._read_notes()
         self._command: list[str] = []
-        self._child: subprocess.Popen[bytes] | None = None
         self._pid = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._own: EtcdConnection | None = None
@@ -197,18 +198,18 @@ class EtcdMember:
         return [binary, *program.arguments(self._settings, self.endpoint, peer, initial_cluster, state)]
 
     def _spawn(self) -> None:
+        """As nobody's child: whoever looks after it, this process or a later one, does so in the same way."""
         passed_on = ("PATH", "HOME", "ETCD_UNSUPPORTED_ARCH")
-        with self._log_path.open("ab") as output:
-            self._child = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=self._directory,
-                env={name: os.environ[name] for name in passed_on if name in os.environ},
-                start_new_session=True,
-            )
-        self._pid = self._child.pid
+        told = subprocess.run(
+            ["/bin/sh", "-c", _DETACH, str(self._log_path), *self._command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd=self._directory,
+            env={name: os.environ[name] for name in passed_on if name in os.environ},
+            start_new_session=True,
+            check=True,
+        )
+        self._pid = int(told.stdout)
         self._log.info("etcd.started", pid=self._pid, client=self.endpoint, peer=self._address_of("peer_port"))
 
     def _look_after(self) -> None:
@@ -233,7 +234,7 @@ class EtcdMember:
             started = loop.time()
             try:
                 self._spawn()
-            except OSError as error:
+            except (OSError, subprocess.SubprocessError) as error:
                 self._log.error("etcd.not_started", reason=str(error))
 
     async def _get_acquainted(self) -> None:
@@ -272,8 +273,6 @@ class EtcdMember:
                 os.truncate(self._log_path, 0)
 
     def _runs(self) -> bool:
-        if self._child is not None and self._child.pid == self._pid:
-            return self._child.poll() is None
         return self._pid != 0 and self._is_ours(self._pid)
 
     async def _gone(self) -> bool:

@@ -1,0 +1,255 @@
+"""Real etcd members and stores for tests, and ways to disturb them.
+
+A member's process does not belong to an event loop: a test adopts those of its fixture, disturbs them, and the fixture
+makes good what the test left dead.
+
+Not here: nodes of a cluster.
+"""
+
+import asyncio
+import io
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from warren.node.etcd.connection import EtcdAddress, EtcdConnection, TlsFiles
+from warren.node.etcd.member import EtcdMember
+from warren.node.etcd.program import MemberSettings
+from warren.node.etcd.store import EtcdStore
+from warren.node.etcd.watching import Changed, Replaced
+from warren.node.log_levels import LogLevels
+from warren.node.logs import Log
+from warren.store.metadata import Snapshot
+
+SCENARIO_S = 60.0
+
+T = TypeVar("T")
+
+
+def play(scenario: Coroutine[Any, Any, T]) -> T:
+    """Run it, but not for ever."""
+    return asyncio.run(asyncio.wait_for(scenario, SCENARIO_S))
+
+
+def quiet_log() -> Log:
+    return Log(LogLevels({}), stream=io.StringIO())
+
+
+def member_of(directory: Path, name: str, log: Log | None = None, **settings: Any) -> EtcdMember:
+    return EtcdMember(MemberSettings(str(directory), name, "test", **settings), log or quiet_log())
+
+
+async def until(condition: Callable[[], Awaitable[bool]] | Callable[[], bool], deadline_s: float = 20.0) -> None:
+    """Wait for it."""
+    async with asyncio.timeout(deadline_s):
+        while True:
+            found = condition()
+            if found is True or (not isinstance(found, bool) and await found):
+                return
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def connected(*endpoints: str, **address: Any) -> AsyncIterator[EtcdConnection]:
+    connection = EtcdConnection(EtcdAddress(endpoints, **address))
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def store_at(
+    *endpoints: str, cluster: str, node: str = "warren@test", revision: int = 0, moved: Snapshot | None = None
+) -> AsyncIterator[EtcdStore]:
+    """The store of a cluster, which begins with what is moved in."""
+    async with connected(*endpoints) as connection:
+        store = EtcdStore(connection, cluster, node)
+        if not await store.begun():
+            await store.move_in(revision, moved or {})
+        yield store
+
+
+class Watcher:
+    """Gathers what a watch tells, from its making on."""
+
+    def __init__(self, store: EtcdStore, after: int) -> None:
+        self.told: list[Changed | Replaced] = []
+        self._task = asyncio.create_task(self._gather(store, after))
+
+    def revisions(self) -> list[int]:
+        return [item.revision for item in self.told]
+
+    def keys(self) -> list[str]:
+        return [change.key for item in self.told if isinstance(item, Changed) for change in item.changes]
+
+    async def until_told(self, revision: int, deadline_s: float = 20.0) -> None:
+        await until(lambda: bool(self.told) and self.told[-1].revision >= revision, deadline_s)
+
+    async def end(self) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _gather(self, store: EtcdStore, after: int) -> None:
+        async with aclosing(store.watch(after)) as items:  # type: ignore[type-var]
+            async for item in items:
+                self.told.append(item)
+
+
+class Members:
+    """Members of one etcd, which stay when a scenario ends."""
+
+    def __init__(self, directory: Path, count: int, tls: TlsFiles | None = None, **settings: Any) -> None:
+        self._directory = directory
+        self._tls = tls
+        self._settings = settings
+        self.count = count
+        self._clusters = 0
+
+    def make(self) -> None:
+        play(self._make())
+
+    def mend(self) -> None:
+        """Everybody is there again."""
+        play(self._mend())
+
+    def destroy(self) -> None:
+        play(self._destroy())
+
+    def cluster(self) -> str:
+        """A name that no other test has."""
+        self._clusters += 1
+        return f"cluster{self._clusters}"
+
+    def member(self, number: int, log: Log | None = None) -> EtcdMember:
+        return member_of(self._directory / str(number), f"warren@{number}", log, tls=self._tls, **self._settings)
+
+    def endpoints(self) -> list[str]:
+        return [self.member(number).endpoint for number in range(self.count)]
+
+    def pid(self, number: int) -> int:
+        found = self.member(number)._running_pid()
+        assert found
+        return found
+
+    def kill(self, number: int) -> None:
+        os.kill(self.pid(number), signal.SIGKILL)
+
+    def pause(self, number: int) -> None:
+        os.kill(self.pid(number), signal.SIGSTOP)
+
+    def go_on(self, number: int) -> None:
+        os.kill(self.pid(number), signal.SIGCONT)
+
+    async def leader(self) -> int:
+        """The number of the member that leads."""
+        for number in range(self.count):
+            member = self.member(number)
+            with suppress(ConnectionError):
+                status = await member.status()
+                await member.close()
+                listed = {found.id: found.name for found in await self._listed(number)}
+                return int(listed[status.leader].removeprefix("warren@"))
+            await member.close()
+        raise AssertionError("nobody answers")
+
+    async def _listed(self, number: int) -> list[Any]:
+        member = self.member(number)
+        try:
+            return await member.members()
+        finally:
+            await member.close()
+
+    async def _make(self) -> None:
+        for number in range(self.count):
+            member = self.member(number)
+            if number == 0:
+                await member.found()
+            else:
+                await member.join([self.endpoints()[0]] if number == 1 else [self.member(0).endpoint])
+            await member.close()
+
+    async def _mend(self) -> None:
+        members = [self.member(number) for number in range(self.count)]
+        for member in members:
+            pid = member._running_pid()
+            if pid:
+                os.kill(pid, signal.SIGCONT)
+            await member.resume()
+        for member in members:
+            await member.ready()
+            await member.close()
+
+    async def _destroy(self) -> None:
+        for number in range(self.count):
+            member = self.member(number)
+            member._pid = member._running_pid()
+            if member.pid:
+                os.kill(member.pid, signal.SIGKILL)
+            await member.stop()
+
+
+class LossyProxy:
+    """Stands before a member, and loses answers, or keeps requests back, when it is told to."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._host, _, port = endpoint.rpartition(":")
+        self._port = int(port)
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.loses_answers = False
+        self.keeps_requests = False
+        self.kept: list[tuple[asyncio.StreamWriter, bytes]] = []
+        self.endpoint = ""
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.endpoint = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def deliver(self) -> None:
+        """What was kept back arrives after all."""
+        for writer, data in self.kept:
+            writer.write(data)
+            await writer.drain()
+        self.kept.clear()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(self._host, self._port)
+        for coroutine in (self._requests(reader, far_writer), self._answers(far_reader, writer)):
+            task = asyncio.create_task(coroutine)
+            self._tasks.add(task)
+
+    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                if self.keeps_requests:
+                    self.kept.append((writer, data))
+                else:
+                    writer.write(data)
+                    await writer.drain()
+            if not self.keeps_requests:
+                writer.close()
+        except ConnectionError:
+            writer.close()
+
+    async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                if not self.loses_answers:
+                    writer.write(data)
+                    await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()

@@ -1,0 +1,225 @@
+"""What every store of metadata keeps to, asked of each of them: the file of a lone node, and a real etcd."""
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.cluster.etcd_world import Members, play, store_at
+from warren.node.sqlite_store import SqliteStore
+from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, SharedSnapshot, WantedChanges
+
+
+class Store(Protocol):
+    async def snapshot(self) -> tuple[int, SharedSnapshot]: ...
+
+    async def commit(self, compares: Compares, changes: WantedChanges) -> Decision: ...
+
+
+class LoneStore:
+    """The file of a lone node, called as the shared store is."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def snapshot(self) -> tuple[int, SharedSnapshot]:
+        modified = self._store.modifications()
+        revision, found = self._store.snapshot()
+        return revision, {key: (created, modified[key], value) for key, (created, value) in found.items()}
+
+    async def commit(self, compares: Compares, changes: WantedChanges) -> Decision:
+        return self._store.commit(compares, changes)
+
+
+Opening = Callable[[], AbstractAsyncContextManager[Store]]
+
+
+@pytest.fixture(params=["sqlite", "etcd"])
+def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
+    """How to open the store that is under test; again and again, it is the same one."""
+    if request.param == "etcd":
+        members: Members = request.getfixturevalue("single")
+        cluster = members.cluster()
+        return lambda: store_at(*members.endpoints(), cluster=cluster)
+
+    @asynccontextmanager
+    async def open_file() -> AsyncIterator[Store]:
+        store = SqliteStore(str(tmp_path / "metadata.db"))
+        try:
+            yield LoneStore(store)
+        finally:
+            store.close()
+
+    return open_file
+
+
+async def put(store: Store, key: str, value: bytes, at: int = 0) -> int:
+    decision = await store.commit([(key, at)], [(key, value)])
+    assert decision.outcome == AGREED
+    return decision.revision
+
+
+async def found(store: Store) -> SharedSnapshot:
+    return (await store.snapshot())[1]
+
+
+def test_a_store_begins_empty(opening: Opening) -> None:
+    async def scenario() -> None:
+        async with opening() as store:
+            assert await found(store) == {}
+
+    play(scenario())
+
+
+def test_what_was_agreed_is_there_with_its_revision_also_when_the_store_is_opened_again(opening: Opening) -> None:
+    async def scenario() -> None:
+        async with opening() as store:
+            before, _ = await store.snapshot()
+            revision = await put(store, "queues/%2F/a b", b"\0\xff")
+            assert revision > before
+        async with opening() as store:
+            at, entries = await store.snapshot()
+            assert at >= revision
+            assert entries == {"queues/%2F/a b": (revision, revision, b"\0\xff")}
+
+    play(scenario())
+
+
+def test_a_key_that_must_be_missing_is_not(opening: Opening) -> None:
+    async def scenario() -> None:
+        async with opening() as store:
+            revision = await put(store, "a", b"1")
+            decision = await store.commit([("a", 0)], [("a", b"2")])
+            assert decision.outcome == OUTDATED
+            assert decision.revision >= revision
+            assert await found(store) == {"a": (revision, revision, b"1")}
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("value", [b"2", b"", b"1"], ids=["changed", "emptied", "touched"])
+def test_a_key_that_is_put_again_keeps_its_creation_and_its_modification_moves(opening: Opening, value: bytes) -> None:
+    async def scenario() -> None:
+        async with opening() as store:
+            created = await put(store, "a", b"1")
+            modified = await put(store, "a", value, created)
+            assert modified > created
+            assert await found(store) == {"a": (created, modified, value)}
+            assert (await store.commit([("a", created)], [("a", b"3")])).outcome == OUTDATED
+            assert await found(store) == {"a": (created, modified, value)}
+
+    play(scenario())
+
+
+def test_a_key_that_was_deleted_and_put_again_is_another_one(opening: Opening) -> None:
+    async def scenario() -> None:
+        async with opening() as store:
+            first = await put(store, "a", b"1")
+            deleted = await store.commit([("a", first)], [("a", None)])
+            assert deleted.outcome == AGREED
+            assert await found(store) == {}
+            second = await put(store, "a", b"1")
+            assert first < deleted.revision < second
+            assert await found(store) == {"a": (second, second, b"1")}
+
+    play(scenario())
+
+
+def test_all_changes_of_a_commit_come_about_or_none(opening: Opening) -> None:
+    async def scenario() -> None:
+        async with opening() as store:
+            a = await put(store, "a", b"1")
+            b = await put(store, "b", b"1")
+            stale: Compares = [("a", a), ("b", a), ("c", 0)]
+            changes: WantedChanges = [("a", b"2"), ("b", None), ("c", b"1")]
+            assert (await store.commit(stale, changes)).outcome == OUTDATED
+            assert await found(store) == {"a": (a, a, b"1"), "b": (b, b, b"1")}
+            decision = await store.commit([("a", a), ("b", b), ("c", 0)], changes)
+            assert decision.outcome == AGREED
+            entries = await found(store)
+            assert {key: value for key, (_, _, value) in entries.items()} == {"a": b"2", "c": b"1"}
+            assert entries["a"][0] == a
+            assert all(b < modified <= decision.revision for _, modified, _ in entries.values())
+
+    play(scenario())
+
+
+def test_a_commit_relies_on_keys_that_it_does_not_change(opening: Opening) -> None:
+    async def scenario() -> None:
+        async with opening() as store:
+            vhost = await put(store, "vhosts/%2F", b"")
+            queue = await put(store, "queues/%2F/a", b"")
+            relied: Compares = [("vhosts/%2F", vhost), ("queues/%2F/b", 0)]
+            await put(store, "vhosts/%2F", b"", vhost)
+            assert (await store.commit(relied, [("queues/%2F/b", b"")])).outcome == OUTDATED
+            missing: Compares = [("queues/%2F/a", queue), ("queues/%2F/c", 0), ("nothing", 0)]
+            assert (await store.commit(missing, [("queues/%2F/c", b"")])).outcome == AGREED
+            assert set(await found(store)) == {"vhosts/%2F", "queues/%2F/a", "queues/%2F/c"}
+
+    play(scenario())
+
+
+def test_deleting_what_is_missing_is_agreed(opening: Opening) -> None:
+    async def scenario() -> None:
+        async with opening() as store:
+            assert (await store.commit([("a", 0)], [("a", None)])).outcome == AGREED
+            assert await found(store) == {}
+
+    play(scenario())
+
+
+def test_a_revision_that_never_was_is_outdated(opening: Opening) -> None:
+    async def scenario() -> None:
+        async with opening() as store:
+            revision = await put(store, "a", b"1")
+            for never in (-1, revision + 1, revision + 1000):
+                assert (await store.commit([("a", never)], [("a", b"2")])).outcome == OUTDATED
+            assert await found(store) == {"a": (revision, revision, b"1")}
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_row_of_commits_does_what_a_plain_dictionary_does(opening: Opening, seed: int) -> None:
+    dice = random.Random(seed)
+
+    async def scenario() -> None:
+        model: SharedSnapshot = {}
+        last = 0
+        async with opening() as store:
+            for step in range(80):
+                chosen = dice.sample("abcdef", dice.randint(1, 3))
+                compares = [(key, model[key][1] if key in model else 0) for key in chosen]
+                stale = dice.random() < 0.3
+                if stale:
+                    key, revision = compares[-1]
+                    compares[-1] = (key, revision + 1)
+                changes: WantedChanges = [
+                    (key, b"%d" % step if dice.random() < 0.7 else None) for key in chosen[: dice.randint(1, 3)]
+                ]
+                decision = await store.commit(compares, changes)
+                assert decision.outcome == (OUTDATED if stale else AGREED)
+                if stale:
+                    continue
+                assert decision.revision > last
+                last = decision.revision
+                entries = await found(store)
+                apply_to(model, changes, entries)
+                assert entries == model
+
+    play(scenario())
+
+
+def apply_to(model: SharedSnapshot, changes: WantedChanges, entries: SharedSnapshot) -> None:
+    """What the changes do; a revision that the store chose is taken from it, if it is above all before."""
+    newest = max([modified for _, modified, _ in model.values()], default=0)
+    for key, value in changes:
+        if value is None:
+            model.pop(key, None)
+            continue
+        modified = entries[key][1]
+        assert modified > newest
+        model[key] = (model[key][0] if key in model else modified, modified, value)
