@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import DOCS, read_page
 from tests.support.amqp_client import Connection
 
 COMMAND = [sys.executable, "-m", "warren.cli.main", "cluster"]
@@ -339,3 +340,30 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     done = subprocess.run([*COMMAND, command, "--help"], capture_output=True, text=True, timeout=DEADLINE_S)
     assert done.returncode == 0
     assert f"Example: warren cluster {command}" in done.stdout
+
+
+def test_the_example_of_the_manual_does_what_it_shows(tmp_path: Path) -> None:
+    """Ports and pids differ; commands whose output is not shown only have to succeed."""
+    cluster = Cluster(tmp_path / "var" / "cluster")
+    try:
+        for command, shown in manual_commands():
+            options = FREE_PORTS if command[0] == "up" else ()
+            done = subprocess.run(
+                [*COMMAND, *command, *options], capture_output=True, text=True, cwd=tmp_path, timeout=DEADLINE_S
+            )
+            assert (done.returncode, done.stderr) == (0, "")
+            assert not shown or numberless(done.stdout) == numberless(shown)
+    finally:
+        cluster("down")
+    assert processes_of(cluster.directory) == []
+
+
+def manual_commands() -> list[tuple[list[str], str]]:
+    """Each command of the page's example, without `warren cluster`, and what the page says it prints."""
+    block = next(block for block in read_page(DOCS / "clustering.md").blocks if "$ warren cluster up" in block.text)
+    parts = re.split(r"^\$ warren cluster (.*)\n", block.text, flags=re.MULTILINE)[1:]
+    return [(words.split(), shown) for words, shown in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def numberless(text: str) -> str:
+    return re.sub(r"\d{4,}|(?<=pid )\d+", "#", text)

@@ -48,7 +48,7 @@ class NodeProcess:
         pid = os.posix_spawn(
             sys.executable,
             command,
-            {**os.environ, **self._environment},
+            {**_inherited(), **self._environment},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, str(self.log), log_flags, _LOG_MODE),
@@ -56,6 +56,7 @@ class NodeProcess:
             ],
             setsid=True,
         )
+        _await_arguments(pid)
         began = _stat(pid)
         replace(self._proof_file, f"{_boot()} {began[1] if began else 0}\n")
         replace(self._pid_file, f"{pid}\n")
@@ -138,6 +139,11 @@ class NodeProcess:
         )
 
 
+def _inherited() -> dict[str, str]:
+    """Settings in the environment are for every node; whom to join, and as what, is for each to be told alone."""
+    return {name: value for name, value in os.environ.items() if name not in ("WARREN_JOIN", "WARREN_RAM")}
+
+
 def _stat(pid: int) -> tuple[str, int] | None:
     """The state of a process that lives and the ticks at which it began."""
     try:
@@ -149,9 +155,17 @@ def _stat(pid: int) -> tuple[str, int] | None:
 
 def _arguments(pid: int) -> list[str]:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").removesuffix("\0").split("\0")
+        words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return []
+    return words.removesuffix("\0").split("\0") if words else []
+
+
+def _await_arguments(pid: int) -> None:
+    """For a moment after it was started, a process shows none."""
+    deadline = time.monotonic() + SIGNAL_DEADLINE_S
+    while _stat(pid) is not None and not _arguments(pid) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
 
 
 def _boot() -> str:
