@@ -166,6 +166,18 @@ def test_a_node_that_was_cut_off_for_too_long_takes_hold_again(clock: Clock, sto
     assert watcher.known == {"alive": b"1"}
 
 
+def test_what_was_held_by_a_node_that_started_again_is_held_by_its_later_run(clock: Clock, store: PretendStore) -> None:
+    earlier, later = Listener(store), Listener(store)
+    earlier.seat.hold("alive", b"1")
+    clock.pass_ms(10)
+    earlier.seat.crash()
+    later.seat.hold("alive", b"2")
+    clock.pass_ms(10)
+    assert later.known == {"alive": b"2"}
+    clock.pass_ms(LEASE_MS * 2)
+    assert later.known == {"alive": b"2"}
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_everybody_hears_the_same_whatever_the_network_does(seed: int) -> None:
     chance = Random(seed)

@@ -36,6 +36,7 @@ from typing import Final, final
 from warren.broker.agreement import Agreement
 from warren.broker.applying import Appliers
 from warren.broker.sharing.definitions import SharedDefinitions
+from warren.broker.sharing.fleeting import FleetingQueues
 from warren.broker.sharing.proposal import Proposal
 from warren.model.events import Decided, DefinitionsChanged, DefinitionsCurrent, DefinitionsReplaced, SharedSnapshot
 from warren.model.turn import Timed, Timer, Turn
@@ -143,6 +144,11 @@ class SharedAgreement(Agreement):
     def modified(self, key: str) -> int:
         """The revision that last changed a key, as far as this node has come; 0 if there is no such key."""
         return self._known.modified(key)
+
+    @property
+    def fleeting(self) -> FleetingQueues:
+        """The queues that end with their nodes, as far as this node has come."""
+        return self._known.fleeting
 
     def is_stale(self, now_ms: int) -> bool:
         """Whether others may long have agreed on something this node does not know of."""

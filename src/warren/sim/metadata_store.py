@@ -59,8 +59,8 @@ class PretendStore:
         # changes up to there are forgotten
         self._forgotten = 0
         self._seats: list[Seat] = []
-        # when what is held goes, if its holder is not heard of
-        self._held_until_ms: dict[str, int] = {}
+        # of what is held: its holder, and when it goes if that one is not heard of
+        self._held: dict[str, tuple[Seat, int]] = {}
 
     def seat(self, tell: Ear, begin_after: int = 0) -> "Seat":
         """A node's place; it is told what came after that revision, or, with 0, everything there is."""
@@ -99,36 +99,39 @@ class PretendStore:
 
     # -- what is held
 
-    def hold(self, key: str, value: bytes) -> None:
-        """The key is there from now on, while its holder is heard of."""
+    def hold(self, key: str, value: bytes, holder: "Seat") -> None:
+        """The key is there from now on, while its holder is heard of, whoever held it before."""
         self._change([(key, value)])
-        self.renew(key)
+        self._prolong(key, holder)
 
-    def renew(self, key: str) -> bool:
-        """Its holder was heard of; whether it still was there."""
-        if key not in self._values:
+    def renew(self, key: str, holder: "Seat") -> bool:
+        """Its holder was heard of; whether it still was."""
+        if key not in self._held or self._held[key][0] is not holder:
             return False
-        self._held_until_ms[key] = self.clock.now_ms + LEASE_MS
-        self.clock.schedule(LEASE_MS + 1, self._let_go_of_silent)
+        self._prolong(key, holder)
         return True
 
     def let_go(self, key: str) -> None:
-        if self._held_until_ms.pop(key, None) is not None:
+        if self._held.pop(key, None) is not None:
             self._change([(key, None)])
 
     def set_majority(self, there: bool) -> None:
         """Whether enough of its members reach one another. Once they do again, all holders have their full time."""
         self.majority = there
         if there:
-            for key in list(self._held_until_ms):
-                self.renew(key)
+            for key, (holder, _until_ms) in list(self._held.items()):
+                self._prolong(key, holder)
         for seat in self._seats:
             seat.road_changed()
+
+    def _prolong(self, key: str, holder: "Seat") -> None:
+        self._held[key] = (holder, self.clock.now_ms + LEASE_MS)
+        self.clock.schedule(LEASE_MS + 1, self._let_go_of_silent)
 
     def _let_go_of_silent(self) -> None:
         if not self.majority:
             return
-        for key, until_ms in list(self._held_until_ms.items()):
+        for key, (_holder, until_ms) in list(self._held.items()):
             if until_ms < self.clock.now_ms:
                 self.let_go(key)
 
@@ -257,8 +260,8 @@ class Seat:
     def _renew_now(self) -> None:
         if self._open():
             for key, value in self._held.items():
-                if not self._store.renew(key):
-                    self._store.hold(key, value)
+                if not self._store.renew(key, self):
+                    self._store.hold(key, value, self)
 
     # -- news
 

@@ -78,16 +78,18 @@ class Ending(AgreementWaiter):
 class SharingNode:
     """One node's part in agreeing."""
 
-    def __init__(self, name: str, cluster: "SharingCluster", kinds: list[str] | None = None) -> None:
+    def __init__(self, name: str, cluster: "SharingCluster") -> None:
         self.name = name
         self.turn = Turn()
         self.turn.now_ms = cluster.clock.now_ms
-        self.maker = Maker(list(KINDS) if kinds is None else kinds)
+        self.maker = Maker(list(KINDS))
         self.appliers = Appliers()
         self.appliers.add(self.maker)
         self.agreement = SharedAgreement(self.turn, self.appliers)
         self.notes: list[Note] = []
         self.proposed: list[Propose] = []
+        # whether what it proposes gets lost
+        self.losing = False
         self._cluster = cluster
         self.seat: Seat = cluster.store.seat(self.take)
 
@@ -113,7 +115,8 @@ class SharingNode:
         for effect in effects:
             if isinstance(effect, Propose):
                 self.proposed.append(effect)
-                self.seat.propose(effect)
+                if not self.losing:
+                    self.seat.propose(effect)
             elif isinstance(effect, Note):
                 self.notes.append(effect)
         untold = self.agreement.take_untold()
@@ -138,13 +141,23 @@ class SharingCluster:
         for name in names:
             self.start(name)
 
-    def start(self, name: str) -> SharingNode:
+    def start(self, name: str, equip: Callable[[SharingNode], None] = lambda node: None) -> SharingNode:
+        """A node more; `equip` may give it others who make things before it hears what there is."""
         node = SharingNode(name, self)
+        equip(node)
         for other in self.nodes.values():
             self._link(node, other)
         self.nodes[name] = node
         self.clock.pass_ms(10)
         return node
+
+    def lose(self, node: SharingNode) -> None:
+        """Its process is killed."""
+        node.seat.crash()
+        del self.nodes[node.name]
+        for other in self.nodes.values():
+            other.agreement.peer_lost(node.name)
+            other.end_turn()
 
     def part(self, one: SharingNode, other: SharingNode) -> None:
         """Their link breaks."""

@@ -1,7 +1,8 @@
 """What this node has applied of the store that nodes share.
 
 Of every key the revision that created it, which names the thing, and the one that last changed it, by which a plan says
-what it relies on. Values are not kept: whatever they stand for was made.
+what it relies on. Values are not kept: whatever they stand for was made; of queues that end with their node it is known
+which (`broker.sharing.fleeting`).
 
 Changes come in order and are made as they come, because that is how they were planned. A snapshot is compared with what
 is known: what is gone is unmade, what differs is made again, what was created anew in the meantime is both. A thing
@@ -16,11 +17,13 @@ Not here: agreeing (`broker.shared_agreement`), making and unmaking (`broker.app
 from typing import final
 
 from warren.broker.applying import Appliers
+from warren.broker.sharing.fleeting import FleetingQueues
 from warren.errors import ProtocolFault, StoreError
 from warren.model.events import SharedSnapshot
 from warren.model.journal import Change
 from warren.store.definition_kinds import decode_definition
-from warren.store.definition_order import rank
+from warren.store.definition_order import kind_of, rank
+from warren.store.topology_definitions import QUEUES
 
 
 @final
@@ -31,6 +34,7 @@ class SharedDefinitions:
         self._appliers: Appliers = appliers
         self._known: dict[str, tuple[int, int]] = {}
         self.applied: int = 0
+        self.fleeting: FleetingQueues = FleetingQueues()
 
     def modified(self, key: str) -> int:
         """The revision that last changed it; 0 if there is no such key."""
@@ -39,7 +43,10 @@ class SharedDefinitions:
 
     def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:
         """All of this is made already: a node was started with it."""
-        self._known = {key: (created, modified) for key, (created, modified, _value) in snapshot.items()}
+        for key, (created, modified, value) in snapshot.items():
+            self._known[key] = (created, modified)
+            if kind_of(key) == QUEUES:
+                self.fleeting.put(decode_definition(key, value))
         self.applied = revision
 
     def change(self, revision: int, changes: list[Change]) -> None:
@@ -80,7 +87,9 @@ class SharedDefinitions:
         except ProtocolFault as fault:
             raise StoreError(f"the metadata holds '{key}', which cannot be made: {fault.text}") from fault
         self._known[key] = (created, modified)
+        self.fleeting.put(definition)
 
     def _delete(self, key: str) -> None:
         self._appliers.delete_key(key)
         self._known.pop(key, None)
+        self.fleeting.delete(key)

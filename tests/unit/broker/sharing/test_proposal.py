@@ -27,7 +27,8 @@ def queue(name: str) -> QueueDefinition:
 def known(*keys: str, applied: int = 50) -> SharedDefinitions:
     """A node that has come to revision 50 and knows these keys, created and changed by the revisions from 1 on."""
     definitions = SharedDefinitions(Appliers())
-    definitions.adopt(applied, {key: (place, place, b"") for place, key in enumerate(keys, start=1)})
+    value = queue("").value()
+    definitions.adopt(applied, {key: (place, place, value) for place, key in enumerate(keys, start=1)})
     return definitions
 
 

@@ -1,0 +1,184 @@
+"""What dead nodes leave behind goes: the transient and exclusive queues of a run that is over, with their bindings.
+
+A queue is a leftover exactly if its node does not live, or lives in a later run. That is seen by every node at the same
+revision, so it needs no messenger: whoever sees it plans the removal. All keys are relied on, so
+however many do it at once, each queue goes once; and as everybody would, they take turns: the first of the living in
+the order of all members begins at once, the next one waits a while longer, and so on. What could not be agreed upon is
+tried again, as long as there is anything left; when the node that had begun dies, the next one goes on.
+
+A node that starts has a new run, so what its earlier runs left are leftovers like all others. Transient exchanges have
+no home: those there are go when a node starts and nobody else is alive, for then all nodes were down. If another one
+comes alive before that is agreed upon they stay: its clients may have found them.
+
+Invariant: at most one plan of a node's is under way.
+
+Not here: queues that end while their node lives (`broker.departures`).
+"""
+
+from typing import Final, final
+
+from warren.broker.agreement import Agreement
+from warren.broker.membership import LifeWatcher, Membership
+from warren.broker.sharing.fleeting import FleetingQueues
+from warren.broker.topology_plans import plan_removal_of
+from warren.broker.vhost import Vhost
+from warren.model.ports import QueuePort
+from warren.model.turn import Timed, Timer, Turn
+from warren.routing.exchange import Exchange
+from warren.routing.topology import PREDECLARED_NAMES
+from warren.store.cluster_definitions import ALIVE, alive_key
+from warren.store.metadata import beginning
+from warren.store.plan import AgreementWaiter, Plan
+from warren.store.topology_definitions import queue_key
+
+TURN_OF_EACH_MS: Final = 2_000
+"""How much longer than the one before it a node waits."""
+
+PAUSE_MS: Final = 1_000
+BATCH_MAX: Final = 20
+
+
+@final
+class Leftovers(LifeWatcher, AgreementWaiter, Timed):
+    """One node's part in clearing up."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        agreement: Agreement,
+        membership: Membership,
+        fleeting: FleetingQueues,
+        vhosts: dict[str, Vhost],
+    ) -> None:
+        self._turn: Turn = turn
+        self._agreement: Agreement = agreement
+        self._membership: Membership = membership
+        self._fleeting: FleetingQueues = fleeting
+        self._vhosts: dict[str, Vhost] = vhosts
+        self._under_way: bool = False
+        self._timer: Timer | None = None
+        self._due_ms: int = 0
+        # transient exchanges from before all nodes were down, with their virtual hosts
+        self._exchanges: list[tuple[str, Exchange]] = []
+
+    def node_started(self) -> None:
+        """This node is alive, everything there is has been made, and no client was let in yet."""
+        if self._alone():
+            for name, vhost in self._vhosts.items():
+                self._exchanges += [(name, one) for one in vhost.topology.exchanges.values() if _is_transient(one)]
+        self._wake_in(0)
+
+    def lives_changed(self) -> None:
+        self._wake_in(self._place() * TURN_OF_EACH_MS)
+
+    @property
+    def clear(self) -> bool:
+        """Whether nothing is left to be cleared up."""
+        return not self._under_way and not self._exchanges and not self._dead_homes()
+
+    # -- one batch after another
+
+    def timer_fired(self) -> None:
+        self._timer = None
+        self._go_on()
+
+    def agreed(self) -> None:
+        self._under_way = False
+        self._go_on()
+
+    def outdated(self) -> None:
+        self._under_way = False
+        self._go_on()
+
+    def failed(self, reason: str) -> None:
+        self._under_way = False
+        self._turn.note("warning", "leftovers.kept", {"reason": reason})
+        self._wake_in(PAUSE_MS)
+
+    def _go_on(self) -> None:
+        if not self._under_way:
+            plan = self._next_plan()
+            if plan is not None:
+                self._under_way = not self._agreement.agree(plan, self)
+
+    def _next_plan(self) -> Plan | None:
+        if self._exchanges:
+            plan = self._plan_exchanges()
+            if plan.changes:
+                return plan
+        for node, incarnation in self._dead_homes():
+            plan = self._plan_queues(node, incarnation)
+            if plan.changes:
+                return plan
+        return None
+
+    def _plan_queues(self, node: str, incarnation: int) -> Plan:
+        plan = Plan()
+        # it must not come alive first
+        plan.rely_on(alive_key(node))
+        doomed: dict[str, list[QueuePort]] = {}
+        for vhost, name in self._fleeting.of((node, incarnation))[:BATCH_MAX]:
+            queue = None if vhost not in self._vhosts else self._vhosts[vhost].topology.queues.get(name)
+            if queue is None:
+                plan.delete(queue_key(vhost, name), kept=False)
+            else:
+                doomed.setdefault(vhost, []).append(queue)
+        for vhost, queues in doomed.items():
+            plan_removal_of(plan, self._vhosts[vhost].topology, queues, [])
+        return plan
+
+    def _plan_exchanges(self) -> Plan:
+        plan = Plan()
+        if not self._alone():
+            self._exchanges = []
+            return plan
+        plan.rely_on_all(beginning(ALIVE, []))
+        self._exchanges = [one for one in self._exchanges if one[0] in self._vhosts and not one[1].deleted]
+        doomed: dict[str, list[Exchange]] = {}
+        for vhost, exchange in self._exchanges[:BATCH_MAX]:
+            doomed.setdefault(vhost, []).append(exchange)
+        for vhost, exchanges in doomed.items():
+            plan_removal_of(plan, self._vhosts[vhost].topology, [], exchanges)
+        return plan
+
+    # -- who, and when
+
+    def _dead_homes(self) -> list[tuple[str, int]]:
+        """Runs of nodes that are over and have left something."""
+        members, own = self._membership.members, self._membership.own
+        dead: list[tuple[str, int]] = []
+        for node, incarnation in self._fleeting.homes():
+            living = self._membership.incarnation if node == own else members.incarnation(node)
+            if living is None or incarnation < living:
+                dead.append((node, incarnation))
+        return dead
+
+    def _place(self) -> int:
+        """How many of the living go before this node."""
+        members = self._membership.members
+        place = 0
+        for name in members.names_by_rank():
+            if name == self._membership.own:
+                break
+            if members.incarnation(name) is not None:
+                place += 1
+        return place
+
+    def _alone(self) -> bool:
+        """Whether no other node lives."""
+        own = self._membership.own
+        return not [name for name in self._membership.members.alive_names() if name != own]
+
+    def _wake_in(self, delay_ms: int) -> None:
+        """Unless somebody wants it sooner."""
+        due_ms = int(self._turn.now_ms) + delay_ms
+        if self._timer is not None:
+            if self._due_ms <= due_ms:
+                return
+            self._turn.cancel_timer(self._timer)
+        self._due_ms = due_ms
+        self._timer = self._turn.set_timer(due_ms, self)
+
+
+def _is_transient(exchange: Exchange) -> bool:
+    return not exchange.durable and exchange.name not in PREDECLARED_NAMES

@@ -1,0 +1,229 @@
+"""What dead nodes leave behind goes, once, whoever sees to it."""
+
+import pytest
+
+from tests.unit.broker.sharing_nodes import Ending, SharingCluster, SharingNode
+from warren.broker.membership import Membership
+from warren.broker.sharing.fleeting import FleetingQueues
+from warren.broker.sharing.leftovers import Leftovers
+from warren.broker.topology_applier import TopologyApplier
+from warren.broker.topology_plans import plan_binding, plan_exchange, plan_queue
+from warren.broker.vhost import Vhost
+from warren.cluster.partitions import PartitionHandling
+from warren.sim.metadata_store import LEASE_MS
+from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
+from warren.store.metadata import Definition
+from warren.store.plan import Plan
+from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
+
+LONG_MS = 4 * LEASE_MS
+
+
+class Living:
+    """What a node has besides its agreement."""
+
+    def __init__(self, node: SharingNode, incarnation: int) -> None:
+        self.node = node
+        self.vhosts = {"/": Vhost("/", node.turn, node.agreement)}
+        self.membership = Membership(node.name, incarnation, PartitionHandling(), node.turn)
+        node.appliers.add(TopologyApplier(self.vhosts, node.turn.figures))
+        node.appliers.add(self.membership)
+        self.leftovers = Leftovers(node.turn, node.agreement, self.membership, node.agreement.fleeting, self.vhosts)
+        self.membership.watcher = self.leftovers
+
+    def queues(self) -> list[str]:
+        return sorted(self.vhosts["/"].topology.queues)
+
+    def exchanges(self) -> list[str]:
+        return sorted(name for name in self.vhosts["/"].topology.exchanges if name and not name.startswith("amq."))
+
+
+class World:
+    """Nodes that live and die."""
+
+    def __init__(self, *names: str) -> None:
+        self.cluster = SharingCluster()
+        self.runs: dict[str, int] = {}
+        self.living: dict[str, Living] = {}
+        for name in names:
+            self.start(name)
+
+    def start(self, name: str) -> Living:
+        self.runs[name] = self.runs.get(name, 0) + 1
+        node = self.cluster.start(name, self._equip)
+        living = self.living[name]
+        alive = AliveDefinition(name, self.runs[name])
+        node.seat.hold(alive.key(), alive.value())
+        self.agree(name, NodeDefinition(name, "disc", ""))
+        living.leftovers.node_started()
+        node.end_turn()
+        self.pass_ms(100)
+        return living
+
+    def _equip(self, node: SharingNode) -> None:
+        self.living[node.name] = Living(node, self.runs[node.name])
+
+    def kill(self, name: str) -> None:
+        self.cluster.lose(self.cluster.nodes[name])
+        del self.living[name]
+
+    def pass_ms(self, milliseconds: int) -> None:
+        self.cluster.clock.pass_ms(milliseconds)
+
+    def agree(self, name: str, *definitions: Definition) -> None:
+        ending = Ending()
+        plan = Plan()
+        for definition in definitions:
+            if isinstance(definition, QueueDefinition):
+                plan_queue(plan, definition)
+            elif isinstance(definition, ExchangeDefinition):
+                plan_exchange(plan, definition)
+            elif isinstance(definition, BindingDefinition):
+                plan_binding(plan, definition)
+            else:
+                plan.put(definition)
+        node = self.cluster.nodes[name]
+        node.agreement.agree(plan, ending)
+        node.end_turn()
+        for _ in range(1_000):
+            if ending.told:
+                break
+            self.pass_ms(5)
+        assert ending.told == ["agreed"]
+
+    def fleeting(self, home: str, *names: str) -> None:
+        """Transient queues on that node, each bound to a fanout exchange that goes with its last binding."""
+        for name in names:
+            self.agree(home, QueueDefinition("/", name, False, False, False, {}, home, 0, self.runs[home]))
+            if f"exchanges/%2F/{home}.x" not in self.cluster.store.snapshot()[1]:
+                self.agree(home, ExchangeDefinition("/", f"{home}.x", "fanout", False, True, False, {}))
+            self.agree(home, BindingDefinition("/", f"{home}.x", name, True, "", {}, False))
+
+
+@pytest.fixture
+def world() -> World:
+    return World("a", "b", "c")
+
+
+def keys(world: World) -> list[str]:
+    kinds = ("queues/", "exchanges/", "bindings/")
+    return sorted(key for key in world.cluster.store.snapshot()[1] if key.startswith(kinds))
+
+
+def test_the_transient_queues_of_a_dead_node_go_with_all_that_lived_by_them(world: World) -> None:
+    world.agree("c", QueueDefinition("/", "kept", True, False, False, {}, "c"))
+    world.fleeting("c", "one", "two")
+    world.fleeting("b", "theirs")
+    assert world.living["a"].queues() == ["kept", "one", "theirs", "two"]
+    assert world.living["a"].leftovers.clear
+    world.kill("c")
+    world.pass_ms(LONG_MS)
+    for living in world.living.values():
+        assert living.queues() == ["kept", "theirs"]
+        assert living.exchanges() == ["b.x"]
+        assert living.leftovers.clear
+    assert keys(world) == ["bindings/%2F/b.x/q/theirs//-", "exchanges/%2F/b.x", "queues/%2F/kept", "queues/%2F/theirs"]
+
+
+def test_nothing_goes_while_its_node_may_live(world: World) -> None:
+    world.fleeting("c", "one")
+    world.kill("c")
+    world.pass_ms(LEASE_MS // 2)
+    assert world.living["a"].queues() == ["one"]
+
+
+def test_the_first_of_the_living_clears_up_alone(world: World) -> None:
+    world.fleeting("a", *[f"q{number}" for number in range(50)])
+    before = {name: len(living.node.proposed) for name, living in world.living.items()}
+    world.kill("a")
+    world.pass_ms(LONG_MS)
+    proposed = {name: len(living.node.proposed) - before[name] for name, living in world.living.items()}
+    # two full batches, what is left, and the exchange that went with the last of them
+    assert proposed == {"b": 3, "c": 0}
+    assert keys(world) == []
+
+
+def test_when_the_first_one_cannot_the_next_one_does(world: World) -> None:
+    world.fleeting("c", "one", "two")
+    world.cluster.nodes["a"].seat.cut()
+    world.kill("c")
+    world.pass_ms(LONG_MS * 2)
+    assert keys(world) == []
+    assert world.living["b"].leftovers.clear
+
+
+def test_without_a_majority_nothing_goes_until_there_is_one(world: World) -> None:
+    world.fleeting("c", "one")
+    world.kill("c")
+    world.cluster.store.set_majority(False)
+    world.pass_ms(LONG_MS)
+    assert world.living["a"].queues() == ["one"]
+    world.cluster.store.set_majority(True)
+    world.pass_ms(LONG_MS)
+    assert keys(world) == []
+
+
+def test_what_fails_is_tried_again(world: World) -> None:
+    world.fleeting("c", "one")
+    survivors = [world.cluster.nodes[name] for name in "ab"]
+    world.kill("c")
+    # the lease runs out and everybody hears of it, but what they then say gets lost
+    for node in survivors:
+        node.losing = True
+    world.pass_ms(LONG_MS)
+    assert "queues/%2F/one" in keys(world)
+    for node in survivors:
+        node.losing = False
+    world.pass_ms(LONG_MS)
+    assert keys(world) == []
+
+
+def test_a_node_that_starts_again_clears_up_after_its_earlier_run_even_if_nobody_else_did() -> None:
+    world = World("a")
+    world.fleeting("a", "one")
+    world.kill("a")
+    again = world.start("a")
+    world.pass_ms(LONG_MS)
+    assert again.queues() == []
+    assert keys(world) == []
+
+
+def test_a_node_that_is_back_before_its_lease_ran_out_has_lost_its_queues_all_the_same(world: World) -> None:
+    world.fleeting("c", "one")
+    world.kill("c")
+    back = world.start("c")
+    world.pass_ms(500)
+    world.fleeting("c", "new")
+    world.pass_ms(LONG_MS)
+    assert back.queues() == ["new"]
+
+
+def test_transient_exchanges_go_when_all_nodes_were_down() -> None:
+    world = World("a", "b")
+    world.agree("a", ExchangeDefinition("/", "kept", "direct", True, False, False, {}))
+    world.agree("a", ExchangeDefinition("/", "passing", "direct", False, False, False, {}))
+    world.agree("a", BindingDefinition("/", "kept", "passing", False, "k", {}, False))
+    world.kill("a")
+    world.pass_ms(LONG_MS)
+    world.start("a")
+    assert world.living["a"].exchanges() == ["kept", "passing"]
+    world.kill("a")
+    world.kill("b")
+    world.pass_ms(LONG_MS)
+    world.start("b")
+    assert world.living["b"].exchanges() == ["kept"]
+    assert world.living["b"].leftovers.clear
+    assert keys(world) == ["exchanges/%2F/kept"]
+
+
+def test_homes_are_forgotten_with_their_last_queue() -> None:
+    fleeting = FleetingQueues()
+    fleeting.put(QueueDefinition("/", "lasting", True, False, False, {}, "a"))
+    assert fleeting.homes() == []
+    one = QueueDefinition("/", "one", False, False, False, {}, "a", 0, 3)
+    fleeting.put(one)
+    fleeting.put(one)
+    assert (fleeting.homes(), fleeting.of(("a", 3))) == ([("a", 3)], [("/", "one")])
+    fleeting.delete(one.key())
+    fleeting.delete(one.key())
+    assert (fleeting.homes(), fleeting.of(("a", 3))) == ([], [])

@@ -1,0 +1,112 @@
+"""A node's place among others: what it learns of members, and when it pauses, resumes or starts anew."""
+
+import pytest
+
+from warren.broker.membership import LifeWatcher, Membership
+from warren.cluster.partitions import AUTOHEAL, GO_ON, PAUSE, PAUSE_MINORITY, RESTART, RESUME, PartitionHandling
+from warren.cluster.suspicion import PARTED_AFTER_MS
+from warren.model.effects import Note
+from warren.model.turn import Turn
+from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
+
+
+class Witness(LifeWatcher):
+    """Counts."""
+
+    def __init__(self) -> None:
+        self.told = 0
+
+    def lives_changed(self) -> None:
+        self.told += 1
+
+
+def membership(mode: str = PAUSE_MINORITY, own: str = "a") -> Membership:
+    """Of one of three disc nodes, all alive, in the first run of each."""
+    made = Membership(own, 1, PartitionHandling(mode), Turn())
+    for name in ("a", "b", "c"):
+        made.put(NodeDefinition(name, "disc", f"{name}:25672"), 2)
+        made.put(AliveDefinition(name, 1), 3)
+    return made
+
+
+def test_members_and_lives_are_told_as_they_are_agreed_upon() -> None:
+    made = membership()
+    assert made.members.names() == made.members.alive_names() == ["a", "b", "c"]
+    made.delete(["alive", "b"])
+    made.delete(["nodes", "c"])
+    assert (made.members.names(), made.members.alive_names()) == (["a", "b"], ["a"])
+    known = made.members.get("b")
+    assert known is not None
+    assert (known.kind, known.peer) == ("disc", "b:25672")
+
+
+def test_whoever_watches_lives_hears_of_each_change_once() -> None:
+    made = membership()
+    made.watcher = witness = Witness()
+    made.put(AliveDefinition("b", 1), 5)
+    assert witness.told == 0
+    made.put(AliveDefinition("b", 2), 6)
+    made.delete(["alive", "b"])
+    made.delete(["alive", "b"])
+    assert witness.told == 2
+
+
+def test_comings_and_goings_are_noted() -> None:
+    turn = Turn()
+    made = Membership("a", 1, PartitionHandling(), turn)
+    made.put(NodeDefinition("b", "ram", "b:1"), 1)
+    made.put(NodeDefinition("b", "disc", "b:1"), 2)
+    made.put(AliveDefinition("b", 4), 3)
+    made.delete(["alive", "b"])
+    made.delete(["nodes", "b"])
+    assert turn.effects == [
+        Note("info", "member.joined", {"node": "b", "kind": "ram"}),
+        Note("info", "member.alive", {"node": "b", "incarnation": 4}),
+        Note("info", "member.dead", {"node": "b"}),
+        Note("info", "member.left", {"node": "b"}),
+    ]
+
+
+def test_a_node_that_loses_its_peers_pauses_and_resumes() -> None:
+    made = membership()
+    made.peer_connected("b", 1)
+    assert made.look(True) == GO_ON
+    made.peer_lost("b")
+    assert (made.look(True), made.paused) == (PAUSE, True)
+    made.peer_connected("c", 1)
+    assert (made.look(True), made.paused) == (RESUME, False)
+
+
+def test_a_node_that_is_parted_from_one_that_goes_before_it_pauses() -> None:
+    turn = Turn()
+    made = Membership("b", 1, PartitionHandling(PAUSE_MINORITY), turn)
+    for name in ("a", "b", "c"):
+        made.put(NodeDefinition(name, "disc", ""), 2)
+        made.put(AliveDefinition(name, 1), 3)
+    made.peer_connected("c", 1)
+    assert made.look(True) == GO_ON
+    turn.now_ms += PARTED_AFTER_MS
+    assert made.look(True) == PAUSE
+    made.delete(["alive", "a"])
+    assert made.look(True) == RESUME
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_a_node_whose_run_was_declared_over_has_lost_its_life_even_if_it_is_said_to_live_again(again: int) -> None:
+    made = membership(AUTOHEAL)
+    made.peer_connected("b", 1)
+    assert (made.look(True), made.life_lost) == (GO_ON, False)
+    made.delete(["alive", "a"])
+    made.put(AliveDefinition("a", again), 9)
+    assert made.life_lost
+    assert made.look(False) == GO_ON
+    assert made.look(True) == RESTART
+
+
+def test_what_an_earlier_run_left_is_no_loss_of_life() -> None:
+    made = Membership("a", 2, PartitionHandling(AUTOHEAL), Turn())
+    made.put(NodeDefinition("a", "disc", ""), 1)
+    made.put(AliveDefinition("a", 1), 2)
+    made.delete(["alive", "a"])
+    made.put(AliveDefinition("a", 2), 4)
+    assert not made.life_lost
