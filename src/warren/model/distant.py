@@ -122,8 +122,8 @@ class DistantQueue(QueuePort):
         """Send something that is settled when all that was done to the queue before is safe; False if it cannot be."""
 
     @abstractmethod
-    def await_room(self, waiter: OutputPort) -> None:
-        """Put the waiter on `Turn.inputs` when less is on its way to other nodes."""
+    def await_room(self, waiter: OutputPort) -> bool:
+        """Put the waiter on `Turn.inputs` when less is on its way to the home; False if that is little enough."""
 
     @abstractmethod
     def await_home(self, waiter: OutputPort) -> None:

@@ -104,10 +104,9 @@ class Links:
 
     def end_turn(self) -> None:
         """What the turn gathered goes out; the last thing of a turn."""
-        if self._links:
-            for link in self._links.values():
-                link.end_turn()
-            self.admission.end_turn()
+        for link in self._links.values():
+            link.end_turn()
+        self.admission.end_turn()
 
     # -- what the node wants
 

@@ -96,11 +96,12 @@ class RemoteQueue(DistantQueue):
     def await_settlement(self, waiter: SettlementWaiter) -> None:
         self._publishes.await_last(waiter)
 
-    def await_room(self, waiter: OutputPort) -> None:
-        if self._link is None:
-            self._turn.inputs.append(waiter)
-        else:
-            self._link.admission.hold(waiter, self._link)
+    def await_room(self, waiter: OutputPort) -> bool:
+        link = self._link
+        if link is None or not link.admission.crowded(link):
+            return False
+        link.admission.hold(waiter, link)
+        return True
 
     def await_home(self, waiter: OutputPort) -> None:
         self._longing.append(waiter)

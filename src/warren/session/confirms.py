@@ -1,8 +1,10 @@
 """Publisher confirms of one channel.
 
 Publishes are numbered from 1 in the order they arrive. Each is settled at once, refused by a queue, or pending: held
-safely once the batch of its turn is on disk. Batches come back in order, so what is pending is a row of runs, oldest
-first, and each run is of one batch.
+safely once the batch of its turn is on disk, or once queues of other nodes have said so (`session.distant_run`), or
+both. What is pending is a row of runs, lowest numbers first. Batches come back in order, so as long as all is pending
+on the disk, each run is of one batch and the first ones are decided first; other nodes answer when they do, and then
+the whole row is looked through, once a turn.
 
 Lemma: a number below the first pending one is decided. So of what was decided since confirms were last told, all below
 the first pending number is told by one `basic.ack` with `multiple`, at the highest number among it; the rest is told
@@ -18,27 +20,19 @@ Not here: when a publish counts as settled (`model.ports.QueuePort.publish`).
 from typing import Final, final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
+from warren.model.distant import DistantQueue
+from warren.session.distant_run import ConfirmTeller, DistantRun, NumberRun
 from warren.wire.frames import write_ack
+
+__all__ = ["ConfirmTeller", "Confirms"]
 
 ACK: Final[i64] = 80
 NACK: Final[i64] = 120
 MULTIPLE: Final[i64] = 1
 REQUEUE: Final[i64] = 2
 """Means nothing in a confirm, but RabbitMQ sets it."""
-
-
-@final
-@mypyc_attr(acyclic=True)
-class NumberRun:
-    """Publishes that follow one another and share their fate."""
-
-    def __init__(self, first: i64, last: i64, batch_no: i64) -> None:
-        self.first: i64 = first
-        self.last: i64 = last
-        # the batch it waits for; 0 for none
-        self.batch_no: i64 = batch_no
 
 
 @final
@@ -59,6 +53,9 @@ class Confirms:
         self._pending: list[NumberRun] = []
         # the last of them, which grows
         self._growing: NumberRun | None = None
+        # the last one that waits for a single queue elsewhere; whether any in the row waits for another node
+        self._growing_elsewhere: DistantRun | None = None
+        self._some_elsewhere: bool = False
         # settled and not told, unless plain
         self._settled: list[NumberRun] = []
         # batches of this channel's own, counted as they are begun and as they are flushed
@@ -91,9 +88,34 @@ class Confirms:
             self._begin_run(number)
         self.last_no = number
 
+    def elsewhere(self, queue: DistantQueue, teller: ConfirmTeller) -> None:
+        """The next publish is decided by a queue of another node."""
+        number: i64 = self.last_no + 1
+        run = self._growing_elsewhere
+        if run is not None and run.last == self.last_no and run.queue is queue:
+            run.last = number
+        else:
+            run = DistantRun(number, 0, queue, 1, teller)
+            self._add_distant(run)
+            self._growing_elsewhere = run
+        self.last_no = number
+        queue.await_settlement(run)
+
+    def elsewhere_too(self, queues: list[DistantQueue], in_batch: bool, teller: ConfirmTeller) -> None:
+        """The next publish is decided by all of these, and by the batch begun last if it is in it."""
+        number: i64 = self.last_no + 1
+        batch_no: i64 = self._batch_no if in_batch else 0
+        run = DistantRun(number, batch_no, queues[0], len(queues), teller)
+        self._add_distant(run)
+        self.last_no = number
+        for queue in queues:
+            queue.await_settlement(run)
+
     def flushed(self) -> None:
         """The oldest batch is on disk: what waited for it is settled."""
         self._flushed_no += 1
+        if self._some_elsewhere:
+            return
         count = 0
         for run in self._pending:
             if run.batch_no > self._flushed_no:
@@ -114,6 +136,8 @@ class Confirms:
 
     def tell(self, out: BytesWriter, channel: i64) -> None:
         """Tell everything that is decided and not told yet."""
+        if self._some_elsewhere:
+            self._look_through()
         if self._plain:
             self._tell_in_order(out, channel)
         else:
@@ -175,6 +199,32 @@ class Confirms:
                 last.last = number
                 return
         self._settled.append(NumberRun(number, number, 0))
+
+    def _add_distant(self, run: DistantRun) -> None:
+        if self._plain:
+            self._leave_plain()
+        self._pending.append(run)
+        self._some_elsewhere = True
+
+    def _look_through(self) -> None:
+        """Part what is decided from what is not."""
+        pending: list[NumberRun] = []
+        self._some_elsewhere = False
+        for run in self._pending:
+            if isinstance(run, DistantRun):
+                run.decide(self._flushed_no, self._settled, self._rejected)
+                if run.first <= run.last:
+                    pending.append(run)
+                    self._some_elsewhere = True
+                elif run is self._growing_elsewhere:
+                    self._growing_elsewhere = None
+            elif run.batch_no > self._flushed_no:
+                pending.append(run)
+            else:
+                self._settled.append(run)
+        self._pending = pending
+        if not pending:
+            self._growing = None
 
     def _begin_run(self, number: i64) -> None:
         if self._plain:

@@ -154,9 +154,13 @@ class Connection(OutputPort, FlushWaiter):
 
     def await_entry(self, queue: QueuePort) -> None:
         """The frame at hand waits for what its queue reads from disk, and all that follows waits behind it."""
+        self.await_again()
+        queue.await_entry(self)
+
+    def await_again(self) -> None:
+        """The frame at hand is handled again when this is put on `Turn.inputs`, and nothing before."""
         self.reader.step_back()
         self.await_answer()
-        queue.await_entry(self)
 
     def await_answer(self) -> None:
         """What follows the frame at hand waits until whoever has the answer puts this on `Turn.inputs`."""

@@ -61,6 +61,9 @@ class ChannelConsumer(Consumer):
             return False
         return channel.connection.has_room()
 
+    def prefetches(self) -> tuple[int, int]:
+        return int(self.prefetch), int(self.channel.prefetch)
+
     def deliver(self, entry: Entry) -> None:
         channel = self.channel
         connection = channel.connection

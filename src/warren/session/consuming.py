@@ -9,10 +9,11 @@ from mypy_extensions import i64
 
 from warren.access.rights import QUEUE
 from warren.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION_FAILED, ChannelFault, ConnectionFault
+from warren.model.distant import CONSUME, GET, GET_NO_ACK, DistantQueue
 from warren.model.message import Entry
 from warren.model.ports import QueuePort
 from warren.model.terms import type_name
-from warren.session import direct_reply, firehose
+from warren.session import direct_reply, firehose, waiting
 from warren.session.consumer import ChannelConsumer
 from warren.session.delivery import write_message
 from warren.wire.methods import (
@@ -61,16 +62,40 @@ def basic_consume(channel: "Channel", method: Method) -> None:
         direct_reply.open_inbox(channel, method, tag)
     else:
         channel.rights.to_read(QUEUE, queue_name)
-        _subscribe(channel, method, tag)
+        consumer = _subscribed(channel, method, tag)
+        if consumer is None:
+            return
+        tag = consumer.tag
     # deliveries wait for the end of the turn, so they cannot overtake this
     if not method.nowait:
         channel.send(BasicConsumeOk(consumer_tag=tag))
 
 
-def _subscribe(channel: "Channel", method: BasicConsume, tag: str) -> None:
+def _subscribed(channel: "Channel", method: BasicConsume, tag: str) -> ChannelConsumer | None:
+    """The consumer; none if the frame at hand waits for the queue to take it."""
     queue = channel.queue(method.queue)
+    if isinstance(queue, DistantQueue):
+        return _subscribed_afar(channel, queue, method, tag)
+    consumer = _consumer(channel, queue, method, tag)
+    queue.add_consumer(consumer)
+    channel.consumers[tag] = consumer
+    return consumer
+
+
+def _subscribed_afar(channel: "Channel", queue: DistantQueue, method: BasicConsume, tag: str) -> ChannelConsumer | None:
+    known = waiting.asked(channel, queue, CONSUME)
+    consumer = _consumer(channel, queue, method, tag) if known is None else known.consumer
+    answer = waiting.answer_of(channel, queue, CONSUME, consumer)
+    if answer is None or not isinstance(consumer, ChannelConsumer):
+        return None
+    channel.consumers[consumer.tag] = consumer
+    queue.started(consumer)
+    return consumer
+
+
+def _consumer(channel: "Channel", queue: QueuePort, method: BasicConsume, tag: str) -> ChannelConsumer:
     priority = _checked_arguments(queue, method.arguments)
-    consumer = ChannelConsumer(
+    return ChannelConsumer(
         channel,
         queue,
         tag,
@@ -80,8 +105,6 @@ def _subscribe(channel: "Channel", method: BasicConsume, tag: str) -> None:
         channel.consumer_prefetch,
         method.arguments,
     )
-    queue.add_consumer(consumer)
-    channel.consumers[tag] = consumer
 
 
 def _checked_arguments(queue: QueuePort, arguments: Table) -> i64:
@@ -104,9 +127,11 @@ def _checked_arguments(queue: QueuePort, arguments: Table) -> i64:
 
 def basic_cancel(channel: "Channel", method: Method) -> None:
     assert isinstance(method, BasicCancel)
-    consumer = channel.consumers.pop(method.consumer_tag, None)
+    consumer = channel.consumers.get(method.consumer_tag)
     if consumer is not None:
-        consumer.queue.remove_consumer(consumer)
+        if not waiting.has_left(channel, consumer.queue, consumer):
+            return
+        channel.consumers.pop(method.consumer_tag, None)
     elif channel.inbox is not None and channel.inbox.consumer_tag == method.consumer_tag:
         direct_reply.close_inbox(channel)
     if not method.nowait:
@@ -118,16 +143,24 @@ def basic_get(channel: "Channel", method: Method) -> None:
     name = channel.queue_name(method.queue)
     channel.rights.to_read(QUEUE, name)
     queue = channel.queue(name)
+    if isinstance(queue, DistantQueue):
+        answer = waiting.answer_of(channel, queue, GET_NO_ACK if method.no_ack else GET)
+        if answer is not None:
+            _answer_get(channel, queue, answer.entry, method.no_ack)
+        return
     queue.touch()
     if not queue.at_hand():
         channel.connection.await_entry(queue)
         return
-    entry = queue.get(method.no_ack)
+    _answer_get(channel, queue, queue.get(method.no_ack), method.no_ack)
+
+
+def _answer_get(channel: "Channel", queue: QueuePort, entry: Entry | None, no_ack: bool) -> None:
     if entry is None:
         channel.tallies.of_queue(queue).count_empty_get()
         channel.send(BasicGetEmpty())
     else:
-        _send_got(channel, queue, entry, method.no_ack)
+        _send_got(channel, queue, entry, no_ack)
 
 
 def _send_got(channel: "Channel", queue: QueuePort, entry: Entry, no_ack: bool) -> None:

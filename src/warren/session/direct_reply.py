@@ -2,11 +2,13 @@
 
 A channel that consumes from `amq.rabbitmq.reply-to` gets an inbox with a name nobody can guess. Its publishes with
 that reply-to carry the inbox's name instead; a reply published to the default exchange under that name goes straight
-to the channel, or nowhere if it is gone.
+to the channel, or nowhere if it is gone. The name says at which node the inbox is, so that a reply finds it from any.
 
 Not here: ordinary consumers (`session.consuming`).
 """
 
+import base64
+import binascii
 from typing import TYPE_CHECKING, Final, final
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
@@ -54,10 +56,28 @@ def deliver_to_inboxes(node: "NodePort", exchange: Exchange, keys: list[str], me
         if not is_inbox_key(exchange, key):
             others.append(key)
         else:
-            inbox = node.reply_inboxes.get(key)
-            if inbox is not None:
-                inbox.deliver(message)
+            deliver_reply(node, key, message)
     return others
+
+
+def deliver_reply(node: "NodePort", name: str, message: Message) -> None:
+    """Hand a reply to an inbox, wherever it is."""
+    inbox = node.reply_inboxes.get(name)
+    if inbox is not None:
+        inbox.deliver(message)
+        return
+    home = _home_of(name)
+    if home and home != node.settings.node_name:
+        node.reply_elsewhere(home, name, message)
+
+
+def _home_of(name: str) -> str:
+    """The node whose inbox this is; empty if the name does not say."""
+    part = name[len(INBOX_PREFIX) :].partition(".")[0]
+    try:
+        return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode()
+    except (binascii.Error, ValueError):
+        return ""
 
 
 def open_inbox(channel: "Channel", method: BasicConsume, consumer_tag: str) -> None:
@@ -66,8 +86,9 @@ def open_inbox(channel: "Channel", method: BasicConsume, consumer_tag: str) -> N
     if channel.inbox is not None:
         raise ChannelFault(PRECONDITION_FAILED, "reply consumer already set")
     node = channel.node
-    # two parts and an end as in RabbitMQ's names, which some clients match
-    name = f"{node.fresh_name(INBOX_PREFIX)}.{node.fresh_name('')}=="
+    # two parts and an end as in RabbitMQ's names, which some clients match; the first of them says where
+    home = base64.urlsafe_b64encode(node.settings.node_name.encode()).rstrip(b"=").decode()
+    name = f"{INBOX_PREFIX}{home}.{node.fresh_name('')}{node.fresh_name('')}=="
     inbox = ReplyInbox(name, channel, consumer_tag)
     node.reply_inboxes[inbox.name] = inbox
     channel.inbox = inbox

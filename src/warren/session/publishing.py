@@ -26,10 +26,10 @@ from warren.errors import (
     ConnectionFault,
 )
 from warren.model.message import Envelope, Message
-from warren.model.ports import PENDING, REJECTED, SETTLED, QueuePort
+from warren.model.ports import AWAITED, PENDING, REJECTED, SETTLED, UNREACHABLE, QueuePort
 from warren.routing.exchange import Exchange
 from warren.routing.topology import Topology
-from warren.session import direct_reply, firehose, special_properties
+from warren.session import direct_reply, elsewhere, firehose, special_properties
 from warren.session.delivery import write_message
 from warren.session.tallies import PublishTally
 from warren.wire.methods import BasicPublish, BasicReturn, decode_method
@@ -160,27 +160,24 @@ def resolve(publishing: Publishing, topology: Topology, vhost: str, rights: Righ
 
 
 def carry_out(channel: "Channel", publish: RoutedPublish) -> i64:
-    """Put a routed message into its queues: `REJECTED` if any refused it, else `PENDING` if any is, else `SETTLED`."""
+    """Put a routed message into its queues; what they say, together."""
     outcome: i64 = SETTLED
     for exchange in publish.delayed:
-        outcome = both(outcome, channel.vhost.delay(exchange, publish.message))
+        outcome |= channel.vhost.delay(exchange, publish.message)
     routed: i64 = 0
     for queue in publish.queues:
         # while a transaction was open its queues may have gone
         if not queue.deleted:
             routed += 1
-            outcome = both(outcome, queue.publish(publish.message))
+            outcome |= queue.publish(publish.message)
     _count(publish.tally, routed)
     if routed == 0 and not publish.delayed:
         publish.tally.unroutable(publish.mandatory)
         if publish.mandatory:
             _give_back(channel, publish.message)
+    elif outcome & UNREACHABLE and not publish.delayed:
+        _tell_unreachable(channel, publish.message, publish.queues, publish.mandatory, publish.tally)
     return outcome
-
-
-def both(one: i64, other: i64) -> i64:
-    """What two answers to one publish come to."""
-    return other if other == REJECTED or one == SETTLED else one
 
 
 def _enqueue(channel: "Channel", message: Message, publishing: Publishing) -> None:
@@ -191,9 +188,13 @@ def _enqueue(channel: "Channel", message: Message, publishing: Publishing) -> No
     assert tally is not None
     _count(tally, len(queues))
     for queue in queues:
-        outcome = both(outcome, queue.publish(message))
+        outcome |= queue.publish(message)
     if not queues:
         _tell_unroutable(channel, message, publishing.mandatory, tally)
+    elif outcome >= AWAITED:
+        if outcome & UNREACHABLE:
+            _tell_unreachable(channel, message, queues, publishing.mandatory, tally)
+        _published_elsewhere(channel, queues, outcome, tally)
     elif channel.confirms.on:
         _confirm(channel, outcome, tally)
 
@@ -230,7 +231,9 @@ def _hand_over(channel: "Channel", publish: RoutedPublish) -> None:
         _tell_unroutable(channel, publish.message, publish.mandatory, publish.tally)
         return
     outcome = carry_out(channel, publish)
-    if channel.confirms.on:
+    if outcome >= AWAITED:
+        _published_elsewhere(channel, publish.queues, outcome, publish.tally)
+    elif channel.confirms.on:
         _confirm(channel, outcome, publish.tally)
 
 
@@ -245,6 +248,27 @@ def _confirm(channel: "Channel", outcome: i64, tally: PublishTally) -> None:
         tally.refused += 1
         channel.confirms.rejected()
     channel.await_telling()
+
+
+def _tell_unreachable(
+    channel: "Channel", message: Message, queues: list[QueuePort], mandatory: bool, tally: PublishTally
+) -> None:
+    """Return a mandatory message if none of its queues can be given it now."""
+    if not elsewhere.any_takes(queues):
+        tally.unroutable(mandatory)
+        if mandatory:
+            _give_back(channel, message)
+
+
+def _published_elsewhere(channel: "Channel", queues: list[QueuePort], outcome: i64, tally: PublishTally) -> None:
+    """Some of its queues live on other nodes."""
+    elsewhere.hold_if_crowded(channel.connection, queues, outcome)
+    if not channel.confirms.on:
+        return
+    if outcome & REJECTED:
+        _confirm(channel, REJECTED, tally)
+    else:
+        elsewhere.await_homes(channel, queues, outcome)
 
 
 def _tell_unroutable(channel: "Channel", message: Message, mandatory: bool, tally: PublishTally) -> None:

@@ -2,7 +2,8 @@
 
 As RabbitMQ does it: a publish is routed when it arrives and enters its queues at commit; an acked delivery leaves the
 ledger at once, is settled at commit and is outstanding again after rollback. It is not atomic across queues. The answer
-to a commit waits until what it changed on disk is there.
+to a commit waits until what it changed on disk is there. Where queues of other nodes take part, their homes must have
+said that it is there on theirs: until then the frame of the commit waits, and is handled again.
 
 Not here: the routing of a publish (`session.publishing`).
 """
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
-from warren.model.ports import PENDING, REJECTED, SETTLED
+from warren.model.distant import DistantQueue, SettlementWaiter
+from warren.model.ports import AWAITED, PENDING, REJECTED, SETTLED, UNREACHABLE
 from warren.model.turn import Turn
-from warren.session import publishing, settling
+from warren.session import elsewhere, publishing, settling
 from warren.session.ledger import Unacked
 from warren.wire.methods import (
     ConfirmSelect,
@@ -90,6 +92,69 @@ class Transaction:
                     return True
         return False
 
+    def settled_afar(self) -> list[DistantQueue]:
+        """The queues of other nodes whose deliveries it settles for good."""
+        settled = list(self.acks)
+        settled.extend([refusal.deliveries for refusal in self.refusals if not refusal.requeue])
+        queues: dict[DistantQueue, None] = {}
+        for deliveries in settled:
+            for delivery in deliveries:
+                queue = delivery.taker.queue
+                if isinstance(queue, DistantQueue):
+                    queues[queue] = None
+        return list(queues)
+
+
+@final
+class Commit(SettlementWaiter):
+    """A commit that other nodes have a part in: what they have not said yet."""
+
+    def __init__(self, channel: "Channel") -> None:
+        # what was to be written here is on disk when this turn's batch is
+        self.pending: bool = False
+        # why it did not come about as a whole
+        self.failure: str = ""
+        self._channel: Channel = channel
+        self._open: i64 = 0
+        self._abandoned: bool = False
+
+    def await_homes(self, queues: list[DistantQueue]) -> None:
+        """Of what was sent last to each of these."""
+        for queue in queues:
+            self._open += 1
+            queue.await_settlement(self)
+
+    def undecided(self) -> bool:
+        return self._open > 0
+
+    def abandon(self) -> None:
+        """Its channel is over: what follows on the connection has nothing to wait for."""
+        if self._open > 0:
+            self._go_on()
+        self._abandoned = True
+
+    def forget(self) -> None:
+        """Nobody waits for it."""
+        self._abandoned = True
+
+    def settled(self, count: i64) -> None:
+        self._open -= count
+        if self._open == 0:
+            self._go_on()
+
+    def refused(self, offset: i64) -> None:
+        self.failure = self.failure or "partial tx completion"
+
+    def lost(self, reason: str) -> None:
+        if self._open > 0:
+            self.failure = f"partial tx completion: {reason}"
+            self._open = 0
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._abandoned:
+            self._channel.node.turn.inputs.append(self._channel.connection)
+
 
 def tx_select(channel: "Channel", method: Method) -> None:
     if channel.confirms.on:
@@ -101,20 +166,44 @@ def tx_select(channel: "Channel", method: Method) -> None:
 
 def tx_commit(channel: "Channel", method: Method) -> None:
     transaction = _open_transaction(channel)
+    commit = channel.commit
+    if commit is None:
+        commit = _committed(channel, transaction)
+    if commit.undecided():
+        channel.commit = commit
+        channel.connection.await_again()
+        return
+    channel.commit = None
+    if commit.failure:
+        raise ChannelFault(PRECONDITION_FAILED, commit.failure)
+    channel.send(TxCommitOk())
+    if commit.pending:
+        channel.connection.gate()
+
+
+def _committed(channel: "Channel", transaction: Transaction) -> Commit:
+    """Carry out what waited; a fault if a queue refuses."""
     channel.transaction = Transaction(channel.node.turn)
     transaction.forget_publishes()
+    commit = Commit(channel)
+    settled_afar = transaction.settled_afar()
     outcome: i64 = PENDING if transaction.removes_durable() else SETTLED
     for publish in transaction.publishes:
-        outcome = publishing.both(outcome, publishing.carry_out(channel, publish))
+        one = publishing.carry_out(channel, publish)
+        if one & AWAITED:
+            commit.await_homes(elsewhere.awaited(publish.queues))
+        outcome |= one
     for deliveries in transaction.acks:
         settling.settle_acked(channel, deliveries)
     for refusal in transaction.refusals:
         settling.settle_refused(channel, refusal.deliveries, refusal.requeue)
-    if outcome == REJECTED:
-        raise ChannelFault(PRECONDITION_FAILED, "partial tx completion")
-    channel.send(TxCommitOk())
-    if outcome == PENDING:
-        channel.connection.gate()
+    if outcome & REJECTED:
+        commit.forget()
+        why = ": the home node of a queue is down or inaccessible" if outcome & UNREACHABLE else ""
+        raise ChannelFault(PRECONDITION_FAILED, f"partial tx completion{why}")
+    commit.await_homes([queue for queue in settled_afar if queue.fence()])
+    commit.pending = outcome & PENDING != 0
+    return commit
 
 
 def tx_rollback(channel: "Channel", method: Method) -> None:

@@ -1,0 +1,94 @@
+"""Publishes of one channel that other nodes decide about.
+
+A run waits for one queue, and grows while that queue's publishes follow one another; the queue settles them in order.
+Or it is a single publish that several queues have, and then it is settled when the last of them says so. A refusal is
+told at once, and what is told is kept out of what is settled later.
+
+Not here: telling (`session.confirms`), the queue's side (`remote.publishes`).
+"""
+
+from abc import abstractmethod
+from typing import final
+
+from mypy_extensions import i64, trait
+
+from warren.model.distant import DistantQueue, SettlementWaiter
+
+
+class NumberRun:
+    """Publishes that follow one another and share their fate."""
+
+    def __init__(self, first: i64, last: i64, batch_no: i64) -> None:
+        self.first: i64 = first
+        self.last: i64 = last
+        # the batch it waits for; 0 for none
+        self.batch_no: i64 = batch_no
+
+
+@trait
+class ConfirmTeller:
+    """Whoever tells the publisher."""
+
+    @abstractmethod
+    def confirms_decided(self) -> None:
+        """There may be something to tell when this turn ends."""
+
+
+@final
+class DistantRun(NumberRun, SettlementWaiter):
+    """Publishes that wait for queues of other nodes."""
+
+    def __init__(self, number: i64, batch_no: i64, queue: DistantQueue, queues: i64, teller: ConfirmTeller) -> None:
+        super().__init__(number, number, batch_no)
+        self.queue: DistantQueue = queue
+        # how many queues have yet to settle each of them; more than one if it is a single publish
+        self._queues: i64 = queues
+        # of the first ones, how many are settled
+        self._done: i64 = 0
+        # numbers that were refused, and those of them that were not told
+        self._refused: list[int] = []
+        self._untold: list[int] = []
+        self._lost: bool = False
+        self._teller: ConfirmTeller = teller
+
+    def settled(self, count: i64) -> None:
+        if self._queues > 1:
+            self._queues -= 1
+            return
+        self._done += count
+        self._teller.confirms_decided()
+
+    def refused(self, offset: i64) -> None:
+        number = int(self.first + self._done + offset)
+        if number not in self._refused:
+            self._refused.append(number)
+            self._untold.append(number)
+            self._teller.confirms_decided()
+
+    def lost(self, reason: str) -> None:
+        self._lost = True
+        self._teller.confirms_decided()
+
+    def decide(self, flushed_no: i64, settled: list[NumberRun], rejected: list[int]) -> None:
+        """Take out what is decided; `first` is beyond `last` if that is all."""
+        rejected.extend(self._untold)
+        self._untold = []
+        if self.batch_no > flushed_no and not self._lost:
+            return
+        decided: i64 = min(self.first + self._done - 1, self.last)
+        first: i64 = self.first
+        for number in self._refused:
+            if number <= decided:
+                if first < number:
+                    settled.append(NumberRun(first, i64(number) - 1, 0))
+                first = i64(number) + 1
+        if first <= decided:
+            settled.append(NumberRun(first, decided, 0))
+        self._refused = [number for number in self._refused if number > decided]
+        self.first = decided + 1
+        self._done = 0
+        if self._lost:
+            while self.first <= self.last:
+                if int(self.first) not in self._refused:
+                    rejected.append(int(self.first))
+                self.first += 1
