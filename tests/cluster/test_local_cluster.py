@@ -247,11 +247,13 @@ def test_a_process_that_began_at_another_time_is_not_the_node(one: Cluster) -> N
     pid = one.pid("n1")
     proof = one.directory / "n1.started"
     kept = proof.read_text()
-    proof.write_text(f"{kept.split()[0]} 1\n")
-    said = one("kill", "n1")
-    assert (said.code, said.err) == (1, "warren: n1 does not run\n")
-    assert running(pid)
-    proof.write_text(kept)
+    try:
+        proof.write_text(f"{kept.split()[0]} 1\n")
+        said = one("kill", "n1")
+        assert (said.code, said.err) == (1, "warren: n1 does not run\n")
+        assert running(pid)
+    finally:
+        proof.write_text(kept)
 
 
 def test_an_etcd_member_outlives_its_node_and_ends_with_the_cluster(one: Cluster) -> None:
