@@ -199,23 +199,28 @@ class LossyProxy:
     def __init__(self, endpoint: str) -> None:
         self._host, _, port = endpoint.rpartition(":")
         self._port = int(port)
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._writers: list[asyncio.StreamWriter] = []
         self.loses_answers = False
         self.keeps_requests = False
         self.kept: list[tuple[asyncio.StreamWriter, bytes]] = []
+        self.answered_bytes = 0
         self.endpoint = ""
 
-    async def start(self) -> None:
+    async def __aenter__(self) -> "LossyProxy":
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.endpoint = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
 
-    async def stop(self) -> None:
-        assert self._server is not None
+    async def __aexit__(self, *_: object) -> None:
         self._server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
     async def deliver(self) -> None:
         """What was kept back arrives after all."""
@@ -226,30 +231,23 @@ class LossyProxy:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(self._host, self._port)
-        for coroutine in (self._requests(reader, far_writer), self._answers(far_reader, writer)):
-            task = asyncio.create_task(coroutine)
-            self._tasks.add(task)
+        self._writers += [writer, far_writer]
+        self._tasks.append(asyncio.create_task(self._pass_requests(reader, far_writer)))
+        self._tasks.append(asyncio.create_task(self._pass_answers(far_reader, writer)))
 
-    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+    async def _pass_requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
             while data := await reader.read(65536):
                 if self.keeps_requests:
                     self.kept.append((writer, data))
                 else:
                     writer.write(data)
                     await writer.drain()
-            if not self.keeps_requests:
-                writer.close()
-        except ConnectionError:
-            writer.close()
 
-    async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+    async def _pass_answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
             while data := await reader.read(65536):
+                self.answered_bytes += len(data)
                 if not self.loses_answers:
                     writer.write(data)
                     await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
