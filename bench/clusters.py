@@ -42,7 +42,7 @@ def warren_cluster(count: int = NODES) -> Iterator[Cluster]:
     if not WARREN.exists():
         raise NotAvailable(f"{WARREN} is missing: run `make setup` first")
     with own_folder("warren") as folder, contextlib.ExitStack() as held:
-        directory = folder / "cluster"
+        directory = folder.resolve() / "cluster"
         held.callback(_warren, "down", directory)
         _warren("up", directory, f"--nodes={count}", "--amqp=0", "--http=0", "--peer=0")
         nodes = json.loads((directory / "cluster.json").read_text())["nodes"]

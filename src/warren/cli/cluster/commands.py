@@ -50,7 +50,7 @@ def up(
     """Start a cluster, and wait until every node is ready."""
     from warren.cli.cluster import layout as layouts
 
-    directory = Path(data).absolute()
+    directory = Path(data).resolve()
     config = str(Path(config).absolute()) if config else config
     with layouts.held(directory):
         layout = layouts.made(directory, layouts.Wishes(nodes, ram, amqp, http, peer, config))
@@ -160,7 +160,7 @@ def _freeze(names: list[str], data: str, *, frozen: bool) -> int:
 def _found(data: str) -> "Layout":
     from warren.cli.cluster import layout as layouts
 
-    return layouts.found(Path(data).absolute())
+    return layouts.found(Path(data).resolve())
 
 
 def _processes(layout: "Layout") -> list["NodeProcess"]:

@@ -17,7 +17,7 @@ from typing import Final
 
 STOP_DEADLINE_S: Final = 10.0
 KILL_DEADLINE_S: Final = 10.0
-_OPTION: Final = "--data-dir"
+_OPTION: Final = "--data-dir="
 
 
 def member_pid(data: Path) -> int | None:
@@ -53,18 +53,8 @@ def _is_member_of(pid: int, directories: Sequence[Path]) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
     except OSError:
         return False
-    kept_in = [
-        value for word, following in zip(words, [*words[1:], ""], strict=True) if (value := _value(word, following))
-    ]
-    return any(directory in Path(value).parents for value in kept_in for directory in directories)
-
-
-def _value(word: str, following: str) -> str:
-    """What the option is given, in this word or in the next one."""
-    option, equals, value = word.partition("=")
-    if option != _OPTION:
-        return ""
-    return value if equals else following
+    kept_in = [Path(word.removeprefix(_OPTION)) for word in words if word.startswith(_OPTION)]
+    return any(directory in path.parents for path in kept_in for directory in directories)
 
 
 def _signal(descriptors: Sequence[int], number: signal.Signals) -> None:
