@@ -22,6 +22,12 @@ class FreshNames:
         return hashlib.blake2b(b"secret", digest_size=32, key=self._seed).digest()
 
     def fresh(self, prefix: str) -> str:
+        return prefix + base64.urlsafe_b64encode(self._digest()).rstrip(b"=").decode()
+
+    def number(self) -> int:
+        """Any number below 2 to the power of 64: what a node has in place of dice."""
+        return int.from_bytes(self._digest()[:8], "big")
+
+    def _digest(self) -> bytes:
         self._count += 1
-        digest = hashlib.blake2b(self._count.to_bytes(8, "big"), digest_size=16, key=self._seed).digest()
-        return prefix + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        return hashlib.blake2b(self._count.to_bytes(8, "big"), digest_size=16, key=self._seed).digest()

@@ -36,7 +36,7 @@ from typing import Final, final
 from warren.broker.agreement import Agreement
 from warren.broker.applying import Appliers
 from warren.broker.sharing.definitions import SharedDefinitions
-from warren.broker.sharing.fleeting import FleetingQueues
+from warren.broker.sharing.homes import QueueHomes
 from warren.broker.sharing.proposal import Proposal
 from warren.model.events import Decided, DefinitionsChanged, DefinitionsCurrent, DefinitionsReplaced, SharedSnapshot
 from warren.model.turn import Timed, Timer, Turn
@@ -146,9 +146,9 @@ class SharedAgreement(Agreement):
         return self._known.modified(key)
 
     @property
-    def fleeting(self) -> FleetingQueues:
-        """The queues that end with their nodes, as far as this node has come."""
-        return self._known.fleeting
+    def homes(self) -> QueueHomes:
+        """Where queues live, as far as this node has come."""
+        return self._known.homes
 
     def is_stale(self, now_ms: int) -> bool:
         """Whether others may long have agreed on something this node does not know of."""

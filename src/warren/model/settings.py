@@ -36,6 +36,7 @@ class BrokerSettings:
         auth_mechanisms: list[str] | None = None,
         paging_ratio: float = 0.5,
         segment_bytes: int = 64 * 1024 * 1024,
+        queue_master_locator: str = "client-local",
     ) -> None:
         self.node_name = node_name
         # what a node starts with that has no users yet
@@ -66,3 +67,5 @@ class BrokerSettings:
         self.segment_bytes = segment_bytes
         # the share of the memory limit above which what comes goes to disk; above 1, never
         self.paging_ratio = paging_ratio
+        # on which node of a cluster a queue comes to live, unless its arguments or a policy say
+        self.queue_master_locator = queue_master_locator

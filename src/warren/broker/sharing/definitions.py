@@ -1,8 +1,8 @@
 """What this node has applied of the store that nodes share.
 
 Of every key the revision that created it, which names the thing, and the one that last changed it, by which a plan says
-what it relies on. Values are not kept: whatever they stand for was made; of queues that end with their node it is known
-which (`broker.sharing.fleeting`).
+what it relies on. Values are not kept: whatever they stand for was made; of queues it is known where they live
+(`broker.sharing.homes`).
 
 Changes come in order and are made as they come, because that is how they were planned. A snapshot is compared with what
 is known: what is gone is unmade, what differs is made again, what was created anew in the meantime is both. A thing
@@ -17,13 +17,14 @@ Not here: agreeing (`broker.shared_agreement`), making and unmaking (`broker.app
 from typing import final
 
 from warren.broker.applying import Appliers
-from warren.broker.sharing.fleeting import FleetingQueues
+from warren.broker.sharing.homes import QueueHomes
 from warren.errors import ProtocolFault, StoreError
 from warren.model.events import SharedSnapshot
 from warren.model.journal import Change
 from warren.store.definition_kinds import decode_definition
 from warren.store.definition_order import kind_of, rank
-from warren.store.topology_definitions import QUEUES
+from warren.store.metadata import Definition
+from warren.store.topology_definitions import QUEUES, QueueDefinition
 
 
 @final
@@ -34,7 +35,7 @@ class SharedDefinitions:
         self._appliers: Appliers = appliers
         self._known: dict[str, tuple[int, int]] = {}
         self.applied: int = 0
-        self.fleeting: FleetingQueues = FleetingQueues()
+        self.homes: QueueHomes = QueueHomes()
 
     def modified(self, key: str) -> int:
         """The revision that last changed it; 0 if there is no such key."""
@@ -46,7 +47,7 @@ class SharedDefinitions:
         for key, (created, modified, value) in snapshot.items():
             self._known[key] = (created, modified)
             if kind_of(key) == QUEUES:
-                self.fleeting.put(decode_definition(key, value))
+                self._find_home(decode_definition(key, value))
         self.applied = revision
 
     def change(self, revision: int, changes: list[Change]) -> None:
@@ -87,9 +88,13 @@ class SharedDefinitions:
         except ProtocolFault as fault:
             raise StoreError(f"the metadata holds '{key}', which cannot be made: {fault.text}") from fault
         self._known[key] = (created, modified)
-        self.fleeting.put(definition)
+        self._find_home(definition)
 
     def _delete(self, key: str) -> None:
         self._appliers.delete_key(key)
         self._known.pop(key, None)
-        self.fleeting.delete(key)
+        self.homes.delete(key)
+
+    def _find_home(self, definition: Definition) -> None:
+        if isinstance(definition, QueueDefinition):
+            self.homes.put(definition)

@@ -19,7 +19,7 @@ from typing import Final, final
 
 from warren.broker.agreement import Agreement
 from warren.broker.membership import LifeWatcher, Membership
-from warren.broker.sharing.fleeting import FleetingQueues
+from warren.broker.sharing.homes import QueueHomes
 from warren.broker.topology_plans import plan_removal_of
 from warren.broker.vhost import Vhost
 from warren.model.ports import QueuePort
@@ -47,13 +47,13 @@ class Leftovers(LifeWatcher, AgreementWaiter, Timed):
         turn: Turn,
         agreement: Agreement,
         membership: Membership,
-        fleeting: FleetingQueues,
+        homes: QueueHomes,
         vhosts: dict[str, Vhost],
     ) -> None:
         self._turn: Turn = turn
         self._agreement: Agreement = agreement
         self._membership: Membership = membership
-        self._fleeting: FleetingQueues = fleeting
+        self._homes: QueueHomes = homes
         self._vhosts: dict[str, Vhost] = vhosts
         self._under_way: bool = False
         self._timer: Timer | None = None
@@ -117,7 +117,7 @@ class Leftovers(LifeWatcher, AgreementWaiter, Timed):
         # it must not come alive first
         plan.rely_on(alive_key(node))
         doomed: dict[str, list[QueuePort]] = {}
-        for vhost, name in self._fleeting.of((node, incarnation))[:BATCH_MAX]:
+        for vhost, name in self._homes.fleeting((node, incarnation))[:BATCH_MAX]:
             queue = None if vhost not in self._vhosts else self._vhosts[vhost].topology.queues.get(name)
             if queue is None:
                 plan.delete(queue_key(vhost, name), kept=False)
@@ -147,7 +147,7 @@ class Leftovers(LifeWatcher, AgreementWaiter, Timed):
         """Runs of nodes that are over and have left something."""
         members, own = self._membership.members, self._membership.own
         dead: list[tuple[str, int]] = []
-        for node, incarnation in self._fleeting.homes():
+        for node, incarnation in self._homes.fleeting_homes():
             living = self._membership.incarnation if node == own else members.incarnation(node)
             if living is None or incarnation < living:
                 dead.append((node, incarnation))

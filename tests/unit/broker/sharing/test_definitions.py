@@ -93,14 +93,14 @@ def test_what_a_node_was_started_with_is_not_made_again(definitions: SharedDefin
     assert (definitions.applied, definitions.modified("vhosts/v")) == (9, 3)
 
 
-def test_queues_that_end_with_their_node_are_known_however_they_came(definitions: SharedDefinitions) -> None:
+def test_where_queues_live_is_known_however_they_came(definitions: SharedDefinitions) -> None:
     fleeting = QueueDefinition("v", "gone soon", False, False, False, {}, "a", 0, 7)
     definitions.adopt(9, {fleeting.key(): (1, 3, fleeting.value()), QUEUE.key(): (4, 4, QUEUE.value())})
-    assert definitions.fleeting.of(("a", 7)) == [("v", "gone soon")]
+    assert definitions.homes.fleeting(("a", 7)) == [("v", "gone soon")]
     definitions.change(11, [Change(10, fleeting.key(), None), put(11, fleeting)])
-    assert definitions.fleeting.homes() == [("a", 7)]
+    assert definitions.homes.fleeting_homes() == [("a", 7)]
     definitions.replace(12, {})
-    assert definitions.fleeting.homes() == []
+    assert definitions.homes.fleeting_homes() == []
 
 
 def test_what_cannot_be_made_stops_the_node_with_its_key() -> None:

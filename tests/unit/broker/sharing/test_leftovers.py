@@ -4,7 +4,6 @@ import pytest
 
 from tests.unit.broker.sharing_nodes import Ending, SharingCluster, SharingNode
 from warren.broker.membership import Membership
-from warren.broker.sharing.fleeting import FleetingQueues
 from warren.broker.sharing.leftovers import Leftovers
 from warren.broker.topology_applier import TopologyApplier
 from warren.broker.topology_plans import plan_binding, plan_exchange, plan_queue
@@ -28,7 +27,7 @@ class Living:
         self.membership = Membership(node.name, incarnation, PartitionHandling(), node.turn)
         node.appliers.add(TopologyApplier(self.vhosts, node.turn.figures))
         node.appliers.add(self.membership)
-        self.leftovers = Leftovers(node.turn, node.agreement, self.membership, node.agreement.fleeting, self.vhosts)
+        self.leftovers = Leftovers(node.turn, node.agreement, self.membership, node.agreement.homes, self.vhosts)
         self.membership.watcher = self.leftovers
 
     def queues(self) -> list[str]:
@@ -214,16 +213,3 @@ def test_transient_exchanges_go_when_all_nodes_were_down() -> None:
     assert world.living["b"].exchanges() == ["kept"]
     assert world.living["b"].leftovers.clear
     assert keys(world) == ["exchanges/%2F/kept"]
-
-
-def test_homes_are_forgotten_with_their_last_queue() -> None:
-    fleeting = FleetingQueues()
-    fleeting.put(QueueDefinition("/", "lasting", True, False, False, {}, "a"))
-    assert fleeting.homes() == []
-    one = QueueDefinition("/", "one", False, False, False, {}, "a", 0, 3)
-    fleeting.put(one)
-    fleeting.put(one)
-    assert (fleeting.homes(), fleeting.of(("a", 3))) == ([("a", 3)], [("/", "one")])
-    fleeting.delete(one.key())
-    fleeting.delete(one.key())
-    assert (fleeting.homes(), fleeting.of(("a", 3))) == ([], [])

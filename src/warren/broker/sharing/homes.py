@@ -1,0 +1,53 @@
+"""Which queues live where, and which of them end with a run of their node: transient and exclusive ones.
+
+Not here: where a queue is to live (`broker.sharing.placing`), when those end (`broker.sharing.leftovers`).
+"""
+
+from typing import final
+
+from warren.store.topology_definitions import QueueDefinition
+
+Home = tuple[str, int]
+"""A node, and which run of its process; 0 for a queue that outlives them all."""
+
+
+@final
+class QueueHomes:
+    """The queues of all virtual hosts by home, in the order in which this node heard of them."""
+
+    def __init__(self) -> None:
+        self._homes: dict[str, Home] = {}
+        self._fleeting: dict[Home, dict[str, tuple[str, str]]] = {}
+        self._counts: dict[str, int] = {}
+
+    def put(self, definition: QueueDefinition) -> None:
+        key = definition.key()
+        self.delete(key)
+        home = (definition.node, definition.incarnation)
+        self._homes[key] = home
+        self._counts[definition.node] = self.count(definition.node) + 1
+        if definition.incarnation:
+            self._fleeting.setdefault(home, {})[key] = (definition.vhost, definition.name)
+
+    def delete(self, key: str) -> None:
+        home = self._homes.pop(key, None)
+        if home is None:
+            return
+        self._counts[home[0]] -= 1
+        if home in self._fleeting:
+            queues = self._fleeting[home]
+            queues.pop(key, None)
+            if not queues:
+                del self._fleeting[home]
+
+    def count(self, node: str) -> int:
+        """How many queues live there."""
+        return self._counts.get(node, 0)
+
+    def fleeting_homes(self) -> list[Home]:
+        """Runs of nodes with queues that end with them."""
+        return sorted(self._fleeting)
+
+    def fleeting(self, home: Home) -> list[tuple[str, str]]:
+        """The virtual hosts and names of the queues that end with it."""
+        return list(self._fleeting.get(home, {}).values())

@@ -1,0 +1,60 @@
+"""Gives a new queue its home: the node it lives on, and the run of that node it ends with, if it does.
+
+Not here: the rules (`cluster.placement`).
+"""
+
+from typing import final
+
+from warren.broker.membership import Membership
+from warren.broker.names import FreshNames
+from warren.broker.sharing.homes import Home, QueueHomes
+from warren.cluster.placement import CLIENT_LOCAL, Candidate, locator_of, place
+from warren.policy.keys import MASTER_LOCATOR
+from warren.policy.mirroring_keys import MODE, PARAMS
+from warren.policy.policies import Policies
+from warren.wire.values import Table
+
+
+@final
+class QueuePlacer:
+    """Knows what counts for a queue that a client of this node declares."""
+
+    def __init__(
+        self, setting: str, membership: Membership, homes: QueueHomes, policies: Policies, names: FreshNames
+    ) -> None:
+        self._setting: str = setting
+        self._membership: Membership = membership
+        self._homes: QueueHomes = homes
+        self._policies: Policies = policies
+        self._names: FreshNames = names
+
+    def home_for(self, vhost: str, name: str, durable: bool, exclusive: bool, arguments: Table) -> Home:
+        """Where the queue is to live."""
+        node = self._membership.own
+        if not exclusive:
+            policy = self._policies.for_queue(vhost, name).definition
+            locator = locator_of(arguments.get("x-queue-master-locator"), policy.get(MASTER_LOCATOR), self._setting)
+            if locator != CLIENT_LOCAL:
+                node = place(locator, node, self._candidates(), _listed(policy), self._names.number())
+        return node, 0 if durable and not exclusive else self._run_of(node)
+
+    def _candidates(self) -> list[Candidate]:
+        """Nodes that are reached and live; one that is paused does not claim to."""
+        members, own = self._membership.members, self._membership.own
+        names = [name for name in members.alive_names() if self._membership.suspicion.is_connected(name)]
+        return [Candidate(name, self._homes.count(name)) for name in names if name != own] + [
+            Candidate(own, self._homes.count(own))
+        ]
+
+    def _run_of(self, node: str) -> int:
+        if node == self._membership.own:
+            return self._membership.incarnation
+        return self._membership.members.incarnation(node) or 0
+
+
+def _listed(policy: Table) -> list[str]:
+    """The nodes on which a policy wants copies, if it names any."""
+    params = policy.get(PARAMS)
+    if policy.get(MODE) != "nodes" or not isinstance(params, list):
+        return []
+    return [name for name in params if isinstance(name, str)]

@@ -1,0 +1,38 @@
+"""Which queues live where, and which of them end with a run of their node."""
+
+from warren.broker.sharing.homes import QueueHomes
+from warren.store.topology_definitions import QueueDefinition
+
+
+def queue(name: str, node: str, incarnation: int = 0) -> QueueDefinition:
+    return QueueDefinition("/", name, not incarnation, False, False, {}, node, 0, incarnation)
+
+
+def test_queues_are_counted_by_the_node_they_live_on() -> None:
+    homes = QueueHomes()
+    homes.put(queue("one", "a"))
+    homes.put(queue("two", "a", 3))
+    homes.put(queue("three", "b"))
+    homes.put(queue("one", "a"))
+    assert [homes.count(node) for node in "abc"] == [2, 1, 0]
+    homes.delete(queue("one", "a").key())
+    homes.delete(queue("one", "a").key())
+    assert homes.count("a") == 1
+
+
+def test_a_queue_that_moved_counts_where_it_lives() -> None:
+    homes = QueueHomes()
+    homes.put(queue("one", "a"))
+    homes.put(queue("one", "b"))
+    assert (homes.count("a"), homes.count("b")) == (0, 1)
+
+
+def test_a_run_is_forgotten_with_its_last_queue() -> None:
+    homes = QueueHomes()
+    homes.put(queue("lasting", "a"))
+    assert homes.fleeting_homes() == []
+    homes.put(queue("one", "a", 3))
+    homes.put(queue("one", "a", 3))
+    assert (homes.fleeting_homes(), homes.fleeting(("a", 3))) == ([("a", 3)], [("/", "one")])
+    homes.delete(queue("one", "a", 3).key())
+    assert (homes.fleeting_homes(), homes.fleeting(("a", 3))) == ([], [])

@@ -1,0 +1,106 @@
+"""A new queue gets its home by its arguments, a policy or a setting, among the nodes that are there."""
+
+import pytest
+
+from warren.broker.membership import Membership
+from warren.broker.names import FreshNames
+from warren.broker.sharing.homes import QueueHomes
+from warren.broker.sharing.placing import QueuePlacer
+from warren.cluster.partitions import PartitionHandling
+from warren.model.turn import Turn
+from warren.policy.policies import Policies
+from warren.policy.policy import Policy
+from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
+from warren.store.topology_definitions import QueueDefinition
+from warren.wire.values import Table
+
+MIN_MASTERS: Table = {"x-queue-master-locator": "min-masters"}
+RANDOM: Table = {"x-queue-master-locator": "random"}
+
+
+@pytest.fixture
+def membership() -> Membership:
+    """Node b of four: a and c are reached and live, d lives and is not reached."""
+    made = Membership("b", 5, PartitionHandling(), Turn())
+    for place, name in enumerate("abcd"):
+        made.put(NodeDefinition(name, "disc", ""), 1)
+        made.put(AliveDefinition(name, 4 + place), 2)
+    made.peer_connected("a", 4)
+    made.peer_connected("c", 6)
+    return made
+
+
+@pytest.fixture
+def homes() -> QueueHomes:
+    """Two queues on a and b each, one on c, none on d."""
+    made = QueueHomes()
+    for place, node in enumerate("aabbc"):
+        made.put(QueueDefinition("/", f"q{place}", True, False, False, {}, node))
+    return made
+
+
+@pytest.fixture
+def policies() -> Policies:
+    return Policies()
+
+
+@pytest.fixture
+def placer(membership: Membership, homes: QueueHomes, policies: Policies) -> QueuePlacer:
+    return QueuePlacer("client-local", membership, homes, policies, FreshNames(b"seed"))
+
+
+def policy(definition: Table) -> Policy:
+    return Policy("/", "p", "^q", "all", definition, 0)
+
+
+def test_a_queue_lives_on_the_clients_node_unless_something_else_is_said(placer: QueuePlacer) -> None:
+    assert placer.home_for("/", "q", True, False, {}) == ("b", 0)
+
+
+def test_a_transient_queue_ends_with_the_run_of_its_node(placer: QueuePlacer) -> None:
+    assert placer.home_for("/", "q", False, False, {}) == ("b", 5)
+    assert placer.home_for("/", "q", False, False, MIN_MASTERS) == ("c", 6)
+
+
+def test_the_node_with_the_fewest_is_one_that_is_reached(placer: QueuePlacer) -> None:
+    assert placer.home_for("/", "q", True, False, MIN_MASTERS) == ("c", 0)
+
+
+def test_a_node_that_does_not_claim_to_live_gets_nothing(placer: QueuePlacer, membership: Membership) -> None:
+    membership.delete(["alive", "c"])
+    assert placer.home_for("/", "q", True, False, MIN_MASTERS) == ("b", 0)
+
+
+def test_a_policy_decides_where_the_arguments_say_nothing(placer: QueuePlacer, policies: Policies) -> None:
+    policies.set_policy(policy({"queue-master-locator": "min-masters"}), operator=False)
+    assert placer.home_for("/", "q", True, False, {}) == ("c", 0)
+    assert placer.home_for("/", "other", True, False, {}) == ("b", 0)
+    assert placer.home_for("/", "q", True, False, {"x-queue-master-locator": "client-local"}) == ("b", 0)
+
+
+def test_a_policy_that_lists_nodes_bounds_the_choice(placer: QueuePlacer, policies: Policies) -> None:
+    policies.set_policy(policy({"ha-mode": "nodes", "ha-params": ["a", "d"]}), operator=False)
+    assert placer.home_for("/", "q", True, False, MIN_MASTERS) == ("a", 0)
+    assert {placer.home_for("/", "q", True, False, RANDOM) for _ in range(20)} == {("a", 0)}
+
+
+def test_the_setting_decides_where_nobody_else_does(
+    membership: Membership, homes: QueueHomes, policies: Policies
+) -> None:
+    placer = QueuePlacer("min-masters", membership, homes, policies, FreshNames(b"seed"))
+    assert placer.home_for("/", "q", True, False, {}) == ("c", 0)
+
+
+def test_an_exclusive_queue_lives_with_its_client_and_ends_with_that_node(placer: QueuePlacer) -> None:
+    assert placer.home_for("/", "q", True, True, MIN_MASTERS) == ("b", 5)
+
+
+def test_chance_reaches_every_node_and_is_the_same_with_the_same_seed(
+    membership: Membership, homes: QueueHomes, policies: Policies
+) -> None:
+    rows = []
+    for _ in range(2):
+        placer = QueuePlacer("random", membership, homes, policies, FreshNames(b"seed"))
+        rows.append([placer.home_for("/", "q", True, False, {})[0] for _ in range(30)])
+    assert rows[0] == rows[1]
+    assert set(rows[0]) == {"a", "b", "c"}
