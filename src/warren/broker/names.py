@@ -24,7 +24,7 @@ class FreshNames:
     def fresh(self, prefix: str) -> str:
         return prefix + base64.urlsafe_b64encode(self._digest()).rstrip(b"=").decode()
 
-    def number(self) -> int:
+    def draw(self) -> int:
         """Any number below 2 to the power of 64: what a node has in place of dice."""
         return int.from_bytes(self._digest()[:8], "big")
 

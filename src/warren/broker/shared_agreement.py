@@ -106,7 +106,7 @@ class SharedAgreement(Agreement):
     # -- what the store says
 
     def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:
-        """This node was started with what the store held: all of it is made already."""
+        """This node was started with what the store held: all of it is made already, but for who is in the cluster."""
         self._known.adopt(revision, snapshot)
         self._heard_ms = int(self._turn.now_ms)
 

@@ -56,8 +56,8 @@ def test_a_node_names_its_queues_and_consumers_by_its_seed() -> None:
 
 def test_numbers_are_fresh_and_come_from_the_seed() -> None:
     one, same, other = FreshNames(b"seed"), FreshNames(b"seed"), FreshNames(b"seeds")
-    numbers = [one.number() for _ in range(100)]
+    numbers = [one.draw() for _ in range(100)]
     assert len(set(numbers)) == 100
     assert all(0 <= number < 2**64 for number in numbers)
-    assert [same.number() for _ in range(100)] == numbers
-    assert other.number() != numbers[0]
+    assert [same.draw() for _ in range(100)] == numbers
+    assert other.draw() != numbers[0]

@@ -21,6 +21,7 @@ from warren.broker.sharing.homes import QueueHomes
 from warren.errors import ProtocolFault, StoreError
 from warren.model.events import SharedSnapshot
 from warren.model.journal import Change
+from warren.store.cluster_definitions import ALIVE, NODES
 from warren.store.definition_kinds import decode_definition
 from warren.store.definition_order import kind_of, rank
 from warren.store.metadata import Definition
@@ -43,11 +44,14 @@ class SharedDefinitions:
         return 0 if known is None else known[1]
 
     def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:
-        """All of this is made already: a node was started with it."""
+        """All of this is made already, because a node was started with it; but for who is in the cluster."""
         for key, (created, modified, value) in snapshot.items():
-            self._known[key] = (created, modified)
-            if kind_of(key) == QUEUES:
+            kind = kind_of(key)
+            if kind in (NODES, ALIVE):
+                self._put(key, created, modified, value)
+            elif kind == QUEUES:
                 self._find_home(decode_definition(key, value))
+            self._known[key] = (created, modified)
         self.applied = revision
 
     def change(self, revision: int, changes: list[Change]) -> None:

@@ -35,7 +35,7 @@ class QueuePlacer:
             policy = self._policies.for_queue(vhost, name).definition
             locator = locator_of(arguments.get("x-queue-master-locator"), policy.get(MASTER_LOCATOR), self._setting)
             if locator != CLIENT_LOCAL:
-                node = place(locator, node, self._candidates(), _listed(policy), self._names.number())
+                node = place(locator, node, self._candidates(), _listed(policy), self._names.draw())
         return node, 0 if durable and not exclusive else self._run_of(node)
 
     def _candidates(self) -> list[Candidate]:

@@ -8,6 +8,7 @@ from warren.broker.sharing.definitions import SharedDefinitions
 from warren.errors import PRECONDITION_FAILED, ChannelFault, StoreError
 from warren.model.journal import Change
 from warren.store.access_definitions import PermissionDefinition, UserDefinition, VhostDefinition
+from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
 from warren.store.definition_kinds import KINDS
 from warren.store.metadata import Definition
 from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
@@ -91,6 +92,15 @@ def test_what_a_node_was_started_with_is_not_made_again(definitions: SharedDefin
     definitions.replace(9, {VHOST.key(): (1, 3, VHOST.value())})
     assert maker.story == []
     assert (definitions.applied, definitions.modified("vhosts/v")) == (9, 3)
+
+
+def test_who_is_in_the_cluster_is_made_even_if_a_node_was_started_with_it(
+    definitions: SharedDefinitions, maker: Maker
+) -> None:
+    member, alive = NodeDefinition("a", "disc", ""), AliveDefinition("a", 7)
+    definitions.adopt(9, {one.key(): (1, 3, one.value()) for one in (VHOST, member, alive)})
+    assert sorted(maker.made) == ["alive/a", "nodes/a"]
+    assert definitions.modified("vhosts/v") == definitions.modified("alive/a") == 3
 
 
 def test_where_queues_live_is_known_however_they_came(definitions: SharedDefinitions) -> None:
