@@ -4,11 +4,14 @@ Its headers tell the story: `x-death` has a table per queue and reason, newest f
 say where it began. Its expiration is removed, or it would expire again at once. A message that would come back to a
 queue it already died in, with no consumer's reject in the round, is dropped instead: the round would never end.
 
+It is forgotten where it died when it has arrived: at once, or when the other nodes have said so where its queues live.
+
 Not here: when a message dies (`queue.queue`).
 """
 
 from typing import Final, final
 
+from warren.broker.passages import Passage
 from warren.broker.vhost import Undertaker, Vhost
 from warren.model.message import NO_EXPIRATION, Envelope, Message
 from warren.model.ports import DeadLetter, QueuePort
@@ -54,9 +57,7 @@ class DeadLetters(Undertaker):
             letter = batch.pop()
             self._turn.held_bytes -= _held_bytes(letter)
             count += 1
-            budget_bytes -= publish_dead_letter(vhosts[letter.queue.vhost], letter) + LETTER_COST_BYTES
-            # only now: a crash in between must not lose it
-            letter.queue.buried(letter.entry)
+            budget_bytes -= publish_dead_letter(vhosts[letter.queue.vhost], letter, self._turn) + LETTER_COST_BYTES
         if not batch:
             self._batches.pop()
         self._gather(len(self._batches))
@@ -75,8 +76,7 @@ class DeadLetters(Undertaker):
         self._batches = others
         for letter in reversed(its):
             self._turn.held_bytes -= _held_bytes(letter)
-            publish_dead_letter(vhost, letter)
-            queue.buried(letter.entry)
+            publish_dead_letter(vhost, letter, self._turn)
 
     def drop_those_of(self, vhost: str) -> None:
         """The virtual host is gone, and so is wherever they would have gone."""
@@ -105,10 +105,24 @@ def _held_bytes(letter: DeadLetter) -> int:
     return len(letter.entry.message.content) + LETTER_BYTES
 
 
-def publish_dead_letter(vhost: Vhost, letter: DeadLetter) -> int:
+@final
+class LetterPassage(Passage):
+    """A dead letter on its way."""
+
+    def __init__(self, letter: DeadLetter, message: Message, turn: Turn) -> None:
+        super().__init__(message, turn)
+        self._letter: DeadLetter = letter
+
+    def arrived(self) -> None:
+        # only now: a crash in between must not lose it
+        self._letter.queue.buried(self._letter.entry)
+
+
+def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn) -> int:
     """Send it on, or let it go if its exchange is not there; how many bytes its headers took."""
     exchange = vhost.topology.exchanges.get(letter.exchange)
     if exchange is None:
+        letter.queue.buried(letter.entry)
         return 0
     deaths = deaths_of(letter, int(vhost.now_ms()) // 1000)
     message = dead_message(letter, deaths)
@@ -116,12 +130,14 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter) -> int:
     route = vhost.topology.route_keys(exchange, keys, message)
     for delaying in route.delayed:
         vhost.delay(delaying, message)
+    passage = LetterPassage(letter, message, turn)
     for queue in route.queues:
         if letter.reason == REJECTED or not is_cycle(queue, deaths):
             queue.uncounted += 1
-            queue.publish(message)
+            passage.publish(queue)
         else:
             vhost.note_cycle(queue, letter)
+    passage.end()
     return len(message.content) - int(message.body_bytes)
 
 

@@ -15,6 +15,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.broker.passages import Passage
 from warren.model.journal import Run
 from warren.model.message import Entry, Message
 from warren.model.ports import PENDING, SETTLED, PagedIn, QueueLog, QueueLogs
@@ -103,13 +104,17 @@ class Delays(Timed):
     def timer_fired(self) -> None:
         while self._heap and self._heap[0][0] <= self._turn.now_ms:
             _due_ms, _serial, exchange, entry = heapq.heappop(self._heap)
-            self._release(exchange, entry.message)
-            if entry.holding is not None:
-                # only now: a crash in between must not lose it
-                self._logged[exchange].log.forget(entry)
+            self._release(exchange, entry)
         self.arm()
 
-    def _release(self, exchange: Exchange, message: Message) -> None:
+    def forget(self, exchange: Exchange, entry: Entry) -> None:
+        """A message has arrived where it was to go."""
+        logged = self._logged.get(exchange)
+        if entry.holding is not None and logged is not None:
+            logged.log.forget(entry)
+
+    def _release(self, exchange: Exchange, entry: Entry) -> None:
+        message = entry.message
         self._turn.held_bytes -= len(message.content) + OVERHEAD_BYTES
         remaining = self.count(exchange) - 1
         if remaining:
@@ -122,8 +127,10 @@ class Delays(Timed):
         queues = self._topology.route_delayed(exchange, keys, due).queues
         exchange.published_out += len(queues)
         self._turn.figures.routed += len(queues)
+        passage = DelayedPassage(self, exchange, entry, due, self._turn)
         for queue in queues:
-            queue.publish(due)
+            passage.publish(queue)
+        passage.end()
 
     def damaged(self, exchange: Exchange, reason: str) -> None:
         facts: dict[str, object] = {"exchange": exchange.name, "vhost": self._topology.vhost, "reason": reason}
@@ -140,6 +147,21 @@ class Delays(Timed):
             self._turn.cancel_timer(self._timer)
         self._timer = self._turn.set_timer(due_ms, self)
         self._timer_at_ms = due_ms
+
+
+@final
+class DelayedPassage(Passage):
+    """A message that is held back no more, on its way."""
+
+    def __init__(self, delays: Delays, exchange: Exchange, entry: Entry, due: Message, turn: Turn) -> None:
+        super().__init__(due, turn)
+        self._delays: Delays = delays
+        self._exchange: Exchange = exchange
+        self._entry: Entry = entry
+
+    def arrived(self) -> None:
+        # only now: a crash in between must not lose it
+        self._delays.forget(self._exchange, self._entry)
 
 
 @final

@@ -133,7 +133,7 @@ class Hosting:
     def take(self, kind: i64, flags: i64, arguments: ArgumentReader) -> None:
         """Everything that is not sent for each message."""
         if kind == records.REQUEUED:
-            self._requeued(arguments)
+            self._requeue(_numbers(arguments))
         elif kind == records.REJECTED:
             for number in _numbers(arguments):
                 loans, entry = self._taken_back(number)
@@ -161,18 +161,7 @@ class Hosting:
     def lost(self) -> None:
         """The other node is not to be seen any more."""
         self.over = True
-        consumers = list(self._consumers.values())
-        self._consumers = {}
-        for consumer in consumers:
-            consumer.stopped = True
-        by_queue: dict[QueuePort, list[Entry]] = {}
-        for number, loans in self._holders.items():
-            by_queue.setdefault(loans.queue, []).append(loans.lent[number])
-        self._holders = {}
-        for queue, entries in by_queue.items():
-            queue.requeue(entries)
-        for consumer in consumers:
-            consumer.loans.queue.remove_consumer(consumer)
+        self._withdraw(list(self._consumers.values()), list(self._holders))
 
     # -- questions
 
@@ -255,9 +244,18 @@ class Hosting:
         loans.hosted.lent_count -= 1
         return loans, loans.lent.pop(number)
 
-    def _requeued(self, arguments: ArgumentReader) -> None:
+    def _withdraw(self, consumers: list[HostedConsumer], numbers: list[int]) -> None:
+        """Consumers leave, and what was lent under these numbers goes back first, none of it to one of them."""
+        for consumer in consumers:
+            consumer.stopped = True
+            del self._consumers[int(consumer.number)]
+        self._requeue(numbers)
+        for consumer in consumers:
+            consumer.loans.queue.remove_consumer(consumer)
+
+    def _requeue(self, numbers: list[int]) -> None:
         by_queue: dict[QueuePort, list[Entry]] = {}
-        for number in _numbers(arguments):
+        for number in numbers:
             loans, entry = self._taken_back(number)
             if loans is not None and entry is not None:
                 by_queue.setdefault(loans.queue, []).append(entry)
@@ -282,10 +280,15 @@ class Hosting:
         self._queues[int(number)] = HostedQueue(self, number, vhost, name, queue)
 
     def _forget_queue(self, number: i64) -> None:
-        """It was deleted, so that nothing of it will come back either."""
+        """The other node has heard that it is deleted, perhaps before this one: nothing more of it will come from there."""
         hosted = self._queues.pop(int(number), None)
-        if hosted is not None and hosted.lent_count != 0:
-            self._holders = {number: loans for number, loans in self._holders.items() if loans.hosted is not hosted}
+        if hosted is None:
+            return
+        consumers = [consumer for consumer in self._consumers.values() if consumer.loans.hosted is hosted]
+        numbers: list[int] = []
+        if hosted.lent_count != 0:
+            numbers = [number for number, loans in self._holders.items() if loans.hosted is hosted]
+        self._withdraw(consumers, numbers)
 
 
 def give_back_unseen(queue: QueuePort, entries: list[Entry]) -> None:

@@ -1,0 +1,94 @@
+"""Messages that the broker itself sends to queues of other nodes: dead letters, and what was delayed.
+
+What is on its way is still where it came from, and is forgotten there only when its last queue has it as safely as it
+promises. If the home of one of them is not there, or is lost before it said so, the message waits and is sent again
+when the home is back; so it may arrive twice, but it arrives. A queue that refuses, or is deleted, has had it.
+
+Not here: a client's publishes, which are the client's to repeat (`session.elsewhere`).
+"""
+
+from abc import ABC, abstractmethod
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.model.distant import DistantQueue, SettlementWaiter
+from warren.model.message import Message
+from warren.model.ports import AWAITED, OutputPort, QueuePort
+from warren.model.turn import Turn
+
+LEG_BYTES: Final[i64] = 256
+"""What a message on its way holds besides its content."""
+
+
+class Passage(ABC):
+    """One message on its way to one queue after another."""
+
+    def __init__(self, message: Message, turn: Turn) -> None:
+        self.message: Message = message
+        self.turn: Turn = turn
+        self._open: i64 = 0
+        self._sent: bool = False
+
+    @abstractmethod
+    def arrived(self) -> None:
+        """All queues have it."""
+
+    def publish(self, queue: QueuePort) -> None:
+        outcome = queue.publish(self.message)
+        if outcome >= AWAITED and isinstance(queue, DistantQueue):
+            self._open += 1
+            Leg(self, queue).begun(outcome)
+
+    def end(self) -> None:
+        """It was sent to all its queues."""
+        self._sent = True
+        if self._open == 0:
+            self.arrived()
+
+    def leg_ended(self) -> None:
+        self._open -= 1
+        if self._sent and self._open == 0:
+            self.arrived()
+
+
+@final
+class Leg(OutputPort, SettlementWaiter):
+    """The way to one queue elsewhere."""
+
+    def __init__(self, passage: Passage, queue: DistantQueue) -> None:
+        self._passage: Passage = passage
+        self._queue: DistantQueue = queue
+        self._size_bytes: i64 = len(passage.message.content) + LEG_BYTES
+
+    def begun(self, outcome: i64) -> None:
+        self._passage.turn.held_bytes += self._size_bytes
+        self._await(outcome)
+
+    def flush(self) -> None:
+        """It has no output."""
+
+    def go_on(self) -> None:
+        """The home is there, or the queue is not."""
+        self._await(self._queue.publish(self._passage.message))
+
+    def settled(self, count: i64) -> None:
+        self._end()
+
+    def refused(self, offset: i64) -> None:
+        """That is an end as good as any other; `settled` follows."""
+
+    def lost(self, reason: str) -> None:
+        self._queue.await_home(self)
+
+    def _await(self, outcome: i64) -> None:
+        if outcome & AWAITED:
+            self._queue.await_settlement(self)
+        elif self._queue.deleted:
+            self._end()
+        else:
+            self._queue.await_home(self)
+
+    def _end(self) -> None:
+        self._passage.turn.held_bytes -= self._size_bytes
+        self._passage.leg_ended()

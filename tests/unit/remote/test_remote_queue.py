@@ -1,0 +1,253 @@
+"""A queue of another node, used as one of this node is.
+
+Not here: any mixture of operations (`test_same_as_local`), lost links (`test_lost_links`).
+"""
+
+import pytest
+
+from tests.support.core_driver import Client, published
+from tests.unit.remote.linked import Together
+from tests.unit.session.journalled import PERSISTENT, persistent
+from warren.wire.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicQos,
+    BasicReject,
+    ChannelClose,
+    TxCommit,
+    TxCommitOk,
+    TxSelect,
+)
+
+
+@pytest.fixture
+def nodes() -> Together:
+    return Together("here", "there")
+
+
+@pytest.fixture
+def client(nodes: Together) -> Client:
+    return nodes.client("here")
+
+
+def deliveries(client: Client) -> list[bytes]:
+    return [heard.body for heard in client.heard() if heard.method.name == "basic.deliver"]
+
+
+def test_what_is_published_elsewhere_is_in_the_queue_in_order(nodes: Together, client: Client) -> None:
+    queue = nodes.place("q", "there")
+    client.publish("q", b"1", b"2", b"3")
+    nodes.settle()
+    assert queue.ready_count() == 3
+    reader = nodes.client("there")
+    reader.consume("q")
+    assert deliveries(reader) == [b"1", b"2", b"3"]
+
+
+def test_a_client_elsewhere_consumes_and_acks(nodes: Together, client: Client) -> None:
+    queue = nodes.place("q", "there")
+    nodes.client("there").publish("q", b"1", b"2", b"3")
+    client.consume("q")
+    nodes.settle()
+    heard = client.heard()
+    assert heard[0].method == BasicConsumeOk("c")
+    assert [one.body for one in heard[1:]] == [b"1", b"2", b"3"]
+    assert (queue.ready_count(), queue.unacked_count(), queue.consumer_count()) == (0, 3, 1)
+    client.say(BasicAck(2, multiple=True))
+    nodes.settle()
+    assert queue.unacked_count() == 1
+
+
+def test_what_was_consumed_and_not_acked_goes_back_when_its_channel_closes(nodes: Together, client: Client) -> None:
+    queue = nodes.place("q", "there")
+    nodes.client("there").publish("q", b"1", b"2")
+    client.consume("q")
+    nodes.settle()
+    client.say(ChannelClose(200, "bye", 0, 0))
+    nodes.settle()
+    assert (queue.ready_count(), queue.unacked_count(), queue.consumer_count()) == (2, 0, 0)
+    again = nodes.client("here")
+    again.consume("q")
+    nodes.settle()
+    redelivered = [one.method.redelivered for one in again.heard()[1:]]  # type: ignore[attr-defined]
+    assert redelivered == [True, True]
+
+
+def test_prefetch_holds_at_the_home(nodes: Together, client: Client) -> None:
+    queue = nodes.place("q", "there")
+    nodes.client("there").publish("q", b"1", b"2", b"3")
+    client.say(BasicQos(0, 2, False))
+    client.heard()
+    client.consume("q")
+    nodes.settle()
+    assert deliveries(client) == [b"1", b"2"]
+    assert (queue.ready_count(), queue.unacked_count()) == (1, 2)
+    client.say(BasicAck(1))
+    nodes.settle()
+    assert deliveries(client) == [b"3"]
+
+
+def test_a_global_prefetch_holds_at_the_client(nodes: Together, client: Client) -> None:
+    queue = nodes.place("q", "there")
+    nodes.client("there").publish("q", b"1", b"2", b"3", b"4")
+    client.say(BasicQos(0, 1, True))
+    client.heard()
+    client.consume("q")
+    nodes.settle()
+    assert deliveries(client) == [b"1"]
+    assert queue.ready_count() == 2
+    client.say(BasicAck(1))
+    nodes.settle()
+    assert deliveries(client) == [b"2"]
+
+
+def test_a_consumer_without_acks_takes_everything(nodes: Together, client: Client) -> None:
+    queue = nodes.place("q", "there")
+    bodies = [b"%d" % number for number in range(5000)]
+    nodes.client("there").publish("q", *bodies)
+    client.consume("q", no_ack=True)
+    nodes.settle()
+    assert deliveries(client) == bodies
+    assert (queue.ready_count(), queue.unacked_count()) == (0, 0)
+
+
+def test_what_a_cancelled_consumer_never_saw_was_never_delivered(nodes: Together, client: Client) -> None:
+    queue = nodes.place("q", "there")
+    nodes.client("there").publish("q", b"1", b"2", b"3")
+    client.say(BasicQos(0, 1, True))
+    client.consume("q")
+    nodes.settle()
+    client.heard()
+    client.say(BasicCancel("c"))
+    nodes.settle()
+    assert client.methods() == [BasicCancelOk("c")]
+    assert (queue.ready_count(), queue.unacked_count(), queue.consumer_count()) == (2, 1, 0)
+    other = nodes.client("there")
+    other.consume("q")
+    assert [one.method.redelivered for one in other.heard()[1:]] == [False, False]  # type: ignore[attr-defined]
+
+
+def test_get_answers_with_what_there_is(nodes: Together, client: Client) -> None:
+    queue = nodes.place("q", "there")
+    client.say(BasicGet("q", no_ack=False))
+    nodes.settle()
+    assert client.methods() == [BasicGetEmpty()]
+    nodes.client("there").publish("q", b"1", b"2")
+    client.say(BasicGet("q", no_ack=False))
+    nodes.settle()
+    (heard,) = client.heard()
+    assert (heard.method, heard.body) == (BasicGetOk(1, False, "", "q", 1), b"1")
+    client.say(BasicReject(1, requeue=True))
+    nodes.settle()
+    assert (queue.ready_count(), queue.unacked_count()) == (2, 0)
+    client.say(BasicGet("q", no_ack=True))
+    nodes.settle()
+    assert client.methods() == [BasicGetOk(2, True, "", "q", 1)]
+    assert (queue.ready_count(), queue.unacked_count()) == (1, 0)
+
+
+def test_what_was_got_for_a_client_that_is_gone_goes_back_unmarked(nodes: Together, client: Client) -> None:
+    queue = nodes.place("q", "there")
+    nodes.client("there").publish("q", b"1")
+    client.say(BasicGet("q", no_ack=False))
+    client.lose()
+    nodes.settle()
+    assert (queue.ready_count(), queue.unacked_count()) == (1, 0)
+    other = nodes.client("there")
+    other.say(BasicGet("q", no_ack=False))
+    assert other.methods() == [BasicGetOk(1, False, "", "q", 0)]
+
+
+def test_an_exclusive_consumer_keeps_others_out(nodes: Together, client: Client) -> None:
+    nodes.place("q", "there")
+    nodes.client("there").say(BasicConsume("q", "alone", exclusive=True))
+    client.consume("q")
+    nodes.settle()
+    (close,) = client.methods()
+    assert isinstance(close, ChannelClose)
+    assert (close.reply_code, close.reply_text) == (403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use")
+
+
+def test_a_confirm_waits_for_the_home_and_its_disk() -> None:
+    nodes = Together("here", "there", flushes=False)
+    nodes.place("q", "there", durable=True)
+    client = nodes.client("here")
+    client.confirm()
+    client.read(persistent("q", b"1", b"2", b"3"))
+    nodes.settle()
+    assert client.methods() == []
+    nodes["there"].flush()
+    nodes.settle()
+    assert client.methods() == [BasicAck(3, multiple=True)]
+
+
+def test_a_full_queue_elsewhere_refuses(nodes: Together, client: Client) -> None:
+    nodes.place("q", "there", {"x-max-length": 1, "x-overflow": "reject-publish"})
+    client.confirm()
+    client.publish("q", b"1", b"2", b"3")
+    nodes.settle()
+    assert client.methods() == [BasicNack(2, requeue=True), BasicNack(3, requeue=True), BasicAck(1)]
+
+
+def test_a_message_for_queues_here_and_elsewhere_is_confirmed_when_all_have_it() -> None:
+    nodes = Together("here", "there", "yonder", flushes=False)
+    client = nodes.client("here")
+    for name, home in (("a", "here"), ("b", "there"), ("c", "yonder")):
+        nodes.place(name, home, durable=True)
+        client.bind(name, "amq.fanout")
+    nodes.settle()
+    client.confirm()
+    client.read(published("", b"1", "amq.fanout", PERSISTENT))
+    nodes.settle()
+    for node in ("yonder", "here"):
+        nodes[node].flush()
+        nodes.settle()
+        assert client.methods() == []
+    nodes["there"].flush()
+    nodes.settle()
+    assert client.methods() == [BasicAck(1)]
+
+
+def test_a_commit_waits_for_the_homes_of_its_publishes_and_acks() -> None:
+    nodes = Together("here", "there", flushes=False)
+    nodes.place("q", "there", durable=True)
+    client = nodes.client("here")
+    client.say(TxSelect())
+    client.read(persistent("q", b"1"))
+    client.heard()
+    client.say(TxCommit())
+    nodes.settle()
+    assert client.methods() == []
+    nodes["there"].flush()
+    nodes.settle()
+    assert client.methods() == [TxCommitOk()]
+    client.say(BasicGet("q", no_ack=False))
+    nodes.settle()
+    client.heard()
+    client.say(BasicAck(1), TxCommit())
+    nodes.settle()
+    assert client.methods() == []
+    nodes["there"].flush()
+    nodes.settle()
+    assert client.methods() == [TxCommitOk()]
+    assert nodes["there"].queue("q").unacked_count() == 0
+
+
+def test_a_queue_deleted_at_home_cancels_consumers_everywhere(nodes: Together, client: Client) -> None:
+    nodes.place("q", "there")
+    client.consume("q")
+    nodes.settle()
+    client.heard()
+    home = nodes["there"]
+    home.node.only_vhost.delete_queue(home.queue("q"))
+    nodes.settle()
+    home.turn()
+    nodes.settle()
+    assert client.methods() == [BasicCancel("c", nowait=True)]
