@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.routing.makers import queues_in, reached
+from tests.unit.routing.makers import queues_in, reached, unbind
 from warren.routing.topic import TopicMatcher
 from warren.routing.topology import Topology
 
@@ -33,7 +33,7 @@ def test_a_key_reaches_exactly_the_bindings_whose_pattern_it_fits(
     for queue, pattern in zip(queues, patterns, strict=True):
         topology.bind(topic, queue, pattern, {})
     for number in removed & set(range(len(patterns))):
-        topology.unbind(topic, queues[number], patterns[number], {})
+        unbind(topology, topic, queues[number], patterns[number], {})
     fitting = [
         f"{number}"
         for number, pattern in enumerate(patterns)
@@ -51,7 +51,7 @@ def test_a_trie_is_bare_once_every_binding_is_removed(patterns: list[str]) -> No
     for pattern in patterns:
         topology.bind(topic, queue, pattern, {})
     for pattern in sorted(patterns):
-        topology.unbind(topic, queue, pattern, {})
+        unbind(topology, topic, queue, pattern, {})
     matcher = topic.matcher
     assert isinstance(matcher, TopicMatcher)
     assert matcher.root.is_bare()

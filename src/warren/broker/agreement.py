@@ -12,33 +12,22 @@ Not here: what a plan is (`store.plan`), how changes are made (`broker.applying`
 from abc import ABC, abstractmethod
 from typing import final
 
-from mypy_extensions import mypyc_attr, trait
+from mypy_extensions import mypyc_attr
 
 from warren.broker.applying import Appliers
 from warren.store.metadata import Metadata
-from warren.store.plan import Plan
+from warren.store.plan import AgreementWaiter, Plan, PlannedChange
 
-
-@trait
-class AgreementWaiter:
-    """Whoever wants to know how it ended; told once, and never within `Agreement.agree`."""
-
-    @abstractmethod
-    def agreed(self) -> None:
-        """The plan came about, and whoever looks finds it so."""
-
-    @abstractmethod
-    def outdated(self) -> None:
-        """Something that the plan relies on has changed, and is to be seen: plan again."""
-
-    @abstractmethod
-    def failed(self, reason: str) -> None:
-        """It is not known to have come about, for this reason."""
+__all__ = ["Agreement", "AgreementWaiter", "LoneAgreement"]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Agreement(ABC):
     """Decides about plans."""
+
+    @abstractmethod
+    def at_once(self) -> bool:
+        """Whether `agree` always answers True, so that what comes about can be told before it does."""
 
     @abstractmethod
     def agree(self, plan: Plan, waiter: AgreementWaiter | None) -> bool:
@@ -54,18 +43,27 @@ class LoneAgreement(Agreement):
         self.metadata: Metadata | None = None
         self._passing: int = 0
 
-    def agree(self, plan: Plan, waiter: AgreementWaiter | None) -> bool:
-        for change in plan.changes.values():
-            definition = change.definition
-            if definition is None:
-                if self.metadata is not None and change.kept:
-                    self.metadata.delete(change.key)
-                self._appliers.delete_key(change.key)
-            elif self.metadata is not None and change.kept:
-                self._appliers.put(definition, self.metadata.put(change.key, definition.value()))
-            else:
-                self._appliers.put(definition, self._passing_id())
+    def at_once(self) -> bool:
         return True
+
+    def agree(self, plan: Plan, waiter: AgreementWaiter | None) -> bool:
+        # recorded as a whole: what making and unmaking writes to the journal must not come between
+        revisions = [self._record(change) for change in plan.changes.values()]
+        for change, revision in zip(plan.changes.values(), revisions, strict=True):
+            if change.definition is None:
+                self._appliers.delete_key(change.key)
+            else:
+                self._appliers.put(change.definition, revision)
+        return True
+
+    def _record(self, change: PlannedChange) -> int:
+        """The revision of the change, negative if nobody wrote it down."""
+        definition = change.definition
+        if self.metadata is None or not change.kept:
+            return self._passing_id()
+        if definition is None:
+            return self.metadata.delete(change.key)
+        return self.metadata.put(change.key, definition.value())
 
     def _passing_id(self) -> int:
         """For something that does not outlive the node: never one that a revision could be."""

@@ -36,6 +36,7 @@ from warren.broker.policy.parameter_commands import ParameterCommands
 from warren.broker.policy.policy_commands import PolicyCommands
 from warren.broker.storage import Storage
 from warren.broker.timeouts import ConsumerTimeouts
+from warren.broker.topology_applier import TopologyApplier
 from warren.broker.vhost import Vhost
 from warren.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionFault
 from warren.model.effects import CloseConnection, Effect, SetTimer, StopNode
@@ -146,11 +147,8 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         self._agreement.agree(plan, None)
 
     def add_vhost(self, name: str) -> Vhost:
-        storage = self._storage
-        if storage is None:
-            vhost = Vhost(name, self.turn, policies=self.policies)
-        else:
-            vhost = Vhost(name, self.turn, storage.metadata, storage.journal, self.policies)
+        journal = None if self._storage is None else self._storage.journal
+        vhost = Vhost(name, self.turn, self._agreement, journal, self.policies)
         vhost.undertaker = self._dead_letters
         self.vhosts[name] = vhost
         return vhost
@@ -171,6 +169,7 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
     def _add_appliers(self) -> None:
         self._appliers.add(AccessApplier(self.access, self._logins, self._population, self, self.vhosts))
         self._appliers.add(PolicyApplier(self.policies, self.vhosts))
+        self._appliers.add(TopologyApplier(self.vhosts, self.figures))
 
     def _add_handlers(self) -> None:
         self.control.add(UserCommands(self.access, self.vhosts))

@@ -5,14 +5,13 @@ order in listings and of deliveries depends on. Everything gets the id it had. N
 is what the record says; only a binding that lost an end is deleted from it, lest it come back one day with a queue of
 the same name.
 
-Not here: what becomes of the messages (`store.recovery`), how definitions are written (`broker.recorder`).
+Not here: what becomes of the messages (`store.recovery`), what comes and goes later (`broker.topology_applier`).
 """
 
 from typing import final
 
 from warren.broker.vhost import Vhost
 from warren.errors import ProtocolFault, StoreError
-from warren.model.ports import QueuePort
 from warren.queue.queue import Queue
 from warren.routing.exchange import Exchange
 from warren.store.definition_kinds import decode_definition
@@ -51,7 +50,7 @@ class Definitions:
         for exchange_id, exchange in self._exchanges:
             _load_exchange(vhosts[exchange.vhost], exchange_id, exchange, loaded)
         for queue_id, queue in self._queues:
-            loaded.queues[queue_id] = vhosts[queue.vhost].load_queue(queue_id, queue)
+            loaded.queues[queue_id] = vhosts[queue.vhost].make_queue(queue, queue_id)
         for binding in self._bindings:
             if not _load_binding(vhosts[binding.vhost], binding):
                 loaded.dropped.append(binding.key())
@@ -78,7 +77,7 @@ class Definitions:
 
 def _load_exchange(vhost: Vhost, exchange_id: int, definition: ExchangeDefinition, loaded: Loaded) -> None:
     try:
-        exchange = vhost.load_exchange(exchange_id, definition)
+        exchange = vhost.make_exchange(definition, exchange_id)
     except ProtocolFault as fault:
         raise _unusable(definition.key(), fault) from fault
     if exchange.delays:
@@ -87,18 +86,10 @@ def _load_exchange(vhost: Vhost, exchange_id: int, definition: ExchangeDefinitio
 
 def _load_binding(vhost: Vhost, definition: BindingDefinition) -> bool:
     """Whether both its ends are there."""
-    topology = vhost.topology
-    source = topology.exchanges.get(definition.source)
-    destination: QueuePort | Exchange | None = topology.exchanges.get(definition.destination)
-    if definition.destination_is_queue:
-        destination = topology.queues.get(definition.destination)
-    if source is None or destination is None:
-        return False
     try:
-        topology.restore_binding(source, destination, definition.routing_key, definition.arguments)
+        return vhost.make_binding(definition)
     except ProtocolFault as fault:
         raise _unusable(definition.key(), fault) from fault
-    return True
 
 
 def _unusable(key: str, fault: ProtocolFault) -> StoreError:

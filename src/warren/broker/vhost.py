@@ -1,7 +1,14 @@
 """One virtual host: its topology, the life of its queues, and the messages its exchanges delay.
 
-Not here: routing (`routing.topology`), what clients may ask (`session.declaring`), what policies do to whom
-(`broker.policy.governor`), what outlives the node (`broker.recorder`, `broker.definitions`).
+What somebody wants is planned and agreed upon (`declare_queue` to `unbind`); what was agreed upon is made and unmade
+(`make_queue` to `unmake_binding`), each thing for itself.
+
+A queue that outlived its use is gone for everybody at once, even if it takes others a while to agree to that: till then
+it is a *departing* queue, closed and waiting to be unmade, and whoever declares one of its name waits for that.
+
+Not here: routing (`routing.topology`), what goes with what (`broker.topology_plans`), who calls upon it to make what
+(`broker.topology_applier`, `broker.definitions`), what clients may ask (`session.declaring`), what policies do to whom
+(`broker.policy.governor`).
 """
 
 from abc import ABC, abstractmethod
@@ -9,9 +16,20 @@ from typing import final
 
 from mypy_extensions import i64
 
+from warren.broker.agreement import Agreement
 from warren.broker.delays import Delays
+from warren.broker.departures import Departure
 from warren.broker.policy.governor import Governor, tell
-from warren.broker.recorder import Recorder
+from warren.broker.topology_plans import (
+    definition_of,
+    plan_all_removal,
+    plan_binding,
+    plan_exchange,
+    plan_exchange_removal,
+    plan_queue,
+    plan_queue_removal,
+    plan_unbinding,
+)
 from warren.model.message import Message
 from warren.model.ports import DeadLetter, QueueLog, QueueLogs, QueuePort
 from warren.model.turn import Turn
@@ -19,12 +37,12 @@ from warren.policy.policies import Policies
 from warren.policy.policy import Policy
 from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
-from warren.routing.exchange import Exchange
-from warren.routing.topology import PREDECLARED
+from warren.routing.exchange import Binding, Exchange
+from warren.routing.types import matcher_for
 from warren.session.consumer import ChannelConsumer
 from warren.session.ports import VhostPort
-from warren.store.metadata import Metadata
-from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
+from warren.store.plan import AgreementWaiter, Plan
+from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
 from warren.wire.values import Table
 
 
@@ -38,69 +56,156 @@ class Undertaker(ABC):
 
 @final
 class Vhost(VhostPort):
-    """Makes and unmakes queues and exchanges."""
+    """Plans, makes and unmakes queues, exchanges and bindings."""
 
     def __init__(
         self,
         name: str,
         turn: Turn,
-        metadata: Metadata | None = None,
+        agreement: Agreement,
         logs: QueueLogs | None = None,
         policies: Policies | None = None,
     ) -> None:
-        """Without metadata nothing outlives the node; without logs its queues are in memory alone."""
+        """Without logs its queues are in memory alone."""
         super().__init__(name)
         self._turn: Turn = turn
-        self._recorder: Recorder | None = None if metadata is None else Recorder(name, metadata)
+        self._agreement: Agreement = agreement
         self._logs: QueueLogs | None = logs
         self._keeper: Keeper = Keeper(self)
         self._exclusive: dict[int, dict[str, Queue]] = {}
         self._queues: dict[str, Queue] = {}
+        self._departures: dict[str, Departure] = {}
+        # by their keys, those that a key alone does not tell everything of
+        self._bindings_with_arguments: dict[str, Binding] = {}
         self._cycles: dict[str, None] = {}
         self.delays: Delays = Delays(self.topology, turn, logs)
-        self.topology.listener = self._recorder
         self.undertaker: Undertaker | None = None
         self._governor: Governor = Governor(name, self.topology, Policies() if policies is None else policies)
 
+    # -- what somebody wants
+
+    def agrees_at_once(self) -> bool:
+        return self._agreement.at_once()
+
     def declare_queue(
-        self, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table, owner_id: int
-    ) -> QueuePort:
-        queue_id = 0
-        if self._recorder is not None:
-            queue_id = self._recorder.queue_declared(name, durable, auto_delete, arguments)
-        queue = self._make_queue(queue_id, name, durable, exclusive, auto_delete, arguments, owner_id)
-        if owner_id:
-            self._exclusive.setdefault(owner_id, {})[name] = queue
-        self._turn.figures.queues_created += 1
-        return queue
-
-    def load_queue(self, queue_id: int, definition: QueueDefinition) -> Queue:
-        """Make a queue that was there before the node started."""
-        return self._make_queue(queue_id, definition.name, True, False, definition.auto_delete, definition.arguments, 0)
-
-    def _make_queue(
         self,
-        queue_id: int,
         name: str,
         durable: bool,
         exclusive: bool,
         auto_delete: bool,
         arguments: Table,
         owner_id: int,
-    ) -> Queue:
+        waiter: AgreementWaiter | None = None,
+    ) -> bool:
+        departure = self._departures.get(name)
+        if departure is not None:
+            departure.await_end(waiter)
+            return False
+        plan = Plan()
+        plan_queue(plan, QueueDefinition(self.name, name, durable, exclusive, auto_delete, arguments, owner=owner_id))
+        return self._agreement.agree(plan, waiter)
+
+    def delete_queue(self, queue: QueuePort, waiter: AgreementWaiter | None = None) -> bool:
+        self._send_on_dead_letters(queue)
+        plan = Plan()
+        plan_queue_removal(plan, self.topology, queue)
+        return self._agreement.agree(plan, waiter)
+
+    def declare_exchange(
+        self,
+        name: str,
+        kind: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+        waiter: AgreementWaiter | None = None,
+    ) -> bool:
+        matcher_for(kind, arguments)
+        plan = Plan()
+        plan_exchange(plan, ExchangeDefinition(self.name, name, kind, durable, auto_delete, internal, arguments))
+        return self._agreement.agree(plan, waiter)
+
+    def delete_exchange(self, exchange: Exchange, waiter: AgreementWaiter | None = None) -> bool:
+        plan = Plan()
+        plan_exchange_removal(plan, self.topology, exchange)
+        return self._agreement.agree(plan, waiter)
+
+    def bind(
+        self,
+        source: Exchange,
+        destination: QueuePort | Exchange,
+        routing_key: str,
+        arguments: Table,
+        waiter: AgreementWaiter | None = None,
+    ) -> bool:
+        source.matcher.check(routing_key, arguments)
+        binding = Binding(source, destination, routing_key, arguments)
+        if binding in source.outgoing:
+            return True
+        plan = Plan()
+        plan_binding(plan, definition_of(self.name, binding))
+        return self._agreement.agree(plan, waiter)
+
+    def unbind(
+        self,
+        source: Exchange,
+        destination: QueuePort | Exchange,
+        routing_key: str,
+        arguments: Table,
+        waiter: AgreementWaiter | None = None,
+    ) -> bool:
+        binding = self.topology.binding(source, destination, routing_key, arguments)
+        if binding is None:
+            return True
+        plan = Plan()
+        plan_unbinding(plan, self.topology, binding)
+        return self._agreement.agree(plan, waiter)
+
+    def delete_queues_of(self, connection_id: int) -> None:
+        """A connection ended: its exclusive queues go with it."""
+        for queue in list(self._exclusive.get(connection_id, {}).values()):
+            self.let_go(queue)
+        self._exclusive.pop(connection_id, None)
+
+    def let_go(self, queue: QueuePort) -> None:
+        """Delete a queue that outlived its use. Whoever looks finds it gone, also while that is not agreed upon."""
+        if queue.deleted:
+            return
+        self._send_on_dead_letters(queue)
+        departure = Departure(queue, self.topology, self._agreement, self._turn)
+        if not departure.plan():
+            self._departures[queue.name] = departure
+            self._queues[queue.name].close()
+
+    def dismantle(self) -> None:
+        """Delete everything in it."""
+        plan = Plan()
+        plan_all_removal(plan, self.topology)
+        self._agreement.agree(plan, None)
+
+    def _send_on_dead_letters(self, queue: QueuePort) -> None:
+        """Before it is recorded that the queue is gone."""
+        if self.undertaker is not None and queue.durable:
+            self.undertaker.carry_out_of(queue, self)
+
+    # -- what was agreed upon
+
+    def make_queue(self, definition: QueueDefinition, queue_id: int) -> Queue:
+        name = definition.name
         in_force = self._governor.in_force_for(name)
-        settings = self._governor.settings_for(arguments, in_force)
+        settings = self._governor.settings_for(definition.arguments, in_force)
         log: QueueLog | None = None
         if self._logs is not None:
-            log = self._logs.open(queue_id, durable, int(settings.max_priority))
+            log = self._logs.open(queue_id, definition.durable, int(settings.max_priority))
         queue = Queue(
             self.name,
             name,
-            durable,
-            exclusive,
-            auto_delete,
-            arguments,
-            owner_id,
+            definition.durable,
+            definition.exclusive,
+            definition.auto_delete,
+            definition.arguments,
+            definition.owner,
             settings,
             self._turn,
             self._keeper,
@@ -109,71 +214,76 @@ class Vhost(VhostPort):
         tell(queue, in_force)
         self._queues[name] = queue
         self.topology.add_queue(queue)
+        if definition.owner:
+            self._exclusive.setdefault(definition.owner, {})[name] = queue
         return queue
 
-    def delete_queue(self, queue: QueuePort) -> None:
-        mine = self._queues.pop(queue.name)
+    def unmake_queue(self, name: str) -> None:
+        queue = self._queues.pop(name, None)
+        if queue is None:
+            return
         self._turn.figures.queues_deleted += 1
-        if self.undertaker is not None and mine.durable:
-            self.undertaker.carry_out_of(mine, self)
-        if mine.owner_id:
-            self._exclusive[mine.owner_id].pop(mine.name, None)
-        self.topology.remove_queue(mine)
-        self.delays.forget_deleted()
-        mine.close()
+        self._send_on_dead_letters(queue)
+        self._exclusive.get(queue.owner_id, {}).pop(name, None)
+        self.topology.remove_queue(queue)
+        queue.close()
+        departure = self._departures.pop(name, None)
+        if departure is not None:
+            departure.ended()
 
-    def delete_queues_of(self, connection_id: int) -> None:
-        """A connection ended: its exclusive queues go with it."""
-        for queue in list(self._exclusive.get(connection_id, {}).values()):
-            self.delete_queue(queue)
-        self._exclusive.pop(connection_id, None)
-
-    def declare_exchange(
-        self, name: str, kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
-    ) -> Exchange:
-        exchange = self.topology.declare_exchange(name, kind, durable, auto_delete, internal, arguments)
-        if self._recorder is not None:
-            self._recorder.exchange_declared(exchange)
-        self._governor.govern_exchange(exchange)
-        self.delays.begin(exchange)
-        return exchange
-
-    def load_exchange(self, exchange_id: int, definition: ExchangeDefinition) -> Exchange:
-        """Make an exchange that was there before the node started; a fault if there is none of its type."""
+    def make_exchange(self, definition: ExchangeDefinition, exchange_id: int) -> Exchange:
+        """A fault if there is none of its type."""
         exchange = self.topology.declare_exchange(
             definition.name,
             definition.type,
-            True,
+            definition.durable,
             definition.auto_delete,
             definition.internal,
             definition.arguments,
         )
-        exchange.exchange_id = exchange_id
+        exchange.exchange_id = max(exchange_id, 0)
         self._governor.govern_exchange(exchange)
         self.delays.begin(exchange)
         return exchange
 
-    def delete_exchange(self, exchange: Exchange) -> None:
-        self.topology.delete_exchange(exchange)
-        self.delays.forget_deleted()
+    def unmake_exchange(self, name: str) -> None:
+        exchange = self.topology.exchanges.get(name)
+        if exchange is not None:
+            self.topology.remove_exchange(exchange)
+            if exchange.delays:
+                self.delays.forget_deleted()
 
-    def dismantle(self) -> None:
-        """Delete everything in it, on disk, too."""
-        for queue in list(self._queues.values()):
-            self.delete_queue(queue)
-        topology = self.topology
-        every_vhosts = [name for name, _type, _internal in PREDECLARED]
-        for exchange in list(topology.exchanges.values()):
-            if exchange.name in every_vhosts:
-                for binding in topology.bindings_from(exchange):
-                    topology.unbind(exchange, binding.destination, binding.routing_key, binding.arguments)
-            elif not exchange.deleted:
-                topology.delete_exchange(exchange)
-        self.delays.forget_deleted()
+    def make_binding(self, definition: BindingDefinition) -> bool:
+        """Whether both its ends are there; a fault if its source's type cannot take it."""
+        source = self.topology.exchanges.get(definition.source)
+        destination = self._destination(definition.destination, definition.destination_is_queue)
+        if source is None or destination is None:
+            return False
+        self.topology.bind(source, destination, definition.routing_key, definition.arguments)
+        if definition.arguments:
+            found = self.topology.binding(source, destination, definition.routing_key, definition.arguments)
+            assert found is not None, "it was just made"
+            self._bindings_with_arguments[definition.key()] = found
+        return True
 
-    def unbind(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> None:
-        self.topology.unbind(source, destination, routing_key, arguments)
-        self.delays.forget_deleted()
+    def unmake_binding(self, source: str, destination: str, to_queue: bool, routing_key: str) -> None:
+        """Take away one without arguments."""
+        found = self.topology.exchanges.get(source)
+        end = self._destination(destination, to_queue)
+        if found is not None and end is not None:
+            binding = self.topology.binding(found, end, routing_key, {})
+            if binding is not None:
+                self.topology.unbind(binding)
+
+    def unmake_binding_with_arguments(self, key: str) -> None:
+        binding = self._bindings_with_arguments.pop(key, None)
+        if binding is not None:
+            self.topology.unbind(binding)
+
+    def _destination(self, name: str, is_queue: bool) -> QueuePort | Exchange | None:
+        return self.topology.queues.get(name) if is_queue else self.topology.exchanges.get(name)
+
+    # -- what it is told
 
     def policy_changed(self, name: str, policy: Policy | None, operator: bool) -> None:
         """A policy of this virtual host was set or, if there is none of that name any more, cleared."""
@@ -218,9 +328,7 @@ class Keeper(QueueKeeper):
         self._vhost: Vhost = vhost
 
     def queue_expired(self, queue: QueuePort) -> None:
-        if not queue.deleted:
-            self._vhost.delete_queue(queue)
+        self._vhost.let_go(queue)
 
     def queue_unused(self, queue: QueuePort) -> None:
-        if not queue.deleted:
-            self._vhost.delete_queue(queue)
+        self._vhost.let_go(queue)

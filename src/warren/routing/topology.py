@@ -5,24 +5,20 @@ copy whatever the graph. An exchange none of whose bindings match passes the mes
 that exists; one whose bindings lead only to other exchanges has matched. The default exchange has no bindings: it
 routes by queue name.
 
-An auto-delete exchange goes when its last binding as a source is removed. Its going removes the bindings that led to
-it, which may be the last of other auto-delete exchanges, and so on.
-
-What goes takes other things with it, so whoever must know of bindings and of what goes (the metadata) listens here and
-not at the doors that clients knock on.
+A change here is that one change: what goes with something that goes has been worked out before, and goes first.
 
 Invariants: `version` moves with every change that may alter a route. A bound queue is in `queues`. A binding stands
 at both its ends or nowhere (`exchange`), and a matcher holds exactly the outgoing bindings of its exchange.
 
-Not here: who may declare, bind or delete what, and whether two declarations agree (`session`); keeping delayed
-messages (`broker`).
+Not here: what goes with what (`routing.removal`); who may declare, bind or delete what, and whether two declarations
+agree (`session`); keeping delayed messages (`broker`).
 """
 
-from abc import abstractmethod
 from typing import Final, final
 
-from mypy_extensions import i64, trait
+from mypy_extensions import i64
 
+from warren.errors import InvariantBroken
 from warren.model.message import Message
 from warren.model.ports import QueuePort
 from warren.routing.delayed import delay_in
@@ -30,8 +26,6 @@ from warren.routing.exchange import Binding, Exchange
 from warren.routing.route import Route, Subject
 from warren.routing.types import alternate_of, matcher_for
 from warren.wire.values import Table
-
-__all__ = ["PREDECLARED", "Binding", "Topology", "TopologyListener"]
 
 PREDECLARED: Final = (
     ("", "direct", False),
@@ -44,23 +38,7 @@ PREDECLARED: Final = (
 )
 """Name, type and whether internal, of the exchanges every virtual host starts with; all are durable."""
 
-
-@trait
-class TopologyListener:
-    """Whoever is told what is bound, and what is no more, each once."""
-
-    @abstractmethod
-    def bound(self, binding: Binding) -> None: ...
-
-    @abstractmethod
-    def unbound(self, binding: Binding) -> None:
-        """A binding was removed, by itself or because one of its ends goes, which is told after its bindings."""
-
-    @abstractmethod
-    def exchange_gone(self, exchange: Exchange) -> None: ...
-
-    @abstractmethod
-    def queue_gone(self, queue: QueuePort) -> None: ...
+PREDECLARED_NAMES: Final = tuple([name for name, _type, _internal in PREDECLARED])
 
 
 @final
@@ -70,7 +48,6 @@ class Topology:
     def __init__(self, vhost: str = "/") -> None:
         self.vhost: str = vhost
         self.version: i64 = 0
-        self.listener: TopologyListener | None = None
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueuePort] = {}
         # only of queues that have any: most are reached through the default exchange alone
@@ -85,15 +62,12 @@ class Topology:
         self.queues[queue.name] = queue
         self.version += 1
 
-    def remove_queue(self, queue: QueuePort) -> list[Exchange]:
-        """Forget a queue and its bindings; the auto-delete exchanges that went with them."""
+    def remove_queue(self, queue: QueuePort) -> None:
+        """Forget a queue that has no bindings any more."""
+        if queue in self._queue_bindings:
+            raise InvariantBroken(f"queue '{queue.name}' goes before its bindings")
+        del self.queues[queue.name]
         self.version += 1
-        sources = self._drop_all(self.bindings_of(queue))
-        if self.queues.get(queue.name) is queue:
-            del self.queues[queue.name]
-            if self.listener is not None:
-                self.listener.queue_gone(queue)
-        return self._auto_delete(sources)
 
     def declare_exchange(
         self, name: str, type: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
@@ -112,10 +86,13 @@ class Topology:
             exchange.alternate = name
             self.version += 1
 
-    def delete_exchange(self, exchange: Exchange) -> list[Exchange]:
-        """Remove an exchange and its bindings both ways; the auto-delete exchanges that went with it."""
+    def remove_exchange(self, exchange: Exchange) -> None:
+        """Forget an exchange that has no bindings any more."""
+        if exchange.outgoing or exchange.incoming:
+            raise InvariantBroken(f"exchange '{exchange.name}' goes before its bindings")
+        del self.exchanges[exchange.name]
+        exchange.deleted = True
         self.version += 1
-        return self._auto_delete(self._forget(exchange))
 
     def bind(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> bool:
         """Add a binding, or find that it is there already (false); a fault if the source's type cannot take it."""
@@ -123,21 +100,6 @@ class Topology:
         binding = Binding(source, destination, routing_key, arguments)
         if binding in source.outgoing:
             return False
-        self._add(binding)
-        if self.listener is not None:
-            self.listener.bound(binding)
-        return True
-
-    def restore_binding(
-        self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table
-    ) -> None:
-        """Add a binding that is known already to whoever listens; a fault if the source's type cannot take it."""
-        source.matcher.check(routing_key, arguments)
-        self._add(Binding(source, destination, routing_key, arguments))
-
-    def _add(self, binding: Binding) -> None:
-        source = binding.source
-        destination = binding.destination
         source.outgoing[binding] = binding
         source.matcher.add(binding)
         if isinstance(destination, Exchange):
@@ -145,60 +107,33 @@ class Topology:
         else:
             self._queue_bindings.setdefault(destination, {})[binding] = binding
         self.version += 1
-
-    def is_bound(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> bool:
-        return Binding(source, destination, routing_key, arguments) in source.outgoing
-
-    def unbind(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> bool:
-        """Remove a binding, or find that there is none (false). May end an auto-delete source, and others with it."""
-        binding = source.outgoing.get(Binding(source, destination, routing_key, arguments))
-        if binding is None:
-            return False
-        self.version += 1
-        self._auto_delete(self._drop_all([binding]))
         return True
 
-    def _drop_all(self, bindings: list[Binding]) -> list[Exchange]:
-        """Remove bindings from both their ends; the exchanges they came from."""
-        for binding in bindings:
-            source = binding.source
-            destination = binding.destination
-            del source.outgoing[binding]
-            source.matcher.remove(binding)
-            if isinstance(destination, Exchange):
-                del destination.incoming[binding]
-            else:
-                remaining = self._queue_bindings[destination]
-                del remaining[binding]
-                if not remaining:
-                    del self._queue_bindings[destination]
-            if self.listener is not None:
-                self.listener.unbound(binding)
-        return [binding.source for binding in bindings]
-
-    def _forget(self, exchange: Exchange) -> list[Exchange]:
-        """Remove an exchange and its bindings; the exchanges that led to it."""
-        del self.exchanges[exchange.name]
-        exchange.deleted = True
-        self._drop_all(self.bindings_from(exchange))
-        sources = self._drop_all(self.bindings_of(exchange))
-        if self.listener is not None:
-            self.listener.exchange_gone(exchange)
-        return sources
-
-    def _auto_delete(self, sources: list[Exchange]) -> list[Exchange]:
-        """Of exchanges that lost a binding, and then of those that led to them, remove the idle auto-delete ones."""
-        removed: list[Exchange] = []
-        at = 0
-        while at < len(sources):
-            exchange = sources[at]
-            at += 1
-            if exchange.auto_delete and not exchange.outgoing and not exchange.deleted:
-                removed.append(exchange)
-                sources.extend(self._forget(exchange))
-        return removed
+    def unbind(self, binding: Binding) -> None:
+        """Remove a binding that is there from both its ends."""
+        source = binding.source
+        destination = binding.destination
+        del source.outgoing[binding]
+        source.matcher.remove(binding)
+        if isinstance(destination, Exchange):
+            del destination.incoming[binding]
+        else:
+            remaining = self._queue_bindings[destination]
+            del remaining[binding]
+            if not remaining:
+                del self._queue_bindings[destination]
+        self.version += 1
 
     # -- reading it
+
+    def is_bound(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> bool:
+        return self.binding(source, destination, routing_key, arguments) is not None
+
+    def binding(
+        self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table
+    ) -> Binding | None:
+        """The binding that was made like this, if there is one."""
+        return source.outgoing.get(Binding(source, destination, routing_key, arguments))
 
     def bindings_of(self, destination: QueuePort | Exchange) -> list[Binding]:
         """The bindings that lead to a queue or exchange, oldest first; without the default exchange's implicit one."""

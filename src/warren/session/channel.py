@@ -13,11 +13,12 @@ from mypy_extensions import i64
 
 from warren.access.rights import Rights
 from warren.errors import NOT_FOUND, ChannelFault
+from warren.model.distant import Answer
 from warren.model.figures import ChannelFigures, TakenFigures
 from warren.model.ports import QueuePort
 from warren.model.turn import FlushWaiter
-from warren.session import direct_reply, settling
-from warren.session.confirms import Confirms
+from warren.session import direct_reply, settling, waiting
+from warren.session.confirms import Confirms, ConfirmTeller
 from warren.session.consumer import ChannelConsumer
 from warren.session.content import Content
 from warren.session.ledger import Ledger, Unacked, tag_of
@@ -26,16 +27,17 @@ from warren.session.tallies import Tallies
 from warren.wire.methods import ChannelClose, Method, write_method
 
 if TYPE_CHECKING:
+    from warren.session.agreeing import Wish
     from warren.session.connection import Connection
     from warren.session.direct_reply import ReplyInbox
-    from warren.session.transaction import Transaction
+    from warren.session.transaction import Commit, Transaction
 
 
 FORGIVEN_MAX: Final = 65_536
 
 
 @final
-class Channel(FlushWaiter):
+class Channel(FlushWaiter, ConfirmTeller):
     """One of a connection's conversations."""
 
     def __init__(self, connection: "Connection", number: i64, vhost: VhostPort) -> None:
@@ -68,6 +70,11 @@ class Channel(FlushWaiter):
         self.starved: bool = False
         self._woken_first: int = 0
         self.last_queue: str = ""
+        # what its last method wants, if that waits to be agreed upon
+        self.wish: Wish | None = None
+        # what its last method asked another node, and the commit that others have to settle
+        self.asked: Answer | None = None
+        self.commit: Commit | None = None
         self.awaits_telling: bool = False
         # a confirm is pending on this turn's batch
         self.awaits_batch: bool = False
@@ -94,6 +101,10 @@ class Channel(FlushWaiter):
     def flushed(self) -> None:
         if not self.closed:
             self.confirms.flushed()
+            self.await_telling()
+
+    def confirms_decided(self) -> None:
+        if not self.closed:
             self.await_telling()
 
     def turn_ended(self) -> None:
@@ -146,7 +157,7 @@ class Channel(FlushWaiter):
     def queue(self, given: str) -> QueuePort:
         """The queue a method means; it must exist and be open to this connection."""
         name = self.queue_name(given)
-        queue = self.vhost.topology.queues.get(name)
+        queue = self.vhost.queue(name)
         if queue is None:
             raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{self.vhost.name}'")
         self.connection.check_owner(queue)
@@ -176,6 +187,10 @@ class Channel(FlushWaiter):
     def close(self) -> None:
         """Give back everything: consumers, deliveries, the inbox, an open transaction."""
         self.closed = True
+        waiting.end(self)
+        if self.commit is not None:
+            self.commit.abandon()
+            self.commit = None
         if self.content is not None:
             self.content.release()
             self.content = None

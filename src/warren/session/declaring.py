@@ -1,6 +1,7 @@
 """exchange.* and queue.*: making, binding and deleting what messages travel through.
 
-An answer about something durable leaves when the disk has it, also if another client brought it about.
+An answer about something durable leaves when the disk has it, also if another client brought it about. Where others
+must agree first, the method waits, and is handled again from its start once that is decided (`session.agreeing`).
 
 What a user may not do is refused before anybody looks whether the thing exists, so that nobody learns of it; only a
 passive declaration, which RabbitMQ allows to everybody, tells.
@@ -20,6 +21,7 @@ from warren.queue.equivalence import check_equivalent
 from warren.routing.exchange import Exchange
 from warren.routing.types import alternate_of, validate_exchange_type
 from warren.session import direct_reply
+from warren.session.agreeing import Wish, wish_of
 from warren.session.exchange_equivalence import check_exchange_equivalent
 from warren.wire.methods import (
     ExchangeBind,
@@ -53,6 +55,7 @@ GENERATED_PREFIX: Final = "amq.gen-"
 
 def exchange_declare(channel: "Channel", method: Method) -> None:
     assert isinstance(method, ExchangeDeclare)
+    wish = wish_of(channel)
     name = _one_line(method.exchange)
     if method.passive:
         _refuse_default(name)
@@ -61,16 +64,20 @@ def exchange_declare(channel: "Channel", method: Method) -> None:
         validate_exchange_type(method.type)
         _refuse_default(name)
         channel.rights.to_configure(EXCHANGE, name)
-        exchange = _declared_exchange(channel, name, method)
+        if not _declare_exchange(channel, name, method, wish):
+            wish.wait()
+            return
+        exchange = channel.vhost.topology.exchanges[name]
     if not method.nowait:
         _answer(channel, ExchangeDeclareOk(), exchange.durable)
 
 
-def _declared_exchange(channel: "Channel", name: str, method: ExchangeDeclare) -> Exchange:
+def _declare_exchange(channel: "Channel", name: str, method: ExchangeDeclare, wish: Wish) -> bool:
+    """Whether it is there."""
     existing = channel.vhost.topology.exchanges.get(name)
     if existing is not None:
         check_exchange_equivalent(existing, channel.vhost.name, method)
-        return existing
+        return True
     if name.startswith(RESERVED_PREFIX):
         raise ChannelFault(ACCESS_REFUSED, f"exchange name '{name}' contains reserved prefix 'amq.*'")
     alternate = alternate_of(channel.vhost.name, name, method.arguments)
@@ -78,12 +85,13 @@ def _declared_exchange(channel: "Channel", name: str, method: ExchangeDeclare) -
         channel.rights.to_read(EXCHANGE, name)
         channel.rights.to_write(EXCHANGE, alternate)
     return channel.vhost.declare_exchange(
-        name, method.type, method.durable, method.auto_delete, method.internal, method.arguments
+        name, method.type, method.durable, method.auto_delete, method.internal, method.arguments, wish
     )
 
 
 def exchange_delete(channel: "Channel", method: Method) -> None:
     assert isinstance(method, ExchangeDelete)
+    wish = wish_of(channel)
     name = _one_line(method.exchange)
     _refuse_default(name)
     if name.startswith(RESERVED_PREFIX):
@@ -91,51 +99,63 @@ def exchange_delete(channel: "Channel", method: Method) -> None:
         raise ChannelFault(ACCESS_REFUSED, f"deletion of system exchange {where} not allowed")
     channel.rights.to_configure(EXCHANGE, name)
     exchange = channel.vhost.topology.exchanges.get(name)
-    if exchange is not None:
+    if exchange is not None and not wish.granted:
         if method.if_unused and channel.vhost.topology.bindings_from(exchange):
             raise ChannelFault(PRECONDITION_FAILED, f"exchange '{name}' in vhost '{channel.vhost.name}' in use")
-        channel.vhost.delete_exchange(exchange)
+        if not channel.vhost.delete_exchange(exchange, wish):
+            wish.wait()
+            return
     if not method.nowait:
         _answer(channel, ExchangeDeleteOk(), True)
 
 
 def exchange_bind(channel: "Channel", method: Method) -> None:
     assert isinstance(method, ExchangeBind)
+    wish = wish_of(channel)
     destination_name, source_name = _one_line(method.destination), _one_line(method.source)
     channel.rights.to_write(EXCHANGE, destination_name)
     _refuse_default(destination_name)
     _check_source(channel, source_name, method.routing_key)
     source = _existing_exchange(channel, source_name)
     destination = _existing_exchange(channel, destination_name)
-    channel.vhost.topology.bind(source, destination, method.routing_key, method.arguments)
+    if not channel.vhost.bind(source, destination, method.routing_key, method.arguments, wish):
+        wish.wait()
+        return
     if not method.nowait:
         _answer(channel, ExchangeBindOk(), source.durable and destination.durable)
 
 
 def exchange_unbind(channel: "Channel", method: Method) -> None:
     assert isinstance(method, ExchangeUnbind)
+    wish = wish_of(channel)
     channel.rights.to_write(EXCHANGE, method.destination)
     _refuse_default(method.destination)
     _check_source(channel, method.source, method.routing_key)
     exchanges = channel.vhost.topology.exchanges
     source, destination = exchanges.get(method.source), exchanges.get(method.destination)
+    done = True
     if source is not None and destination is not None:
-        channel.vhost.unbind(source, destination, method.routing_key, method.arguments)
-    if not method.nowait:
+        done = channel.vhost.unbind(source, destination, method.routing_key, method.arguments, wish)
+    if not done:
+        wish.wait()
+    elif not method.nowait:
         _answer(channel, ExchangeUnbindOk(), True)
 
 
 def queue_declare(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueueDeclare)
+    wish = wish_of(channel)
     name = _one_line(method.queue)
     if name.startswith(direct_reply.REPLY_TO):
         _declare_reply_queue(channel, name, method)
         return
-    if method.passive:
-        queue = _passive_queue(channel, name)
-    else:
-        queue = _declared_queue(channel, name, method)
+    if not method.passive:
+        name = _name_to_declare(channel, name, wish)
+        if not _declare_queue(channel, name, method, wish):
+            wish.wait()
+            return
         channel.node.turn.figures.queues_declared += 1
+    queue = _open_queue(channel, name)
     queue.check_usable()
     queue.touch()
     queue.drain()
@@ -145,32 +165,39 @@ def queue_declare(channel: "Channel", method: Method) -> None:
         _answer(channel, counts, queue.durable)
 
 
-def _passive_queue(channel: "Channel", name: str) -> QueuePort:
-    queue = channel.vhost.topology.queues.get(name)
+def _open_queue(channel: "Channel", name: str) -> QueuePort:
+    queue = channel.vhost.queue(name)
     if queue is None:
         raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     channel.connection.check_owner(queue)
     return queue
 
 
-def _declared_queue(channel: "Channel", name: str, method: QueueDeclare) -> QueuePort:
+def _name_to_declare(channel: "Channel", name: str, wish: Wish) -> str:
+    if not name:
+        if not wish.fresh_name:
+            wish.fresh_name = channel.node.fresh_name(GENERATED_PREFIX)
+        return wish.fresh_name
+    if name.startswith(RESERVED_PREFIX):
+        raise ChannelFault(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
+    return name
+
+
+def _declare_queue(channel: "Channel", name: str, method: QueueDeclare, wish: Wish) -> bool:
+    """Whether it is there."""
     vhost = channel.vhost
     # an exclusive queue dies with its connection, so it is never durable
     durable = method.durable and not method.exclusive
-    if not name:
-        name = channel.node.fresh_name(GENERATED_PREFIX)
-    elif name.startswith(RESERVED_PREFIX):
-        raise ChannelFault(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
     channel.rights.to_configure(QUEUE, name)
-    existing = vhost.topology.queues.get(name)
+    existing = vhost.queue(name)
     if existing is not None:
         channel.connection.check_owner(existing)
         check_equivalent(existing, durable, method.exclusive, method.auto_delete, method.arguments)
-        return existing
+        return True
     _check_new_queue(channel, name, method.arguments)
     validate_declaration(name, vhost.name, durable, method.exclusive, method.auto_delete, method.arguments)
     owner_id = channel.connection.connection_id if method.exclusive else 0
-    return vhost.declare_queue(name, durable, method.exclusive, method.auto_delete, method.arguments, owner_id)
+    return vhost.declare_queue(name, durable, method.exclusive, method.auto_delete, method.arguments, owner_id, wish)
 
 
 def _check_new_queue(channel: "Channel", name: str, arguments: Table) -> None:
@@ -196,6 +223,7 @@ def _declare_reply_queue(channel: "Channel", name: str, method: QueueDeclare) ->
 
 def queue_bind(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueueBind)
+    wish = wish_of(channel)
     name = channel.queue_name(_one_line(method.queue))
     exchange_name = _one_line(method.exchange)
     # an empty queue and an empty key both mean the last declared queue
@@ -203,27 +231,34 @@ def queue_bind(channel: "Channel", method: Method) -> None:
     channel.rights.to_write(QUEUE, name)
     _check_source(channel, exchange_name, key)
     source = _existing_exchange(channel, exchange_name)
-    if name in channel.vhost.topology.queues:
+    if channel.vhost.queue(name) is not None:
         source.matcher.check(key, method.arguments)
     queue = channel.queue(name)
-    channel.vhost.topology.bind(source, queue, key, method.arguments)
+    if not channel.vhost.bind(source, queue, key, method.arguments, wish):
+        wish.wait()
+        return
     if not method.nowait:
         _answer(channel, QueueBindOk(), source.durable and queue.durable)
 
 
 def queue_unbind(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueueUnbind)
+    wish = wish_of(channel)
     name = channel.queue_name(_one_line(method.queue))
     exchange_name = _one_line(method.exchange)
     key = name if not method.queue and not method.routing_key else method.routing_key
     channel.rights.to_write(QUEUE, name)
     _check_source(channel, exchange_name, key)
-    topology = channel.vhost.topology
-    source, queue = topology.exchanges.get(exchange_name), topology.queues.get(name)
-    if source is not None and queue is not None and topology.is_bound(source, queue, key, method.arguments):
+    vhost = channel.vhost
+    source, queue = vhost.topology.exchanges.get(exchange_name), vhost.queue(name)
+    done = True
+    if source is not None and queue is not None and vhost.topology.is_bound(source, queue, key, method.arguments):
         channel.connection.check_owner(queue)
-        channel.vhost.unbind(source, queue, key, method.arguments)
-    _answer(channel, QueueUnbindOk(), True)
+        done = vhost.unbind(source, queue, key, method.arguments, wish)
+    if done:
+        _answer(channel, QueueUnbindOk(), True)
+    else:
+        wish.wait()
 
 
 def queue_purge(channel: "Channel", method: Method) -> None:
@@ -240,18 +275,30 @@ def queue_purge(channel: "Channel", method: Method) -> None:
 
 def queue_delete(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueueDelete)
+    wish = wish_of(channel)
+    vhost = channel.vhost
     name = channel.queue_name(_one_line(method.queue))
     channel.rights.to_configure(QUEUE, name)
-    queue = channel.vhost.topology.queues.get(name)
+    queue = None if wish.granted else vhost.queue(name)
     if queue is not None:
         _check_deletable(channel, queue, method)
-    if not method.nowait:
-        channel.send(QueueDeleteOk(message_count=0 if queue is None else queue.ready_count()))
-    # a consumer on this very channel learns of its cancellation after the answer
-    if queue is not None:
-        channel.vhost.delete_queue(queue)
+        wish.message_count = queue.ready_count()
+    told = vhost.agrees_at_once()
+    if told:
+        # a consumer on this very channel learns of its cancellation after the answer
+        _tell_deleted(channel, method, wish)
+    if queue is not None and not vhost.delete_queue(queue, wish):
+        wish.wait()
+        return
+    if not told:
+        _tell_deleted(channel, method, wish)
     if not method.nowait:
         _gate_metadata(channel)
+
+
+def _tell_deleted(channel: "Channel", method: QueueDelete, wish: Wish) -> None:
+    if not method.nowait:
+        channel.send(QueueDeleteOk(message_count=wish.message_count))
 
 
 def _check_deletable(channel: "Channel", queue: QueuePort, method: QueueDelete) -> None:

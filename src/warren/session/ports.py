@@ -19,6 +19,7 @@ from warren.model.settings import BrokerSettings
 from warren.model.turn import Turn
 from warren.routing.exchange import Exchange
 from warren.routing.topology import Topology
+from warren.store.plan import AgreementWaiter
 from warren.wire.values import Table
 
 if TYPE_CHECKING:
@@ -40,28 +41,72 @@ class VhostPort(ABC):
         self.limits: dict[str, int] = {}
         self.figures: VhostFigures = VhostFigures()
 
+    def queue(self, name: str) -> QueuePort | None:
+        """The queue of that name; none if it only waits to be unmade."""
+        queue = self.topology.queues.get(name)
+        return None if queue is None or queue.deleted else queue
+
+    @abstractmethod
+    def agrees_at_once(self) -> bool:
+        """Whether the answer to everything that follows is True.
+
+        That is: it is done, and to be seen. False: it must be agreed upon first, and the waiter will be told.
+        """
+
     @abstractmethod
     def declare_queue(
-        self, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table, owner_id: int
-    ) -> QueuePort:
+        self,
+        name: str,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        arguments: Table,
+        owner_id: int,
+        waiter: AgreementWaiter | None = None,
+    ) -> bool:
         """Make a queue that does not exist yet."""
 
     @abstractmethod
-    def delete_queue(self, queue: QueuePort) -> None:
+    def delete_queue(self, queue: QueuePort, waiter: AgreementWaiter | None = None) -> bool:
         """Delete it and its contents, tell its consumers."""
 
     @abstractmethod
     def declare_exchange(
-        self, name: str, kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
-    ) -> Exchange:
-        """Make an exchange that does not exist yet."""
+        self,
+        name: str,
+        kind: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+        waiter: AgreementWaiter | None = None,
+    ) -> bool:
+        """Make an exchange that does not exist yet; a fault if its arguments do not suit its type."""
 
     @abstractmethod
-    def delete_exchange(self, exchange: Exchange) -> None:
+    def delete_exchange(self, exchange: Exchange, waiter: AgreementWaiter | None = None) -> bool:
         """Delete it and its bindings."""
 
     @abstractmethod
-    def unbind(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> None:
+    def bind(
+        self,
+        source: Exchange,
+        destination: QueuePort | Exchange,
+        routing_key: str,
+        arguments: Table,
+        waiter: AgreementWaiter | None = None,
+    ) -> bool:
+        """Make a binding, unless it is there; a fault if the source's type cannot take it."""
+
+    @abstractmethod
+    def unbind(
+        self,
+        source: Exchange,
+        destination: QueuePort | Exchange,
+        routing_key: str,
+        arguments: Table,
+        waiter: AgreementWaiter | None = None,
+    ) -> bool:
         """Remove a binding, if there is one, and with it perhaps an auto-delete exchange."""
 
     @abstractmethod
@@ -138,6 +183,10 @@ class NodePort(ABC):
     @abstractmethod
     def fresh_name(self, prefix: str) -> str:
         """A name nobody else has or can guess."""
+
+    def reply_elsewhere(self, node: str, inbox: str, message: Message) -> None:
+        """Carry a direct reply to another node's inbox, if that node is to be reached."""
+        return
 
     @abstractmethod
     def metadata_pending(self) -> bool:

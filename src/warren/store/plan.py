@@ -4,15 +4,38 @@ Whoever wants something changed looks at what there is and writes down what will
 that. Whether it comes about is agreed elsewhere: by a node alone at once, by the nodes of a cluster in their common
 store, which refuses a plan if a key it relies on has changed meanwhile. Then it is made anew, from what there is then.
 
-Invariants: a plan relies on every key it changes; of several changes of one key the last one counts, and stands where
-it was planned.
+A key may also be *touched*: its value stays, but whoever relies on it must look again. A binding touches both its ends,
+so that nobody deletes a queue, or an exchange that lives by its bindings, without knowing of all of them.
+
+Invariants: a plan relies on every key it changes or touches, and touches none that it changes; of several changes of
+one key the last one counts, and stands where it was planned.
 
 Not here: keys and values (`store.metadata`), what a change does (`broker.applying`), agreeing (`broker.agreement`).
 """
 
+from abc import abstractmethod
 from typing import final
 
+from mypy_extensions import trait
+
 from warren.store.metadata import Definition
+
+
+@trait
+class AgreementWaiter:
+    """Whoever wants to know what became of a plan; told once, and never within `Agreement.agree`."""
+
+    @abstractmethod
+    def agreed(self) -> None:
+        """The plan came about, and whoever looks finds it so."""
+
+    @abstractmethod
+    def outdated(self) -> None:
+        """Something that the plan relies on has changed, and is to be seen: plan again."""
+
+    @abstractmethod
+    def failed(self, reason: str) -> None:
+        """It is not known to have come about, for this reason."""
 
 
 @final
@@ -36,6 +59,8 @@ class Plan:
         self.changes: dict[str, PlannedChange] = {}
         # keys that must be as they are for the plan to make sense, or must still be missing
         self.relied_on: dict[str, None] = {}
+        # keys that keep their values, and yet are not what they were
+        self.touched: dict[str, None] = {}
         # beginnings of keys: under none of them may anything come or change first
         self.relied_on_under: dict[str, None] = {}
 
@@ -55,6 +80,12 @@ class Plan:
         """The plan makes no sense if anything comes or changes whose key begins so; `prefix` ends where a part does."""
         self.relied_on_under[prefix] = None
 
+    def touch(self, key: str) -> None:
+        """What this key stands for is not what it was, though its value is; the plan relies on it, too."""
+        self.rely_on(key)
+        if key not in self.changes:
+            self.touched[key] = None
+
     def planned(self, key: str) -> PlannedChange | None:
         """What this plan does to a key, if anything."""
         return self.changes.get(key)
@@ -62,4 +93,5 @@ class Plan:
     def _change(self, change: PlannedChange) -> None:
         self.changes.pop(change.key, None)
         self.changes[change.key] = change
-        self.relied_on[change.key] = None
+        self.touched.pop(change.key, None)
+        self.rely_on(change.key)

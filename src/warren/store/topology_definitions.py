@@ -1,12 +1,16 @@
-"""The durable queues, exchanges and bindings of a node as metadata.
+"""Queues, exchanges and bindings as metadata.
 
     queues/%2F/orders                           v, auto_delete, arguments
     exchanges/%2F/news                          v, auto_delete, arguments, type, internal
     bindings/%2F/news/q/orders/sport.%23/-      v, arguments
              vhost source, q(ueue) or e(xchange), destination, routing key, digest of the arguments
 
-Not here: keys and values in general (`store.metadata`), what is recorded when (`broker.recorder`), the way back from a
-snapshot to a topology (`broker.definitions`).
+That is all of something durable on a node alone. Other things have further fields, which are left out where they say
+what is usual: that it is not `durable`; of a queue that it is `exclusive`, and on which `node` it lives, for which
+connection of that node (`owner`) and for which of that node's lives (`incarnation`).
+
+Not here: keys and values in general (`store.metadata`), who plans changes (`broker.topology_plans`), who makes them
+(`broker.topology_applier`), the way back from a snapshot to a topology (`broker.definitions`).
 """
 
 from hashlib import sha256
@@ -26,29 +30,71 @@ DIGEST_DIGITS: Final = 32
 
 @final
 class QueueDefinition(Definition):
-    """A durable queue as it was declared."""
+    """A queue as it was declared, and where it lives: on this node if no other is named."""
 
-    def __init__(self, vhost: str, name: str, auto_delete: bool, arguments: Table) -> None:
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        arguments: Table,
+        node: str = "",
+        owner: int = 0,
+        incarnation: int = 0,
+    ) -> None:
         self.vhost: str = vhost
         self.name: str = name
+        self.durable: bool = durable
+        self.exclusive: bool = exclusive
         self.auto_delete: bool = auto_delete
         self.arguments: Table = arguments
+        self.node: str = node
+        # the connection that an exclusive queue belongs to; 0 if it is not exclusive
+        self.owner: int = owner
+        # of its node, for a queue that ends with it
+        self.incarnation: int = incarnation
 
     def key(self) -> str:
         return queue_key(self.vhost, self.name)
 
     def value(self) -> bytes:
-        return encode_fields({"auto_delete": self.auto_delete, "arguments": encode_table(self.arguments)})
+        fields: Table = {"auto_delete": self.auto_delete, "arguments": encode_table(self.arguments)}
+        if not self.durable:
+            fields["durable"] = False
+        if self.exclusive:
+            fields["exclusive"] = True
+        if self.node:
+            fields["node"] = self.node
+        if self.owner:
+            fields["owner"] = self.owner
+        if self.incarnation:
+            fields["incarnation"] = self.incarnation
+        return encode_fields(fields)
+
+    def kept(self) -> bool:
+        return self.durable
 
 
 @final
 class ExchangeDefinition(Definition):
-    """A durable exchange as it was declared."""
+    """An exchange as it was declared."""
 
-    def __init__(self, vhost: str, name: str, type: str, auto_delete: bool, internal: bool, arguments: Table) -> None:
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        type: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+    ) -> None:
         self.vhost: str = vhost
         self.name: str = name
         self.type: str = type
+        self.durable: bool = durable
         self.auto_delete: bool = auto_delete
         self.internal: bool = internal
         self.arguments: Table = arguments
@@ -57,19 +103,23 @@ class ExchangeDefinition(Definition):
         return exchange_key(self.vhost, self.name)
 
     def value(self) -> bytes:
-        return encode_fields(
-            {
-                "type": self.type,
-                "auto_delete": self.auto_delete,
-                "internal": self.internal,
-                "arguments": encode_table(self.arguments),
-            }
-        )
+        fields: Table = {
+            "type": self.type,
+            "auto_delete": self.auto_delete,
+            "internal": self.internal,
+            "arguments": encode_table(self.arguments),
+        }
+        if not self.durable:
+            fields["durable"] = False
+        return encode_fields(fields)
+
+    def kept(self) -> bool:
+        return self.durable
 
 
 @final
 class BindingDefinition(Definition):
-    """A binding whose two ends are durable."""
+    """A binding: durable if both its ends are."""
 
     def __init__(
         self,
@@ -79,6 +129,7 @@ class BindingDefinition(Definition):
         destination_is_queue: bool,
         routing_key: str,
         arguments: Table,
+        durable: bool,
     ) -> None:
         self.vhost: str = vhost
         self.source: str = source
@@ -86,6 +137,7 @@ class BindingDefinition(Definition):
         self.destination_is_queue: bool = destination_is_queue
         self.routing_key: str = routing_key
         self.arguments: Table = arguments
+        self.durable: bool = durable
 
     def key(self) -> str:
         kind = TO_QUEUE if self.destination_is_queue else TO_EXCHANGE
@@ -93,7 +145,13 @@ class BindingDefinition(Definition):
         return path(BINDINGS, parts)
 
     def value(self) -> bytes:
-        return encode_fields({"arguments": encode_table(self.arguments)})
+        fields: Table = {"arguments": encode_table(self.arguments)}
+        if not self.durable:
+            fields["durable"] = False
+        return encode_fields(fields)
+
+    def kept(self) -> bool:
+        return self.durable
 
 
 def queue_key(vhost: str, name: str) -> str:
@@ -107,7 +165,17 @@ def exchange_key(vhost: str, name: str) -> str:
 def _read_queue(parts: list[str], fields: Fields) -> Definition | None:
     if len(parts) != 3:
         return None
-    return QueueDefinition(parts[1], parts[2], fields.flag("auto_delete"), fields.table("arguments"))
+    return QueueDefinition(
+        parts[1],
+        parts[2],
+        _is_durable(fields),
+        fields.has("exclusive") and fields.flag("exclusive"),
+        fields.flag("auto_delete"),
+        fields.table("arguments"),
+        fields.text("node") if fields.has("node") else "",
+        fields.number("owner") if fields.has("owner") else 0,
+        fields.number("incarnation") if fields.has("incarnation") else 0,
+    )
 
 
 def _read_exchange(parts: list[str], fields: Fields) -> Definition | None:
@@ -117,6 +185,7 @@ def _read_exchange(parts: list[str], fields: Fields) -> Definition | None:
         parts[1],
         parts[2],
         fields.text("type"),
+        _is_durable(fields),
         fields.flag("auto_delete"),
         fields.flag("internal"),
         fields.table("arguments"),
@@ -126,7 +195,19 @@ def _read_exchange(parts: list[str], fields: Fields) -> Definition | None:
 def _read_binding(parts: list[str], fields: Fields) -> Definition | None:
     if len(parts) != 7 or parts[3] not in (TO_QUEUE, TO_EXCHANGE):
         return None
-    return BindingDefinition(parts[1], parts[2], parts[4], parts[3] == TO_QUEUE, parts[5], fields.table("arguments"))
+    return BindingDefinition(
+        parts[1],
+        parts[2],
+        parts[4],
+        parts[3] == TO_QUEUE,
+        parts[5],
+        fields.table("arguments"),
+        _is_durable(fields),
+    )
+
+
+def _is_durable(fields: Fields) -> bool:
+    return fields.flag("durable") if fields.has("durable") else True
 
 
 TOPOLOGY_KINDS: Final[dict[str, Reader]] = {

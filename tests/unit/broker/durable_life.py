@@ -1,8 +1,8 @@
 """A virtual host whose durable part is in a real metadata file, and that can be started again."""
 
+from tests.support.lone_vhosts import lone_vhost
 from tests.unit.queue.world import START_MS
 from warren.broker.definitions import Definitions, Loaded
-from warren.broker.vhost import Vhost
 from warren.model.ports import QueuePort
 from warren.model.turn import Turn
 from warren.node.sqlite_store import SqliteStore
@@ -24,7 +24,7 @@ class Life:
         revision, snapshot = store.snapshot()
         self.metadata = Metadata(revision)
         self.journal = Journal(self.turn, self.metadata, SEGMENT_BYTES, 1)
-        self.vhost = Vhost("/", self.turn, self.metadata, self.journal)
+        self.vhost = lone_vhost(self.turn, self.metadata, self.journal)
         self.loaded: Loaded = Definitions(snapshot).load({"/": self.vhost}, self.metadata)
 
     def end_turn(self) -> None:
@@ -43,7 +43,8 @@ class Life:
     def queue(
         self, name: str, durable: bool = True, auto_delete: bool = False, arguments: Table | None = None, owner: int = 0
     ) -> QueuePort:
-        return self.vhost.declare_queue(name, durable, owner != 0, auto_delete, arguments or {}, owner)
+        assert self.vhost.declare_queue(name, durable, owner != 0, auto_delete, arguments or {}, owner)
+        return self.vhost.topology.queues[name]
 
     def exchange(
         self,
@@ -53,10 +54,10 @@ class Life:
         auto_delete: bool = False,
         arguments: Table | None = None,
     ) -> Exchange:
-        return self.vhost.declare_exchange(name, kind, durable, auto_delete, False, arguments or {})
+        assert self.vhost.declare_exchange(name, kind, durable, auto_delete, False, arguments or {})
+        return self.vhost.topology.exchanges[name]
 
     def bind(
         self, source: str, destination: QueuePort | Exchange, key: str = "", arguments: Table | None = None
     ) -> None:
-        topology = self.vhost.topology
-        topology.bind(topology.exchanges[source], destination, key, arguments or {})
+        assert self.vhost.bind(self.vhost.topology.exchanges[source], destination, key, arguments or {})

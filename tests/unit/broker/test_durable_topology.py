@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.lone_vhosts import lone_vhost, lone_vhosts
 from tests.unit.broker.durable_life import Life
 from tests.unit.queue.world import ScriptedConsumer
 from warren.broker.definitions import Definitions
-from warren.broker.vhost import Vhost
 from warren.errors import StoreError
 from warren.model.turn import Turn
 from warren.node.sqlite_store import SqliteStore
@@ -83,12 +83,13 @@ def test_a_second_binding_of_the_same_kind_changes_nothing(life: Life) -> None:
 
 
 def test_without_metadata_nothing_is_recorded_and_queues_have_no_log() -> None:
-    vhost = Vhost("/", Turn())
-    queue = vhost.declare_queue("q", True, False, False, {}, 0)
-    vhost.topology.bind(vhost.topology.exchanges["amq.fanout"], queue, "", {})
-    exchange = vhost.declare_exchange("e", "fanout", True, False, False, {})
-    vhost.delete_queue(queue)
-    assert (exchange.exchange_id, vhost.topology.queues) == (0, {})
+    vhost = lone_vhost(Turn())
+    assert vhost.declare_queue("q", True, False, False, {}, 0)
+    queue = vhost.topology.queues["q"]
+    assert vhost.bind(vhost.topology.exchanges["amq.fanout"], queue, "", {})
+    assert vhost.declare_exchange("e", "fanout", True, False, False, {})
+    assert vhost.delete_queue(queue)
+    assert (vhost.topology.exchanges["e"].exchange_id, vhost.topology.queues) == (0, {})
 
 
 # -- what goes
@@ -202,7 +203,7 @@ def test_bindings_come_back_in_the_order_of_their_creation_however_the_snapshot_
     revision, snapshot = life.store.snapshot()
     for order in (list(snapshot), list(reversed(snapshot))):
         turn, metadata = Turn(), Metadata(revision)
-        vhost = Vhost("/", turn, metadata)
+        vhost = lone_vhost(turn, metadata)
         shuffled: Snapshot = {key: snapshot[key] for key in order}
         Definitions(shuffled).load({"/": vhost}, metadata)
         bindings = vhost.topology.bindings_of(vhost.topology.queues["q"])
@@ -211,8 +212,8 @@ def test_bindings_come_back_in_the_order_of_their_creation_however_the_snapshot_
 
 def test_a_binding_that_lost_an_end_is_dropped_for_good(life: Life) -> None:
     stray = [
-        BindingDefinition("/", "amq.fanout", "nowhere", True, "", {}),
-        BindingDefinition("/", "nowhere", "amq.fanout", False, "", {}),
+        BindingDefinition("/", "amq.fanout", "nowhere", True, "", {}, True),
+        BindingDefinition("/", "nowhere", "amq.fanout", False, "", {}, True),
     ]
     for definition in stray:
         life.metadata.put(definition.key(), definition.value())
@@ -225,20 +226,18 @@ def test_a_binding_that_lost_an_end_is_dropped_for_good(life: Life) -> None:
 
 def test_the_virtual_hosts_that_must_be_there_are_named(store: SqliteStore) -> None:
     metadata = Metadata(0)
-    for name in ("red", "green"):
-        vhost = Vhost(name, Turn(), metadata)
+    for vhost in lone_vhosts(["red", "green"], Turn(), metadata).values():
         vhost.declare_queue("q", True, False, False, {}, 0)
         vhost.declare_exchange("e", "fanout", True, False, False, {})
     store.apply(metadata.take())
     definitions = Definitions(store.snapshot()[1])
     assert definitions.vhosts == ["red", "green"]
-    vhosts = {name: Vhost(name, Turn(), metadata) for name in definitions.vhosts}
-    loaded = definitions.load(vhosts, metadata)
+    loaded = definitions.load(lone_vhosts(definitions.vhosts, Turn(), metadata), metadata)
     assert [(queue.vhost, queue.name) for queue in loaded.queues.values()] == [("red", "q"), ("green", "q")]
 
 
 def test_an_exchange_of_a_type_that_is_unknown_is_named(life: Life) -> None:
-    strange = ExchangeDefinition("/", "e", "x-strange", False, False, {})
+    strange = ExchangeDefinition("/", "e", "x-strange", True, False, False, {})
     life.metadata.put(strange.key(), strange.value())
     with pytest.raises(StoreError, match=r"^the metadata holds 'exchanges/%2F/e', which cannot be made: unknown"):
         life.next()
@@ -246,7 +245,7 @@ def test_an_exchange_of_a_type_that_is_unknown_is_named(life: Life) -> None:
 
 def test_a_binding_that_its_exchange_cannot_take_is_named(life: Life) -> None:
     life.queue("q")
-    strange = BindingDefinition("/", "amq.headers", "q", True, "", {"x-match": "some"})
+    strange = BindingDefinition("/", "amq.headers", "q", True, "", {"x-match": "some"}, True)
     life.metadata.put(strange.key(), strange.value())
     with pytest.raises(StoreError, match=r"^the metadata holds 'bindings/%2F/amq.headers/.*', which cannot be made"):
         life.next()

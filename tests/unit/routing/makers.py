@@ -6,10 +6,29 @@ from warren.model.ports import QueuePort
 from warren.model.turn import Turn
 from warren.queue.queue import Queue
 from warren.queue.settings import PLAIN
-from warren.routing.exchange import Exchange
+from warren.routing.exchange import Binding, Exchange
+from warren.routing.removal import Removal
 from warren.routing.topology import Topology
 from warren.wire.properties import Properties, encode_header_payload
 from warren.wire.values import Table
+
+
+def take_away(topology: Topology, removal: Removal) -> None:
+    """Carry out what was worked out, in its order."""
+    for thing in removal.gone:
+        if isinstance(thing, Binding):
+            topology.unbind(thing)
+        elif isinstance(thing, Exchange):
+            topology.remove_exchange(thing)
+        else:
+            topology.remove_queue(thing)
+
+
+def unbind(topology: Topology, source: Exchange, destination: QueuePort | Exchange, key: str, arguments: Table) -> None:
+    """Remove a binding that must be there, and nothing else."""
+    binding = topology.binding(source, destination, key, arguments)
+    assert binding is not None
+    topology.unbind(binding)
 
 
 def a_queue(name: str) -> QueuePort:

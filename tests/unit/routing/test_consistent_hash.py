@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.routing.makers import a_message, an_exchange, queues_in, reached
+from tests.unit.routing.makers import a_message, an_exchange, queues_in, reached, unbind
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.model.message import Message
 from warren.routing.consistent_hash import mixed
@@ -46,7 +46,7 @@ def test_a_binding_that_comes_takes_only_what_it_gets_and_gives_it_back_when_it_
     moved = [key for key in KEYS if before[key] != after[key]]
     assert {after[key] for key in moved} == {"four"}
     assert len(moved) / len(KEYS) == pytest.approx(1 / 4, abs=0.03)
-    topology.unbind(exchange, fourth, "10", {})
+    unbind(topology, exchange, fourth, "10", {})
     assert placed(topology, exchange) == before
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.unit.routing.makers import queues_in, reached
+from tests.unit.routing.makers import queues_in, reached, unbind
 from warren.routing.topic import TopicMatcher
 from warren.routing.topology import Topology
 
@@ -50,14 +50,15 @@ def test_a_key_reaches_the_queues_it_reaches_on_rabbitmq(patterned: Topology, ke
 
 def test_a_removed_pattern_leaves_the_others_alone(patterned: Topology) -> None:
     topic = patterned.exchanges["amq.topic"]
-    patterned.unbind(topic, patterned.queues["a.#"], "a.#", {})
+    unbind(patterned, topic, patterned.queues["a.#"], "a.#", {})
     assert set(reached(patterned, topic, "a.b.b")) == MATCHES["a.b.b"] - {"a.#"}
 
 
 def test_removing_every_pattern_leaves_a_bare_trie(patterned: Topology) -> None:
+    topic = patterned.exchanges["amq.topic"]
     for name in PATTERNS:
-        patterned.remove_queue(patterned.queues[name])
-    matcher = patterned.exchanges["amq.topic"].matcher
+        unbind(patterned, topic, patterned.queues[name], name, {})
+    matcher = topic.matcher
     assert isinstance(matcher, TopicMatcher)
     assert matcher.root.is_bare()
 

@@ -5,10 +5,10 @@ with the news that the oldest of them is on disk.
 """
 
 from tests.support.core_driver import Client, Core, published
+from tests.support.lone_vhosts import lone_vhost
 from warren.access.catalog import Catalog
 from warren.access.permissions import Permission
 from warren.access.rights import Rights
-from warren.broker.vhost import Vhost
 from warren.errors import CONNECTION_FORCED, ConnectionFault
 from warren.model.effects import Effect
 from warren.model.events import (
@@ -108,7 +108,7 @@ class JournalledNode(NodePort):
     def __init__(self, settings: BrokerSettings, turn: Turn, logs: "Logs") -> None:
         super().__init__(settings, turn)
         self.pending = False
-        self.only_vhost = Vhost("/", turn, None, logs)
+        self.only_vhost = lone_vhost(turn, logs=logs)
         self._names = 0
 
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:

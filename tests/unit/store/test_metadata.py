@@ -42,42 +42,63 @@ def agree(kept: Table, declared: Table) -> None:
     assert identical(kept, declared)
 
 
-@given(names, names, st.booleans(), tables())
-def test_a_queue_comes_back_as_it_was_declared(vhost: str, name: str, auto_delete: bool, arguments: Table) -> None:
-    stored = QueueDefinition(vhost, name, auto_delete, arguments)
-    read = decode_definition(stored.key(), stored.value())
-    assert isinstance(read, QueueDefinition)
-    assert (read.vhost, read.name, read.auto_delete) == (vhost, name, auto_delete)
+@given(names, names, st.tuples(st.booleans(), st.booleans(), st.booleans()), tables())
+def test_a_queue_comes_back_as_it_was_declared(
+    vhost: str, name: str, flags: tuple[bool, bool, bool], arguments: Table
+) -> None:
+    read = read_queue(QueueDefinition(vhost, name, *flags, arguments))
+    assert (read.vhost, read.name, (read.durable, read.exclusive, read.auto_delete)) == (vhost, name, flags)
+    assert read.kept() is read.durable
     agree(read.arguments, arguments)
 
 
-@given(names, names, st.booleans(), st.booleans(), tables())
+@given(names, st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+def test_where_a_queue_lives_comes_back(node: str, owner: int, incarnation: int) -> None:
+    read = read_queue(QueueDefinition("/", "q", False, True, False, {}, node, owner, incarnation))
+    assert (read.node, read.owner, read.incarnation) == (node, owner, incarnation)
+
+
+def test_what_is_usual_takes_no_room() -> None:
+    queue = QueueDefinition("/", "q", True, False, False, {})
+    exchange = ExchangeDefinition("/", "e", "fanout", True, False, False, {})
+    binding = BindingDefinition("/", "e", "q", True, "", {}, True)
+    none = encode_table({})
+    assert queue.value() == encode_table({"v": 1, "auto_delete": False, "arguments": none})
+    assert exchange.value() == encode_table(
+        {"v": 1, "type": "fanout", "auto_delete": False, "internal": False, "arguments": none}
+    )
+    assert binding.value() == encode_table({"v": 1, "arguments": none})
+
+
+@given(names, names, st.tuples(st.booleans(), st.booleans(), st.booleans()), tables())
 def test_an_exchange_comes_back_as_it_was_declared(
-    vhost: str, name: str, auto_delete: bool, internal: bool, arguments: Table
+    vhost: str, name: str, flags: tuple[bool, bool, bool], arguments: Table
 ) -> None:
-    stored = ExchangeDefinition(vhost, name, "topic", auto_delete, internal, arguments)
+    stored = ExchangeDefinition(vhost, name, "topic", *flags, arguments)
     read = decode_definition(stored.key(), stored.value())
     assert isinstance(read, ExchangeDefinition)
     assert (read.vhost, read.name, read.type) == (vhost, name, "topic")
-    assert (read.auto_delete, read.internal) == (auto_delete, internal)
+    assert (read.durable, read.auto_delete, read.internal) == flags
+    assert read.kept() is read.durable
     agree(read.arguments, arguments)
 
 
-@given(names, names, names, st.booleans(), names, tables())
+@given(names, names, names, st.booleans(), names, tables(), st.booleans())
 def test_a_binding_comes_back_under_the_key_it_had(
-    vhost: str, source: str, destination: str, to_queue: bool, routing_key: str, arguments: Table
+    vhost: str, source: str, destination: str, to_queue: bool, routing_key: str, arguments: Table, durable: bool
 ) -> None:
-    stored = BindingDefinition(vhost, source, destination, to_queue, routing_key, arguments)
+    stored = BindingDefinition(vhost, source, destination, to_queue, routing_key, arguments, durable)
     read = decode_definition(stored.key(), stored.value())
     assert isinstance(read, BindingDefinition)
     assert (read.vhost, read.source, read.destination) == (vhost, source, destination)
-    assert (read.destination_is_queue, read.routing_key) == (to_queue, routing_key)
+    assert (read.destination_is_queue, read.routing_key, read.durable) == (to_queue, routing_key, durable)
+    assert read.kept() is durable
     agree(read.arguments, arguments)
     assert read.key() == stored.key()
 
 
 def test_arguments_of_every_type_come_back_equivalent() -> None:
-    stored = QueueDefinition("/", "q", False, EVERY_TYPE)
+    stored = QueueDefinition("/", "q", True, False, False, EVERY_TYPE)
     agree(read_queue(stored).arguments, EVERY_TYPE)
 
 
@@ -86,7 +107,7 @@ def test_arguments_as_deep_as_a_client_may_send_them_can_be_kept() -> None:
     for _ in range(int(DEPTH_MAX) - 1):
         deepest = {"in": deepest}
     encode_table(deepest)
-    stored = QueueDefinition("/", "q", False, deepest)
+    stored = QueueDefinition("/", "q", True, False, False, deepest)
     assert read_queue(stored).arguments == deepest
 
 
@@ -97,9 +118,9 @@ def read_queue(stored: QueueDefinition) -> QueueDefinition:
 
 
 def test_keys_are_readable_paths() -> None:
-    queue = QueueDefinition("/", "orders", False, {})
-    exchange = ExchangeDefinition("/", "a b/ü", "fanout", False, False, {})
-    binding = BindingDefinition("/", "amq.topic", "orders", True, "sport.#", {})
+    queue = QueueDefinition("/", "orders", True, False, False, {})
+    exchange = ExchangeDefinition("/", "a b/ü", "fanout", True, False, False, {})
+    binding = BindingDefinition("/", "amq.topic", "orders", True, "sport.#", {}, True)
     assert [queue.key(), exchange.key(), binding.key()] == [
         "queues/%2F/orders",
         "exchanges/%2F/a%20b%2F%C3%BC",
@@ -111,7 +132,7 @@ def test_keys_are_readable_paths() -> None:
 def test_two_bindings_share_a_key_only_if_they_are_one(
     one: tuple[str, str, bool, str], other: tuple[str, str, bool, str]
 ) -> None:
-    keys = [BindingDefinition("/", *ends, {}).key() for ends in (one, other)]
+    keys = [BindingDefinition("/", *ends, {}, True).key() for ends in (one, other)]
     assert (keys[0] == keys[1]) is (one == other)
 
 
@@ -123,7 +144,7 @@ def test_the_arguments_of_a_binding_tell_it_apart_but_their_order_does_not(one: 
 
 
 def binding_with(arguments: Table) -> BindingDefinition:
-    return BindingDefinition("/", "e", "q", True, "k", arguments)
+    return BindingDefinition("/", "e", "q", True, "k", arguments, True)
 
 
 def encode_sorted(table: Table) -> bytes:

@@ -12,22 +12,30 @@ from warren.access.limits import MAX_QUEUES, UNLIMITED, limit_of
 from warren.broker.commands import MakeBinding, MakeExchange, MakeQueue
 from warren.broker.control import CommandHandler, Planned
 from warren.broker.policy.policy_commands import check_vhost
+from warren.broker.topology_plans import plan_binding, plan_exchange, plan_queue
 from warren.broker.vhost import Vhost
 from warren.errors import InvariantBroken, ProtocolFault, Refused
 from warren.model.commands import Command
 from warren.model.ports import QueuePort
 from warren.queue.arguments import validate_declaration
 from warren.routing.exchange import Exchange, Matcher
-from warren.routing.topology import PREDECLARED
+from warren.routing.topology import PREDECLARED, PREDECLARED_NAMES
 from warren.routing.types import alternate_of, matcher_for, validate_exchange_type
 from warren.store.plan import Plan
+from warren.store.topology_definitions import (
+    BindingDefinition,
+    ExchangeDefinition,
+    QueueDefinition,
+    exchange_key,
+    queue_key,
+)
 
 NAME_OCTETS_MAX: Final = 255
 
 
 @final
 class TopologyCommands(CommandHandler):
-    """Checks them and carries them out."""
+    """Checks and plans them."""
 
     def __init__(self, vhosts: dict[str, Vhost]) -> None:
         self._vhosts: dict[str, Vhost] = vhosts
@@ -118,45 +126,92 @@ class TopologyCommands(CommandHandler):
     # -- what was found good
 
     def plan(self, command: Command, plan: Plan) -> object:
-        return None
-
-    def follow_up(self, command: Command) -> None:
         if isinstance(command, MakeExchange):
-            self._make_exchange(command)
+            self._plan_exchange(command, plan)
         elif isinstance(command, MakeQueue):
-            self._make_queue(command)
+            self._plan_queue(command, plan)
         elif isinstance(command, MakeBinding):
-            self._make_binding(command)
+            self._plan_binding(command, plan)
         else:
             raise InvariantBroken(f"{type(command).__name__} is not about exchanges, queues or bindings")
+        return None
 
-    def _make_exchange(self, command: MakeExchange) -> None:
-        vhost = self._vhosts[command.vhost]
-        if command.name not in vhost.topology.exchanges:
-            vhost.declare_exchange(
-                command.name,
-                command.type,
-                command.durable,
-                command.auto_delete,
-                command.internal,
-                command.arguments,
+    def _plan_exchange(self, command: MakeExchange, plan: Plan) -> None:
+        if self._exchange_is_durable(plan, command.vhost, command.name) is None:
+            plan_exchange(
+                plan,
+                ExchangeDefinition(
+                    command.vhost,
+                    command.name,
+                    command.type,
+                    command.durable,
+                    command.auto_delete,
+                    command.internal,
+                    command.arguments,
+                ),
             )
 
-    def _make_queue(self, command: MakeQueue) -> None:
-        vhost = self._vhosts[command.vhost]
-        if command.name not in vhost.topology.queues:
-            vhost.declare_queue(command.name, command.durable, False, command.auto_delete, command.arguments, 0)
+    def _plan_queue(self, command: MakeQueue, plan: Plan) -> None:
+        if self._queue_is_durable(plan, command.vhost, command.name) is None:
+            plan_queue(
+                plan,
+                QueueDefinition(
+                    command.vhost, command.name, command.durable, False, command.auto_delete, command.arguments
+                ),
+            )
 
-    def _make_binding(self, command: MakeBinding) -> None:
-        if _is_implied(command):
+    def _plan_binding(self, command: MakeBinding, plan: Plan) -> None:
+        if _is_implied(command) or self._is_bound(command):
             return
-        topology = self._vhosts[command.vhost].topology
-        destination: QueuePort | Exchange
+        durable = self._exchange_is_durable(plan, command.vhost, command.source) is True
         if command.destination_is_queue:
-            destination = topology.queues[command.destination]
+            durable = durable and self._queue_is_durable(plan, command.vhost, command.destination) is True
         else:
-            destination = topology.exchanges[command.destination]
-        topology.bind(topology.exchanges[command.source], destination, command.routing_key, command.arguments)
+            durable = durable and self._exchange_is_durable(plan, command.vhost, command.destination) is True
+        plan_binding(
+            plan,
+            BindingDefinition(
+                command.vhost,
+                command.source,
+                command.destination,
+                command.destination_is_queue,
+                command.routing_key,
+                command.arguments,
+                durable,
+            ),
+        )
+
+    def _exchange_is_durable(self, plan: Plan, vhost: str, name: str) -> bool | None:
+        """Of an exchange that is there, or will be; None if it will not."""
+        planned = plan.planned(exchange_key(vhost, name))
+        if planned is not None:
+            return None if planned.definition is None else planned.kept
+        if name in PREDECLARED_NAMES:
+            return True
+        found = self._vhosts.get(vhost)
+        exchange = None if found is None else found.topology.exchanges.get(name)
+        return None if exchange is None else exchange.durable
+
+    def _queue_is_durable(self, plan: Plan, vhost: str, name: str) -> bool | None:
+        planned = plan.planned(queue_key(vhost, name))
+        if planned is not None:
+            return None if planned.definition is None else planned.kept
+        found = self._vhosts.get(vhost)
+        queue = None if found is None else found.topology.queues.get(name)
+        return None if queue is None else queue.durable
+
+    def _is_bound(self, command: MakeBinding) -> bool:
+        found = self._vhosts.get(command.vhost)
+        if found is None:
+            return False
+        topology = found.topology
+        source = topology.exchanges.get(command.source)
+        destination: QueuePort | Exchange | None = topology.exchanges.get(command.destination)
+        if command.destination_is_queue:
+            destination = topology.queues.get(command.destination)
+        if source is None or destination is None:
+            return False
+        return topology.binding(source, destination, command.routing_key, command.arguments) is not None
 
 
 def _is_implied(command: MakeBinding) -> bool:

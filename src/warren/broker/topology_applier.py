@@ -1,0 +1,67 @@
+"""Exchanges, queues and bindings that were agreed upon are made and unmade in their virtual hosts.
+
+Not here: how (`broker.vhost`), those that were there when the node started (`broker.definitions`).
+"""
+
+from typing import final
+
+from warren.broker.applying import Applier
+from warren.broker.vhost import Vhost
+from warren.model.figures import NodeFigures
+from warren.store.metadata import Definition, path
+from warren.store.topology_definitions import (
+    BINDINGS,
+    EXCHANGES,
+    NO_ARGUMENTS,
+    QUEUES,
+    TO_QUEUE,
+    BindingDefinition,
+    ExchangeDefinition,
+    QueueDefinition,
+)
+
+
+@final
+class TopologyApplier(Applier):
+    """In whatever virtual hosts there are; in those that are gone there is nothing to do."""
+
+    def __init__(self, vhosts: dict[str, Vhost], figures: NodeFigures) -> None:
+        self._vhosts: dict[str, Vhost] = vhosts
+        self._figures: NodeFigures = figures
+
+    def kinds(self) -> list[str]:
+        return [QUEUES, EXCHANGES, BINDINGS]
+
+    def put(self, definition: Definition, revision: int) -> None:
+        if isinstance(definition, QueueDefinition):
+            self._put_queue(definition, revision)
+        elif isinstance(definition, ExchangeDefinition):
+            self._put_exchange(definition, revision)
+        elif isinstance(definition, BindingDefinition):
+            vhost = self._vhosts.get(definition.vhost)
+            if vhost is not None:
+                vhost.make_binding(definition)
+
+    def _put_queue(self, definition: QueueDefinition, revision: int) -> None:
+        vhost = self._vhosts.get(definition.vhost)
+        if vhost is not None and definition.name not in vhost.topology.queues:
+            vhost.make_queue(definition, revision)
+            self._figures.queues_created += 1
+
+    def _put_exchange(self, definition: ExchangeDefinition, revision: int) -> None:
+        vhost = self._vhosts.get(definition.vhost)
+        if vhost is not None and definition.name not in vhost.topology.exchanges:
+            vhost.make_exchange(definition, revision)
+
+    def delete(self, parts: list[str]) -> None:
+        vhost = self._vhosts.get(parts[1])
+        if vhost is None:
+            return
+        if parts[0] == QUEUES:
+            vhost.unmake_queue(parts[2])
+        elif parts[0] == EXCHANGES:
+            vhost.unmake_exchange(parts[2])
+        elif parts[6] == NO_ARGUMENTS:
+            vhost.unmake_binding(parts[2], parts[4], parts[3] == TO_QUEUE, parts[5])
+        else:
+            vhost.unmake_binding_with_arguments(path(BINDINGS, parts[1:]))

@@ -1,0 +1,119 @@
+"""Plans for exchanges, queues and bindings: what else goes with them, and what else they rely on.
+
+Whatever comes into a virtual host relies on that being there. A binding that comes or goes touches both its ends, so
+that of two plans for the bindings of one queue or exchange, made at the same time, only one comes about: else a queue
+could go and leave a binding behind, or an auto-delete exchange stay without any. The exchanges every virtual host has
+are no definitions and cannot go, so there is nothing to touch.
+
+Not here: what goes with what (`routing.removal`), whether it may (`session.declaring`, `broker.orders`).
+"""
+
+from warren.model.ports import QueuePort
+from warren.routing.exchange import Binding, Exchange
+from warren.routing.removal import Removal
+from warren.routing.topology import PREDECLARED_NAMES, Topology
+from warren.store.access_definitions import vhost_key
+from warren.store.plan import Plan
+from warren.store.topology_definitions import (
+    BindingDefinition,
+    ExchangeDefinition,
+    QueueDefinition,
+    exchange_key,
+    queue_key,
+)
+
+
+def plan_queue(plan: Plan, queue: QueueDefinition) -> None:
+    """There is this queue; there is none of its name."""
+    plan.rely_on(vhost_key(queue.vhost))
+    plan.put(queue)
+
+
+def plan_exchange(plan: Plan, exchange: ExchangeDefinition) -> None:
+    """There is this exchange; there is none of its name."""
+    plan.rely_on(vhost_key(exchange.vhost))
+    plan.put(exchange)
+
+
+def plan_binding(plan: Plan, binding: BindingDefinition) -> None:
+    """There is this binding; its ends are there, or will be."""
+    plan.put(binding)
+    _touch_ends(plan, binding)
+
+
+def plan_unbinding(plan: Plan, topology: Topology, binding: Binding) -> None:
+    removal = Removal(topology)
+    removal.remove_binding(binding)
+    _plan_removal(plan, topology, removal)
+
+
+def plan_queue_removal(plan: Plan, topology: Topology, queue: QueuePort) -> None:
+    removal = Removal(topology)
+    removal.remove_queue(queue)
+    _plan_removal(plan, topology, removal)
+
+
+def plan_exchange_removal(plan: Plan, topology: Topology, exchange: Exchange) -> None:
+    removal = Removal(topology)
+    removal.remove_exchange(exchange)
+    _plan_removal(plan, topology, removal)
+
+
+def plan_removal_of(plan: Plan, topology: Topology, queues: list[QueuePort], exchanges: list[Exchange]) -> None:
+    """Several go together."""
+    removal = Removal(topology)
+    for queue in queues:
+        removal.remove_queue(queue)
+    for exchange in exchanges:
+        removal.remove_exchange(exchange)
+    _plan_removal(plan, topology, removal)
+
+
+def plan_all_removal(plan: Plan, topology: Topology) -> None:
+    """Everything in a virtual host goes."""
+    removal = Removal(topology)
+    for queue in topology.queues.values():
+        removal.remove_queue(queue)
+    for exchange in topology.exchanges.values():
+        if exchange.name in PREDECLARED_NAMES:
+            for binding in topology.bindings_from(exchange):
+                removal.remove_binding(binding)
+        else:
+            removal.remove_exchange(exchange)
+    _plan_removal(plan, topology, removal)
+
+
+def definition_of(vhost: str, binding: Binding) -> BindingDefinition:
+    """A binding of that virtual host as it is written down."""
+    source, destination = binding.source, binding.destination
+    return BindingDefinition(
+        vhost,
+        source.name,
+        destination.name,
+        not isinstance(destination, Exchange),
+        binding.routing_key,
+        binding.arguments,
+        source.durable and destination.durable,
+    )
+
+
+def _plan_removal(plan: Plan, topology: Topology, removal: Removal) -> None:
+    vhost = topology.vhost
+    for thing in removal.gone:
+        if isinstance(thing, Binding):
+            binding = definition_of(vhost, thing)
+            plan.delete(binding.key(), binding.durable)
+            _touch_ends(plan, binding)
+        elif isinstance(thing, Exchange):
+            plan.delete(exchange_key(vhost, thing.name), thing.durable)
+        else:
+            plan.delete(queue_key(vhost, thing.name), thing.durable)
+
+
+def _touch_ends(plan: Plan, binding: BindingDefinition) -> None:
+    if binding.source not in PREDECLARED_NAMES:
+        plan.touch(exchange_key(binding.vhost, binding.source))
+    if binding.destination_is_queue:
+        plan.touch(queue_key(binding.vhost, binding.destination))
+    elif binding.destination not in PREDECLARED_NAMES:
+        plan.touch(exchange_key(binding.vhost, binding.destination))
