@@ -1,5 +1,7 @@
 """What dead nodes leave behind goes, once, whoever sees to it."""
 
+from random import Random
+
 import pytest
 
 from tests.unit.broker.sharing_nodes import Ending, SharingCluster, SharingNode
@@ -213,3 +215,32 @@ def test_transient_exchanges_go_when_all_nodes_were_down() -> None:
     assert world.living["b"].exchanges() == ["kept"]
     assert world.living["b"].leftovers.clear
     assert keys(world) == ["exchanges/%2F/kept"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whoever_dies_whenever_only_what_the_dead_left_goes_and_all_of_it(seed: int) -> None:
+    chance = Random(seed)
+    world = World("a", "b", "c", "d")
+    expected: dict[str, tuple[str, int]] = {}
+    for number in range(25):
+        names = sorted(world.living)
+        name = chance.choice(names)
+        action = chance.random()
+        if action < 0.5:
+            world.fleeting(name, f"q{number}")
+            expected[f"q{number}"] = (name, world.runs[name])
+        elif action < 0.75 and len(names) > 1:
+            world.kill(name)
+        elif len(names) < 4:
+            world.start(chance.choice([missing for missing in "abcd" if missing not in names]))
+        world.pass_ms(chance.choice((0, 20, 500, 3_000, LEASE_MS + 500)))
+        living = {(name, world.runs[name]) for name in world.living}
+        mine = [queue for queue, home in expected.items() if home in living]
+        for each in world.living.values():
+            assert set(mine) <= set(each.queues())
+    world.pass_ms(LONG_MS)
+    living = {(name, world.runs[name]) for name in world.living}
+    kept = sorted(queue for queue, home in expected.items() if home in living)
+    for each in world.living.values():
+        assert each.queues() == kept
+        assert each.leftovers.clear
