@@ -72,14 +72,22 @@ def serve(
     http: Annotated[
         str, _option("HOST:PORT", "Where to serve the HTTP API and the pages; port 0 picks a free one.")
     ] = "",
-    peer: Annotated[str, _option("HOST:PORT", "Where to listen for other nodes; no effect yet.")] = "",
+    peer: Annotated[
+        str, _option("HOST:PORT", "Where to listen for other nodes; port 0 picks a free one. No effect yet.")
+    ] = "",
     config: Annotated[str, _option("FILE", "A rabbitmq.conf-style file of key = value lines.")] = "",
+    join: Annotated[
+        list[str] | None, _option("HOST:PORT", "A node whose cluster to join; may be given again. No effect yet.")
+    ] = None,
+    ram: Annotated[
+        bool, typer.Option("--ram", help="Keep definitions in memory only, as part of a cluster. No effect yet.")
+    ] = False,
 ) -> int:
     """Run one node in the foreground until SIGTERM or Ctrl-C."""
     from warren.node.config.settings import Flags, read_settings
     from warren.node.node import serve as serve_node
 
-    flags = Flags(name=name, data=data, amqp=amqp, http=http, peer=peer, config=config)
+    flags = Flags(name=name, data=data, amqp=amqp, http=http, peer=peer, config=config, join=tuple(join or ()), ram=ram)
     return serve_node(read_settings(flags, os.environ))
 
 

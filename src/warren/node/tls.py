@@ -1,4 +1,4 @@
-"""The TLS side of a listener: from `ssl_options.*` or `management.ssl.*` to a context.
+"""The TLS side of a listener, or of a node that dials another: from `ssl_options.*` and its like to a context.
 
 There is a sentence for every file that does not fit.
 
@@ -45,6 +45,16 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
     _load_chain(context, settings)
     if settings.verify_peer:
         _load_authorities(context, settings)
+    return context
+
+
+def client_context(settings: TlsSettings) -> ssl.SSLContext:
+    """The context for dialling whoever has a certificate of the same authority, whatever the name in it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    _load_chain(context, settings)
+    _load_authorities(context, settings)
+    context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from warren.access.hashing import ALGORITHMS
 from warren.node.config import values
+from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, NODE_TYPES, PARTITION_HANDLINGS, RECOVERIES
 from warren.node.log_levels import LEVELS
 from warren.node.logs import FORMATS
 from warren.node.tls import TLS_VERSIONS
@@ -20,6 +21,19 @@ Parser = Callable[[str], object]
 ACTING: dict[str, tuple[str, Parser]] = {
     "auth_mechanisms.*": ("auth_mechanisms", values.name),
     "channel_max": ("channel_max", values.whole_number(0, 65535)),
+    "cluster.cookie": ("cluster.cookie", values.cookie),
+    "cluster.cookie_file": ("cluster.cookie_file", values.name),
+    "cluster.tls.cacertfile": ("peer_tls.cacertfile", values.name),
+    "cluster.tls.certfile": ("peer_tls.certfile", values.name),
+    "cluster.tls.keyfile": ("peer_tls.keyfile", values.name),
+    "cluster.tls.password": ("peer_tls.password", values.text),
+    "cluster_formation.classic_config.nodes.*": ("cluster.nodes", values.node),
+    "cluster_formation.dns.hostname": ("cluster.dns_hostname", values.name),
+    "cluster_formation.node_type": ("cluster.node_type", values.one_of(NODE_TYPES)),
+    "cluster_formation.peer_discovery_backend": ("cluster.discovery", values.one_of(DISCOVERY_BACKENDS)),
+    "cluster_partition_handling": ("cluster.partition_handling", values.one_of(PARTITION_HANDLINGS)),
+    "cluster_partition_handling.pause_if_all_down.nodes.*": ("cluster.pause_nodes", values.name),
+    "cluster_partition_handling.pause_if_all_down.recover": ("cluster.pause_recovery", values.one_of(RECOVERIES)),
     "collect_statistics_interval": ("sample_interval_ms", values.whole_number(100, 3_600_000)),
     "consumer_timeout": ("consumer_timeout_ms", values.timeout_ms),
     "consumer_timeout_action": ("consumer_timeout_action", values.one_of(("close", "requeue"))),
@@ -79,6 +93,7 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "management.tcp.request_timeout": ("http.request_timeout_ms", values.patience_ms),
     "max_message_size": ("max_message_size", values.whole_number(1, 536_870_912)),
     "memory_monitor_interval": ("memory_interval_ms", values.whole_number(100, 3_600_000)),
+    "net_ticktime": ("cluster.silence_s", values.whole_number(1, 3600)),
     "password_hashing_module": ("password_hashing_module", values.one_of(ALGORITHMS)),
     "prometheus.path": ("prometheus.path", values.url_path),
     "prometheus.return_per_object_metrics": ("prometheus.per_object", values.truth),
@@ -124,8 +139,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "cluster_formation.*",
         "cluster_keepalive_interval",
         "cluster_name",
-        "cluster_partition_handling",
-        "cluster_partition_handling.*",
         "collect_statistics",
         "connection_max",
         "credential_validator.*",
@@ -165,7 +178,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "mnesia_table_loading_retry_timeout",
         "motd_file",
         "mqtt.*",
-        "net_ticktime",
         "num_acceptors.*",
         "product.*",
         "prometheus.*",

@@ -18,10 +18,12 @@ from typing import Any, cast
 
 from warren.access.hashing import SCRYPT
 from warren.access.users import ADMINISTRATOR
+from warren.cluster.addresses import PEER_PORT
 from warren.errors import ConfigError
 from warren.model.settings import BrokerSettings
 from warren.node.certificates import CertificateNaming
 from warren.node.config import values
+from warren.node.config.cluster_settings import ClusterSettings, cluster_settings
 from warren.node.config.file import Setting, read_file
 from warren.node.config.http_settings import HttpSettings, http_settings
 from warren.node.config.keys import ACTING, find_acting, is_without_effect, nearest
@@ -32,7 +34,8 @@ from warren.node.memory import DEFAULT_WATERMARK, MEASURE_EVERY_S, total_memory_
 from warren.node.tls import TlsSettings
 
 ENVIRONMENT_PREFIX = "WARREN_"
-FLAG_VARIABLES = frozenset({"WARREN_NAME", "WARREN_DATA", "WARREN_AMQP", "WARREN_HTTP", "WARREN_PEER", "WARREN_CONFIG"})
+_FLAGS = ("NAME", "DATA", "AMQP", "HTTP", "PEER", "CONFIG", "JOIN", "RAM")
+FLAG_VARIABLES = frozenset(f"WARREN_{flag}" for flag in _FLAGS)
 _NOT_FOR_THE_NODE = ("WARREN_COMPILED", "WARREN_TEST_")
 DEFAULT_AMQP_PORT = 5672
 DEFAULT_DATA_DIRECTORY = "var"
@@ -67,6 +70,8 @@ class Flags:
     http: str = ""
     peer: str = ""
     config: str = ""
+    join: tuple[str, ...] = ()
+    ram: bool = False
 
 
 @dataclass
@@ -77,6 +82,7 @@ class NodeSettings:
     tcp_listeners: list[ListenAddress] = field(default_factory=list)
     ssl_listeners: list[ListenAddress] = field(default_factory=list)
     http: HttpSettings = field(default_factory=HttpSettings)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
     data_dir: str = DEFAULT_DATA_DIRECTORY
     config_file: str = ""
     tls: TlsSettings = field(default_factory=TlsSettings)
@@ -140,6 +146,7 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
         tcp_listeners=_tcp_listeners(gathered, flags),
         ssl_listeners=_ssl_listeners(gathered),
         http=_http_settings(gathered, flags),
+        cluster=_cluster_settings(gathered, flags),
         data_dir=flags.data or DEFAULT_DATA_DIRECTORY,
         config_file=flags.config,
         tls=_tls_settings(gathered),
@@ -231,6 +238,15 @@ def _http_settings(gathered: _Gathered, flags: Flags) -> HttpSettings:
     return http_settings(gathered.values, gathered.families, flag)
 
 
+def _cluster_settings(gathered: _Gathered, flags: Flags) -> ClusterSettings:
+    """Whoever lets `--amqp` pick a free port gets a free one for other nodes, too."""
+    peer = _flag_address("--peer", flags.peer) if flags.peer else None
+    amqp = _flag_address("--amqp", flags.amqp) if flags.amqp else None
+    default = ListenAddress(amqp.host, 0) if amqp is not None and amqp.port == 0 else ListenAddress("", PEER_PORT)
+    data_dir = flags.data or DEFAULT_DATA_DIRECTORY
+    return cluster_settings(gathered.values, gathered.families, data_dir, peer or default, flags)
+
+
 def _flag_address(flag: str, value: str) -> ListenAddress:
     try:
         return values.address(value)
@@ -239,10 +255,7 @@ def _flag_address(flag: str, value: str) -> ListenAddress:
 
 
 def _flags_without_effect(flags: Flags) -> list[str]:
-    given = [("--peer", flags.peer)]
-    for flag, value in given:
-        if value:
-            _flag_address(flag, value)
+    given = [("--peer", bool(flags.peer)), ("--join", bool(flags.join)), ("--ram", flags.ram)]
     return [flag for flag, value in given if value]
 
 

@@ -13,8 +13,10 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
+from warren.cluster.addresses import PeerAddress, parse_node
 from warren.model.patterns import NamePattern
 from warren.node.listeners import ListenAddress
+from warren.node.peers.cookie import LENGTH_MIN
 
 _BYTE_SIZE = re.compile(r"(\d+)(|[kmg]b)", re.IGNORECASE)
 _INFORMATION_SIZE = re.compile(r"(\d+)\s?(|[kmgt](?:|b|ib))", re.IGNORECASE)
@@ -30,6 +32,17 @@ def text(value: str) -> str:
 def name(value: str) -> str:
     if not value:
         raise ValueError("a name, not empty")
+    return value
+
+
+def node(value: str) -> PeerAddress:
+    """Where the node of this name is to be found."""
+    return parse_node(value)
+
+
+def cookie(value: str) -> str:
+    if len(value) < LENGTH_MIN:
+        raise ValueError(f"{LENGTH_MIN} characters or more")
     return value
 
 

@@ -1,0 +1,124 @@
+"""The settings of a cluster: `cluster.*`, `cluster_formation.*`, `cluster_partition_handling`, `net_ticktime`, and the
+flags `--peer`, `--join`, `--ram`.
+
+`net_ticktime` is the silence after which a link between nodes is given up. RabbitMQ's default is 60 seconds, ours 3.
+
+Not here: the keys and their parsers (`config.keys`).
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from warren.cluster.addresses import PEER_PORT, PeerAddress, parse_address
+from warren.errors import ConfigError
+from warren.node.listeners import ListenAddress
+from warren.node.peers.contexts import TLS_FAMILY
+from warren.node.tls import TlsSettings
+
+CLASSIC_CONFIG = "classic_config"
+DNS = "dns"
+DISCOVERY_BACKENDS = {
+    CLASSIC_CONFIG: CLASSIC_CONFIG,
+    "rabbit_peer_discovery_classic_config": CLASSIC_CONFIG,
+    DNS: DNS,
+    "rabbit_peer_discovery_dns": DNS,
+}
+PAUSE_MINORITY = "pause_minority"
+PARTITION_HANDLINGS = {
+    "ignore": "ignore",
+    PAUSE_MINORITY: PAUSE_MINORITY,
+    "pause": PAUSE_MINORITY,
+    "pause_if_all_down": "pause_if_all_down",
+    "autoheal": "autoheal",
+}
+RECOVERIES = ("ignore", "autoheal")
+NODE_TYPES = ("disc", "ram")
+DEFAULT_SILENCE_S = 3
+COOKIE_FILE = "cookie"
+
+
+@dataclass
+class ClusterSettings:
+    """How a node meets others, and what it does without them."""
+
+    peer_listener: ListenAddress = field(default_factory=lambda: ListenAddress("", PEER_PORT))
+    # whether the operator chose the port; without that a node may do without it
+    peer_asked_for: bool = field(default=False, compare=False)
+    join: list[PeerAddress] = field(default_factory=list)
+    ram: bool = False
+    # empty: in the file
+    cookie: str = field(default="", repr=False)
+    cookie_file: str = COOKIE_FILE
+    silence_s: int = DEFAULT_SILENCE_S
+    tls: TlsSettings = field(default_factory=lambda: TlsSettings(family=TLS_FAMILY))
+    discovery: str = CLASSIC_CONFIG
+    discovery_nodes: list[PeerAddress] = field(default_factory=list)
+    discovery_hostname: str = ""
+    partition_handling: str = "ignore"
+    # of pause_if_all_down: the nodes' names, and what follows when they are back
+    pause_nodes: list[str] = field(default_factory=list)
+    pause_recovery: str = "ignore"
+
+
+class ClusterFlags(Protocol):
+    """What the command line says of a cluster."""
+
+    @property
+    def peer(self) -> str: ...
+
+    @property
+    def join(self) -> Sequence[str]: ...
+
+    @property
+    def ram(self) -> bool: ...
+
+
+def cluster_settings(
+    values: Mapping[str, Any],
+    families: Mapping[str, Mapping[str, Any]],
+    data_dir: str,
+    listener: ListenAddress,
+    flags: ClusterFlags,
+) -> ClusterSettings:
+    """What was gathered from the file and the environment, and the flags; where to listen is known already."""
+    settings = ClusterSettings(
+        peer_listener=listener,
+        peer_asked_for=bool(flags.peer),
+        join=[_joined(text) for text in flags.join],
+        ram=flags.ram or values.get("cluster.node_type") == "ram",
+        cookie=values.get("cluster.cookie", ""),
+        cookie_file=values.get("cluster.cookie_file") or os.path.join(data_dir, COOKIE_FILE),
+        silence_s=values.get("cluster.silence_s", DEFAULT_SILENCE_S),
+        tls=_tls(values),
+        discovery=DISCOVERY_BACKENDS[values.get("cluster.discovery", CLASSIC_CONFIG)],
+        discovery_nodes=list(families.get("cluster.nodes", {}).values()),
+        discovery_hostname=values.get("cluster.dns_hostname", ""),
+        partition_handling=PARTITION_HANDLINGS[values.get("cluster.partition_handling", "ignore")],
+        pause_nodes=list(families.get("cluster.pause_nodes", {}).values()),
+        pause_recovery=values.get("cluster.pause_recovery", "ignore"),
+    )
+    _check(settings)
+    return settings
+
+
+def _joined(text: str) -> PeerAddress:
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise ConfigError(f"--join must be {error}, not {text!r}") from error
+
+
+def _tls(values: Mapping[str, Any]) -> TlsSettings:
+    chosen = {name.removeprefix("peer_tls."): value for name, value in values.items() if name.startswith("peer_tls.")}
+    return TlsSettings(**chosen, family=TLS_FAMILY)
+
+
+def _check(settings: ClusterSettings) -> None:
+    if settings.discovery == DNS and not settings.discovery_hostname:
+        raise ConfigError("cluster_formation.peer_discovery_backend = dns needs cluster_formation.dns.hostname")
+    if settings.partition_handling == "pause_if_all_down" and not settings.pause_nodes:
+        raise ConfigError(
+            "cluster_partition_handling = pause_if_all_down needs cluster_partition_handling.pause_if_all_down.nodes.1"
+        )

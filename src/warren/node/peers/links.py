@@ -1,0 +1,248 @@
+"""The links of one node: one to every member, whoever is told to the core and whoever is sent to.
+
+Of two nodes the one with the lower name dials. The other one *knocks*: it says hello, and is then dialled at once. So a
+node that comes back has its links in a moment, whatever pause its peers were in, there are never two links to choose
+from, and a node under a name that is taken hears of it wherever it turns.
+
+What the core sees of a node is in order: `PeerConnected`, then reads, then `PeerLost`, before the next `PeerConnected`.
+A link that is replaced (the same process dials again, having lost what this side still believes in) ends first. Effects
+of a turn go to the link that the core knew in that turn: a link begins in a callback of the loop, and every turn hands
+all events to the core before it carries out an effect.
+
+`close` comes last in a node's life, when the core does nothing any more: a port that refuses connections is the proof
+that a process has ended (`node.peers.keeping`).
+
+Not here: who is a member (whoever gives `members`); what goes over a link (the core).
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from warren.cluster.addresses import PeerAddress, parse_address
+from warren.cluster.hello import AcceptHello, Acquaintances, DialHello, Hello
+from warren.cluster.hello_messages import JOIN, KNOCK, LINK, NONCE_BYTES, Facts
+from warren.model.effects import DropPeer, Effect, SendToPeer
+from warren.model.events import PeerConnected, PeerLost
+from warren.node.config.cluster_settings import ClusterSettings
+from warren.node.listeners import bind, bound_address
+from warren.node.logs import Log
+from warren.node.peers.complaints import Complaints
+from warren.node.peers.contexts import peer_contexts
+from warren.node.peers.dialling import DialFailed, dial
+from warren.node.peers.door import Door
+from warren.node.peers.greeting import Greeting, Taken, words_of
+from warren.node.peers.joining import Exchange
+from warren.node.peers.keeping import Keeper
+from warren.node.peers.link import GOODBYE_PATIENCE_S, Link
+from warren.node.turns import Turns
+
+_CHOOSE = "choose another with --peer HOST:PORT (port 0 picks a free one)"
+
+Members = Callable[[], Mapping[str, str]]
+"""The cluster's nodes: by name, the address `HOST:PORT` of each; with or without this one."""
+
+AnswerJoin = Callable[[Facts, bytes], Awaitable[bytes]]
+"""What a node that wants to become a member is told; `Facts` are its own, and proved."""
+
+
+class Links(Acquaintances):
+    """Keeps a link to every member, and answers at the peer port. The port is taken when it is made."""
+
+    def __init__(
+        self, settings: ClusterSettings, own: Facts, cookie: bytes, log: Log, members: Members, answer_join: AnswerJoin
+    ) -> None:
+        """`own` without an address gets the one the node listens on. `ConfigError` if that is not to be had."""
+        self.links: dict[str, Link] = {}
+        self.own = own
+        self._settings = settings
+        self._cookie = cookie
+        self._log = log
+        self._members = members
+        self._answer_join = answer_join
+        self._contexts = peer_contexts(settings.tls)
+        self.sockets = bind(settings.peer_listener, _CHOOSE)
+        if not own.address:
+            own.address = _reachable(self.sockets[0], own.name)
+        self._keepers: dict[str, Keeper] = {}
+        self._ending: set[Link] = set()
+        self._answering: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._door: Door | None = None
+        self._complaints: Complaints | None = None
+
+    def start(self, turns: Turns) -> None:
+        """Open the door and dial; the turns must carry out `orders`."""
+        self._turns = turns
+        self._loop = turns.loop
+        self._complaints = Complaints(self._loop, self._log)
+        self._door = Door(self.sockets, self._contexts.listening, self._accepting, self._complaints)
+        self._door.open(self._loop)
+        self.members_changed()
+
+    def orders(self) -> Mapping[type[Effect], Callable[[Any], None]]:
+        return {SendToPeer: self._send, DropPeer: self._drop}
+
+    def members_changed(self) -> None:
+        """Keep links to those who are members, and to nobody else."""
+        if self._closed:
+            return
+        wanted = {name: parse_address(where) for name, where in self._members().items() if name != self.own.name}
+        for name in [name for name in self._keepers if name not in wanted]:
+            self._keepers.pop(name).stop()
+            if name in self.links:
+                self.links[name].end(f"{name} is no longer a member", goodbye=True)
+        for name, address in wanted.items():
+            if name in self._keepers:
+                self._keepers[name].address = address
+            else:
+                self._keepers[name] = Keeper(name, address, self._loop, self._log, self._reach, self._found_dead)
+
+    async def ask_to_join(self, address: PeerAddress, request: bytes) -> tuple[Facts, bytes]:
+        """Who answers there, as a member, and what it answers; `DialFailed` says why nobody does."""
+        exchanges: list[Exchange] = []
+
+        def taken(hello: Hello, transport: asyncio.Transport) -> None:
+            assert hello.peer is not None
+            exchanges.append(Exchange(self._loop, hello.peer))
+            exchanges[0].take_over(transport, hello.rest)
+            exchanges[0].send(request)
+
+        await dial(address, self._contexts.dialling, self._greeting(JOIN, "", taken))
+        try:
+            return exchanges[0].facts, await exchanges[0].receive()
+        except OSError as error:
+            raise DialFailed(words_of(error)) from error
+        finally:
+            exchanges[0].close()
+
+    async def close(self, reason: str = "the node stops") -> None:
+        """Say goodbye to everybody, and let the port go."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._door is None or self._complaints is None:
+            for bound in self.sockets:
+                bound.close()
+            return
+        for keeper in self._keepers.values():
+            keeper.stop()
+        for link in list(self.links.values()):
+            link.end(reason, goodbye=True)
+        for task in self._answering:
+            task.cancel()
+        if self._ending:
+            await asyncio.wait([link.gone for link in self._ending], timeout=GOODBYE_PATIENCE_S)
+        await self._door.close()
+        self._complaints.close()
+
+    def is_member(self, name: str) -> bool:
+        return name in self._members()
+
+    def connected(self, name: str) -> Facts | None:
+        link = self.links.get(name)
+        return None if link is None else link.facts
+
+    def failures(self) -> dict[str, str]:
+        """Why there is no link, of every member to whom there is none and for whom that is known."""
+        return {name: keeper.last_failure for name, keeper in self._keepers.items() if name not in self.links}
+
+    async def _reach(self, keeper: Keeper) -> None:
+        """Dial, or have the other side dial."""
+        dials = self.own.name < keeper.name
+        greeting = self._greeting(LINK if dials else KNOCK, keeper.name, self._begin if dials else _hang_up)
+        await dial(keeper.address, self._contexts.dialling, greeting)
+
+    def _greeting(self, purpose: str, meant: str, taken: Taken) -> Greeting:
+        def hello(channel: bytes) -> Hello:
+            nonce = secrets.token_bytes(NONCE_BYTES)
+            return DialHello(self.own, self._cookie, nonce, purpose, meant, channel)
+
+        return Greeting(self._loop, hello, taken)
+
+    def _accepting(self) -> Greeting:
+        def hello(channel: bytes) -> Hello:
+            return AcceptHello(self.own, self._cookie, secrets.token_bytes(NONCE_BYTES), self, channel)
+
+        return Greeting(self._loop, hello, self._let_in)
+
+    def _let_in(self, hello: Hello, transport: asyncio.Transport) -> None:
+        assert hello.peer is not None
+        if hello.purpose == LINK:
+            self._begin(hello, transport)
+        elif hello.purpose == JOIN:
+            task = self._loop.create_task(self._answer(hello.peer, transport, hello.rest))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+        else:
+            if hello.peer.name in self._keepers:
+                self._keepers[hello.peer.name].hurry()
+            transport.close()
+
+    def _begin(self, hello: Hello, transport: asyncio.Transport) -> None:
+        facts = hello.peer
+        assert facts is not None
+        name = facts.name
+        if name not in self._keepers:
+            # it was a member when it said hello; perhaps nobody has told yet
+            self.members_changed()
+        if self._closed or name not in self._keepers:
+            transport.abort()
+            return
+        if name in self.links:
+            self.links[name].end("it dialled again")
+        link = Link(facts, self._settings.silence_s, self._loop, self._turns.add, self._ended)
+        self.links[name] = link
+        self._keepers[name].linked()
+        self._log.info("peer.connected", node=name, address=facts.address, incarnation=facts.incarnation)
+        self._turns.add(PeerConnected(name, facts.incarnation))
+        link.take_over(transport, hello.rest)
+
+    def _ended(self, link: Link, reason: str) -> None:
+        name = link.facts.name
+        if not link.gone.done():
+            self._ending.add(link)
+            link.gone.add_done_callback(lambda gone: self._ending.discard(link))
+        del self.links[name]
+        self._log.warning("peer.lost", node=name, reason=reason)
+        self._turns.add(PeerLost(name, reason, proved_dead=False))
+        if name in self._keepers:
+            self._keepers[name].lost()
+
+    def _found_dead(self, name: str, reason: str) -> None:
+        self._log.info("peer.died", node=name, reason=reason)
+        self._turns.add(PeerLost(name, reason, proved_dead=True))
+
+    def _send(self, effect: SendToPeer) -> None:
+        link = self.links.get(effect.node)
+        if link is not None:
+            link.send(effect.data)
+
+    def _drop(self, effect: DropPeer) -> None:
+        link = self.links.get(effect.node)
+        if link is not None:
+            link.end(effect.reason, goodbye=True)
+
+    async def _answer(self, facts: Facts, transport: asyncio.Transport, rest: bytes) -> None:
+        exchange = Exchange(self._loop, facts)
+        exchange.take_over(transport, rest)
+        try:
+            exchange.send(await self._answer_join(facts, await exchange.receive()))
+        except OSError as error:
+            self._log.warning("peer.refused", node=facts.name, address=facts.address, reason=words_of(error))
+        finally:
+            exchange.close()
+
+
+def _hang_up(hello: Hello, transport: asyncio.Transport) -> None:
+    """A knock is over when it was heard."""
+    transport.close()
+
+
+def _reachable(bound: socket.socket, name: str) -> str:
+    """What other nodes dial: where this one listens, or, if that is everywhere, the host of its name."""
+    where = bound_address(bound)
+    host = name.partition("@")[2] if where.host in ("0.0.0.0", "::") else where.host
+    return str(PeerAddress(host, where.port))
