@@ -91,8 +91,7 @@ class Watcher:
 
     async def end(self) -> None:
         self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        await asyncio.wait([self._task])
 
     async def _gather(self, store: EtcdStore, after: int) -> None:
         async with aclosing(store.watch(after)) as items:  # type: ignore[type-var]
@@ -115,7 +114,7 @@ class Members:
 
     def mend(self) -> None:
         """Everybody is there again."""
-        play(self._mend())
+        play(self.revive(*range(self.count)))
 
     def destroy(self) -> None:
         play(self._destroy())
@@ -125,11 +124,17 @@ class Members:
         self._clusters += 1
         return f"cluster{self._clusters}"
 
+    def directory(self, number: int) -> Path:
+        return self._directory / str(number)
+
     def member(self, number: int, log: Log | None = None) -> EtcdMember:
-        return member_of(self._directory / str(number), f"warren@{number}", log, tls=self._tls, **self._settings)
+        return member_of(self.directory(number), f"warren@{number}", log, tls=self._tls, **self._settings)
 
     def endpoints(self) -> list[str]:
-        return [self.member(number).endpoint for number in range(self.count)]
+        return self.endpoints_of(*range(self.count))
+
+    def endpoints_of(self, *numbers: int) -> list[str]:
+        return [self.member(number).endpoint for number in numbers]
 
     def pid(self, number: int) -> int:
         found = self.member(number)._running_pid()
@@ -147,21 +152,24 @@ class Members:
 
     async def leader(self) -> int:
         """The number of the member that leads."""
-        for number in range(self.count):
-            member = self.member(number)
-            with suppress(ConnectionError):
-                status = await member.status()
-                await member.close()
-                listed = {found.id: found.name for found in await self._listed(number)}
-                return int(listed[status.leader].removeprefix("warren@"))
-            await member.close()
-        raise AssertionError("nobody answers")
-
-    async def _listed(self, number: int) -> list[Any]:
-        member = self.member(number)
+        member = self.member(0)
         try:
-            return await member.members()
+            status = await member.status()
+            names = {found.id: found.name for found in await member.members()}
         finally:
+            await member.close()
+        return int(names[status.leader].removeprefix("warren@"))
+
+    async def revive(self, *numbers: int) -> None:
+        """Members that died run again, and those that were stopped go on."""
+        members = [self.member(number) for number in numbers]
+        for member in members:
+            pid = member._running_pid()
+            if pid:
+                os.kill(pid, signal.SIGCONT)
+            await member.resume()
+        for member in members:
+            await member.ready()
             await member.close()
 
     async def _make(self) -> None:
@@ -170,18 +178,7 @@ class Members:
             if number == 0:
                 await member.found()
             else:
-                await member.join([self.endpoints()[0]] if number == 1 else [self.member(0).endpoint])
-            await member.close()
-
-    async def _mend(self) -> None:
-        members = [self.member(number) for number in range(self.count)]
-        for member in members:
-            pid = member._running_pid()
-            if pid:
-                os.kill(pid, signal.SIGCONT)
-            await member.resume()
-        for member in members:
-            await member.ready()
+                await member.join(self.endpoints_of(0))
             await member.close()
 
     async def _destroy(self) -> None:

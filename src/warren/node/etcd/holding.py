@@ -40,8 +40,7 @@ class Holding:
     async def release(self) -> None:
         """The key goes at once, if etcd can be told, else when its time is over."""
         self._keeper.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._keeper
+        await asyncio.wait([self._keeper])
         if self._lease:
             with suppress(NoAnswer, Declined):
                 await self._connection.call(messages.LEASE_REVOKE, messages.lease_id(self._lease))

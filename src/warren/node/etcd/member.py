@@ -26,7 +26,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -46,8 +45,7 @@ _LOOK_EVERY_S = 0.2
 _STEADY_S = 10.0
 _PAUSE_S_MAX = 5.0
 _LAST_WORDS_BYTES = 2000
-# $0 is the log, the rest is the command
-_DETACH = '"$@" >>"$0" 2>&1 & echo $!'
+_PASSED_ON = ("PATH", "HOME", "ETCD_UNSUPPORTED_ARCH")
 _REMOVED = b"removed from the cluster"
 
 
@@ -179,12 +177,16 @@ class EtcdMember:
         shutil.rmtree(self._directory / "data", ignore_errors=True)
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._notes = {
-            "client_port": self._settings.client_port or program.free_port(self._settings.host),
-            "peer_port": self._settings.peer_port or program.free_port(self._settings.host),
+            "client_port": self._port("client_port", self._settings.client_port),
+            "peer_port": self._port("peer_port", self._settings.peer_port),
             "endpoints": list(endpoints),
             "member_id": 0,
         }
         self._write_notes()
+
+    def _port(self, kind: str, wanted: int) -> int:
+        """The wanted one, or the one of an attempt before this one, which the others may know already, or any."""
+        return wanted or self._notes.get(kind, 0) or program.free_port(self._settings.host)
 
     async def _start(self, initial_cluster: str, state: str) -> None:
         self._command = await self._whole_command(initial_cluster, state)
@@ -198,18 +200,19 @@ class EtcdMember:
         return [binary, *program.arguments(self._settings, self.endpoint, peer, initial_cluster, state)]
 
     def _spawn(self) -> None:
-        """As nobody's child: whoever looks after it, this process or a later one, does so in the same way."""
-        passed_on = ("PATH", "HOME", "ETCD_UNSUPPORTED_ARCH")
-        told = subprocess.run(
-            ["/bin/sh", "-c", _DETACH, str(self._log_path), *self._command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            cwd=self._directory,
-            env={name: os.environ[name] for name in passed_on if name in os.environ},
-            start_new_session=True,
-            check=True,
+        """In a session of its own, so that what ends the node's does not end it."""
+        appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._pid = os.posix_spawn(
+            self._command[0],
+            self._command,
+            {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(self._log_path), appending, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
         )
-        self._pid = int(told.stdout)
         self._log.info("etcd.started", pid=self._pid, client=self.endpoint, peer=self._address_of("peer_port"))
 
     def _look_after(self) -> None:
@@ -234,7 +237,7 @@ class EtcdMember:
             started = loop.time()
             try:
                 self._spawn()
-            except (OSError, subprocess.SubprocessError) as error:
+            except OSError as error:
                 self._log.error("etcd.not_started", reason=str(error))
 
     async def _get_acquainted(self) -> None:
@@ -273,7 +276,12 @@ class EtcdMember:
                 os.truncate(self._log_path, 0)
 
     def _runs(self) -> bool:
-        return self._pid != 0 and self._is_ours(self._pid)
+        if not self._pid:
+            return False
+        # the child of a node that is gone is waited for by others
+        with suppress(ChildProcessError):
+            os.waitpid(self._pid, os.WNOHANG)
+        return self._is_ours(self._pid)
 
     async def _gone(self) -> bool:
         for _ in range(int(STOP_PATIENCE_S / _LOOK_EVERY_S)):
@@ -287,7 +295,7 @@ class EtcdMember:
         return next((pid for pid in pids if self._is_ours(pid)), 0)
 
     def _is_ours(self, pid: int) -> bool:
-        """Whether this process has our data directory; one that ended and was not waited for has no arguments."""
+        """Whether this process has our data directory; one that ended has no arguments."""
         with suppress(OSError):
             given = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             return program.data_argument(self._settings).encode() in given

@@ -15,10 +15,18 @@ from warren.node.etcd import messages
 from warren.node.etcd.connection import Declined, EtcdConnection, NoAnswer
 from warren.node.etcd.messages import Member
 
-JOIN_PATIENCE_S = 60.0
+PATIENCE_S = 60.0
 _PAUSE_S = 0.2
+_STRAY_S = 10.0
 _RELIEF_PATIENCE_S = 30.0
-_NOT_YET = ("in sync with leader", "too many learner members", "unhealthy cluster", "not enough started members")
+# an id that was removed a moment ago is given out again within the same second, and refused
+_NOT_YET = (
+    "member not found",
+    "in sync with leader",
+    "too many learner members",
+    "unhealthy cluster",
+    "not enough started members",
+)
 
 
 async def members(connection: EtcdConnection) -> list[Member]:
@@ -28,34 +36,31 @@ async def members(connection: EtcdConnection) -> list[Member]:
 async def add_learner(connection: EtcdConnection, name: str, peer_url: str) -> list[Member]:
     """Have a member there that has not started yet; all members, this one without a name.
 
-    Whoever has this name or this address is an earlier life of it and is removed. A `ConnectionError` if the others
-    cannot take it in within a minute.
+    Whoever has this name or this address is an earlier life of it and is removed. So is a learner that never started
+    and stands in the way, because there is only one at a time: whoever meant to be it has given up.
     """
     loop = asyncio.get_running_loop()
-    end = loop.time() + JOIN_PATIENCE_S
+    strays: dict[int, float] = {}
+    end = loop.time() + PATIENCE_S
     while True:
         trouble: Declined | NoAnswer
         try:
             for member in await members(connection):
-                if member.name == name or peer_url in member.peer_urls:
+                seen = strays.setdefault(member.id, loop.time()) if not member.name else loop.time()
+                if member.name == name or peer_url in member.peer_urls or loop.time() > seen + _STRAY_S:
                     await connection.call(messages.MEMBER_REMOVE, messages.member_id(member.id))
             await connection.call(messages.MEMBER_ADD, messages.member_addition(peer_url))
             return await members(connection)
-        except Declined as declined:
-            if not any(reason in str(declined) for reason in _NOT_YET):
-                raise
-            trouble = declined
-        except NoAnswer as silence:
+        except (Declined, NoAnswer) as error:
             # what was under way is seen by the next look at the members
-            trouble = silence
-        if loop.time() > end:
-            raise NoAnswer(f"the members of etcd do not take this node in: {trouble}")
-        await asyncio.sleep(_PAUSE_S)
+            trouble = error
+        await _wait(trouble, end)
 
 
 async def promote(connection: EtcdConnection, peer_url: str) -> None:
     """Give the learner at this address its vote, as soon as it has caught up; for ever if nobody answers."""
     while True:
+        trouble: Declined | NoAnswer
         try:
             found = [member for member in await members(connection) if peer_url in member.peer_urls]
             if not found:
@@ -63,22 +68,28 @@ async def promote(connection: EtcdConnection, peer_url: str) -> None:
             if not found[0].learner:
                 return
             await connection.call(messages.MEMBER_PROMOTE, messages.member_id(found[0].id))
-        except Declined as declined:
-            if not any(reason in str(declined) for reason in _NOT_YET):
-                raise
-        except NoAnswer:
-            pass
-        await asyncio.sleep(_PAUSE_S)
+            continue
+        except (Declined, NoAnswer) as error:
+            trouble = error
+        await _wait(trouble, None)
 
 
 async def remove(connection: EtcdConnection, name: str) -> bool:
     """Whether there was a member of this name; now there is none."""
+    end = asyncio.get_running_loop().time() + PATIENCE_S
     removed = False
-    for member in await members(connection):
-        if member.name == name:
-            await connection.call(messages.MEMBER_REMOVE, messages.member_id(member.id))
+    while True:
+        trouble: Declined | NoAnswer
+        try:
+            found = [member for member in await members(connection) if member.name == name]
+            if not found:
+                return removed
             removed = True
-    return removed
+            await connection.call(messages.MEMBER_REMOVE, messages.member_id(found[0].id))
+            continue
+        except (Declined, NoAnswer) as error:
+            trouble = error
+        await _wait(trouble, end)
 
 
 async def relieve(connection: EtcdConnection) -> None:
@@ -93,3 +104,12 @@ async def relieve(connection: EtcdConnection) -> None:
             endpoint = url.partition("://")[2]
             await connection.call(messages.DEFRAGMENT, b"", _RELIEF_PATIENCE_S, endpoint)
     await connection.ask(messages.ALARM, messages.space_alarm_over())
+
+
+async def _wait(trouble: Declined | NoAnswer, end: float | None) -> None:
+    """Before the next attempt, if another one may help."""
+    if isinstance(trouble, Declined) and not any(reason in str(trouble) for reason in _NOT_YET):
+        raise trouble
+    if end is not None and asyncio.get_running_loop().time() > end:
+        raise NoAnswer(f"the members of etcd do not agree to it: {trouble}")
+    await asyncio.sleep(_PAUSE_S)

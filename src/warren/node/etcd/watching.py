@@ -138,7 +138,8 @@ class Watching:
 
 async def _next_answer(stream: "grpc.aio.StreamStreamCall[bytes, bytes]", endpoint: str) -> WatchAnswer:
     try:
-        data = await asyncio.wait_for(stream.read(), SILENCE_S)
+        async with asyncio.timeout(SILENCE_S):
+            data = await stream.read()
     except TimeoutError:
         raise NoAnswer(f"{endpoint} gives no sign of life") from None
     except grpc.aio.AioRpcError as error:
