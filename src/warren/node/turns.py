@@ -16,7 +16,8 @@ Invariants:
   running.
 - An exception from the core or from an effect ends the node. A core that broke its own rules must not be asked again.
 
-Orders for the disk go to its threads (`attach`); a core that runs without one must not give any.
+Orders for the disk go to its threads, orders for other nodes to the links (`attach`); a core that runs without them
+must not give any.
 
 The timer: the core has one order, and moves it often. A later order leaves the loop's handle where it is and is
 looked at when that fires, so a busy node arms a handle seldom. The core is never woken before the time it asked for.
@@ -134,7 +135,7 @@ class Turns:
         return self._scheduled
 
     def attach(self, orders: Mapping[type[Effect], Callable[[Any], None]]) -> None:
-        """Who carries out the orders for the disk."""
+        """Who carries out the orders that are not for clients."""
         self._carry_out.update(orders)
 
     def halt(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.node.shell import LOOPS, ScriptedCore, Shell, listening, run_on
 from warren.admin.desk import Desk
+from warren.cluster.hello_messages import Facts
 from warren.model.effects import (
     CloseConnection,
     DropSegments,
@@ -31,8 +32,13 @@ from warren.model.events import (
     WritesResumed,
 )
 from warren.node.clock import Clock
+from warren.node.config.cluster_settings import ClusterSettings
 from warren.node.disk.disk import Disk
+from warren.node.listeners import ListenAddress
+from warren.node.log_levels import LogLevels
+from warren.node.logs import Log
 from warren.node.password_checks import PasswordChecks
+from warren.node.peers.links import Links
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 BIG = b"x" * 32 * 1024 * 1024
@@ -145,10 +151,20 @@ def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: P
         turns.attach(disk.orders())
         turns.attach(Desk(turns.loop, turns.add).orders())
         turns.attach(PasswordChecks(turns.loop, turns.add).orders())
+        settings = ClusterSettings(peer_listener=ListenAddress("127.0.0.1", 0))
+        log = Log(LogLevels({}))
+        links = Links(settings, Facts("hare@here", 1, "", ""), b"cookie", log, dict, _answer_nobody)
+        turns.attach(links.orders())
+        await links.close()
+        log.close()
         assert set(turns.carried_out()) == set(Effect.__subclasses__())
         disk.close()
 
     run_on(loop_name, conversation())
+
+
+async def _answer_nobody(facts: Facts, request: bytes) -> bytes:
+    return b""
 
 
 def test_an_order_for_the_disk_stops_a_node_that_has_none(loop_name: str) -> None:

@@ -15,6 +15,7 @@ from warren.cluster.addresses import PEER_PORT, PeerAddress, parse_address
 from warren.errors import ConfigError
 from warren.node.listeners import ListenAddress
 from warren.node.peers.contexts import TLS_FAMILY
+from warren.node.peers.cookie import LENGTH_MIN
 from warren.node.tls import TlsSettings
 
 CLASSIC_CONFIG = "classic_config"
@@ -116,6 +117,9 @@ def _tls(values: Mapping[str, Any]) -> TlsSettings:
 
 
 def _check(settings: ClusterSettings) -> None:
+    """What no parser of a single value can see; or must not show, since it shows what it refuses."""
+    if settings.cookie and len(settings.cookie.encode()) < LENGTH_MIN:
+        raise ConfigError(f"cluster.cookie must have {LENGTH_MIN} characters or more")
     if settings.discovery == DNS and not settings.discovery_hostname:
         raise ConfigError("cluster_formation.peer_discovery_backend = dns needs cluster_formation.dns.hostname")
     if settings.partition_handling == "pause_if_all_down" and not settings.pause_nodes:

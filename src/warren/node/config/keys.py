@@ -21,7 +21,7 @@ Parser = Callable[[str], object]
 ACTING: dict[str, tuple[str, Parser]] = {
     "auth_mechanisms.*": ("auth_mechanisms", values.name),
     "channel_max": ("channel_max", values.whole_number(0, 65535)),
-    "cluster.cookie": ("cluster.cookie", values.cookie),
+    "cluster.cookie": ("cluster.cookie", values.text),
     "cluster.cookie_file": ("cluster.cookie_file", values.name),
     "cluster.tls.cacertfile": ("peer_tls.cacertfile", values.name),
     "cluster.tls.certfile": ("peer_tls.certfile", values.name),

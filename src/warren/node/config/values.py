@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 from warren.cluster.addresses import PeerAddress, parse_node
 from warren.model.patterns import NamePattern
 from warren.node.listeners import ListenAddress
-from warren.node.peers.cookie import LENGTH_MIN
 
 _BYTE_SIZE = re.compile(r"(\d+)(|[kmg]b)", re.IGNORECASE)
 _INFORMATION_SIZE = re.compile(r"(\d+)\s?(|[kmgt](?:|b|ib))", re.IGNORECASE)
@@ -38,12 +37,6 @@ def name(value: str) -> str:
 def node(value: str) -> PeerAddress:
     """Where the node of this name is to be found."""
     return parse_node(value)
-
-
-def cookie(value: str) -> str:
-    if len(value) < LENGTH_MIN:
-        raise ValueError(f"{LENGTH_MIN} characters or more")
-    return value
 
 
 def url_path(value: str) -> str:

@@ -20,6 +20,11 @@ FILE_BYTES_MAX = 4096
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+def cookie_of(given: str, path: str) -> bytes:
+    """The one that the settings give, or that of the file."""
+    return given.encode() or read_cookie(path)
+
+
 def read_cookie(path: str) -> bytes:
     """What the file holds, without white space around it; it is made if there is none."""
     try:

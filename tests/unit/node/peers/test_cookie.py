@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warren.errors import ConfigError
-from warren.node.peers.cookie import read_cookie
+from warren.node.peers.cookie import cookie_of, read_cookie
 
 
 def test_a_cookie_is_made_once_and_is_private(tmp_path: Path) -> None:
@@ -17,6 +17,12 @@ def test_a_cookie_is_made_once_and_is_private(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o400
     assert read_cookie(str(path)) == first
     assert os.listdir(tmp_path) == ["cookie"]
+
+
+def test_a_cookie_of_the_settings_needs_no_file(tmp_path: Path) -> None:
+    assert cookie_of("sixteen letters!", str(tmp_path / "cookie")) == b"sixteen letters!"
+    assert os.listdir(tmp_path) == []
+    assert cookie_of("", str(tmp_path / "cookie")) == read_cookie(str(tmp_path / "cookie"))
 
 
 def test_each_node_makes_another(tmp_path: Path) -> None:

@@ -1,0 +1,118 @@
+"""What the file, the environment and the flags say of a cluster."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warren.cluster.addresses import PeerAddress
+from warren.errors import ConfigError
+from warren.node.config.cluster_settings import ClusterSettings
+from warren.node.config.settings import Flags, read_settings
+from warren.node.listeners import ListenAddress
+
+Read = Callable[..., ClusterSettings]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def settings(text: str = "", environment: dict[str, str] | None = None, **flags: Any) -> ClusterSettings:
+        config = tmp_path / "my.conf"
+        config.write_text(text)
+        return read_settings(Flags(config=str(config), **flags), environment or {}).cluster
+
+    return settings
+
+
+def test_a_node_that_was_told_nothing_has_the_usual_port_and_a_cookie_in_its_data(read: Read) -> None:
+    settings = read(data="burrow")
+    assert settings == ClusterSettings(cookie_file="burrow/cookie")
+    assert (settings.peer_listener, settings.peer_asked_for) == (ListenAddress("", 25672), False)
+
+
+def test_the_flag_says_where_to_listen(read: Read) -> None:
+    settings = read(peer="127.0.0.1:25700")
+    assert (settings.peer_listener, settings.peer_asked_for) == (ListenAddress("127.0.0.1", 25700), True)
+
+
+def test_whoever_lets_amqp_pick_a_port_gets_a_free_one_for_nodes_too(read: Read) -> None:
+    settings = read(amqp="127.0.0.1:0")
+    assert (settings.peer_listener, settings.peer_asked_for) == (ListenAddress("127.0.0.1", 0), False)
+    assert read(amqp="127.0.0.1:5673").peer_listener == ListenAddress("", 25672)
+
+
+def test_whom_to_join_is_a_list(read: Read) -> None:
+    assert read(join=("hare", "mole:25700")).join == [PeerAddress("hare", 25672), PeerAddress("mole", 25700)]
+    with pytest.raises(
+        ConfigError, match="--join must be HOST or HOST:PORT, with a port from 1 to 65535, not 'hare:x'"
+    ):
+        read(join=("hare:x",))
+
+
+def test_a_ram_node_is_one_by_its_flag_or_its_file(read: Read) -> None:
+    assert read(ram=True).ram
+    assert read("cluster_formation.node_type = ram").ram
+    assert not read("cluster_formation.node_type = disc").ram
+
+
+def test_the_keys_fill_their_settings(read: Read) -> None:
+    settings = read(
+        "cluster.cookie = sixteen letters!\n"
+        "cluster.cookie_file = /etc/warren/cookie\n"
+        "cluster.tls.certfile = a.pem\ncluster.tls.keyfile = a.key\n"
+        "cluster.tls.cacertfile = ca.pem\ncluster.tls.password = sesame\n"
+        "cluster_formation.peer_discovery_backend = rabbit_peer_discovery_dns\n"
+        "cluster_formation.dns.hostname = burrow.example.com\n"
+        "cluster_formation.classic_config.nodes.1 = warren@hare\n"
+        "cluster_formation.classic_config.nodes.2 = warren@mole:25700\n"
+        "cluster_partition_handling = pause_if_all_down\n"
+        "cluster_partition_handling.pause_if_all_down.nodes.1 = warren@hare\n"
+        "cluster_partition_handling.pause_if_all_down.recover = autoheal\n"
+        "net_ticktime = 7\n"
+    )
+    assert (settings.cookie, settings.cookie_file, settings.silence_s) == ("sixteen letters!", "/etc/warren/cookie", 7)
+    tls = settings.tls
+    assert (tls.certfile, tls.keyfile, tls.cacertfile, tls.password) == ("a.pem", "a.key", "ca.pem", "sesame")
+    assert (settings.discovery, settings.discovery_hostname) == ("dns", "burrow.example.com")
+    assert settings.discovery_nodes == [PeerAddress("hare", 25672), PeerAddress("mole", 25700)]
+    assert (settings.partition_handling, settings.pause_nodes) == ("pause_if_all_down", ["warren@hare"])
+    assert settings.pause_recovery == "autoheal"
+
+
+def test_pausing_is_also_called_pause(read: Read) -> None:
+    assert read("cluster_partition_handling = pause").partition_handling == "pause_minority"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "cluster_formation.peer_discovery_backend = dns",
+            "cluster_formation.peer_discovery_backend = dns needs cluster_formation.dns.hostname",
+        ),
+        (
+            "cluster_partition_handling = pause_if_all_down",
+            "cluster_partition_handling = pause_if_all_down needs cluster_partition_handling.pause_if_all_down.nodes.1",
+        ),
+        (
+            "cluster_formation.classic_config.nodes.1 = hare",
+            "cluster_formation.classic_config.nodes.1 must be a node, like warren@HOST or warren@HOST:PORT, not 'hare'",
+        ),
+        ("net_ticktime = 0", "net_ticktime must be a whole number from 1 to 3600, not '0'"),
+        ("cluster.cookie = sesame", "cluster.cookie must have 16 characters or more"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(read: Read, text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        read(text)
+    assert str(refusal.value).endswith(sentence)
+
+
+def test_a_cookie_is_not_shown(read: Read) -> None:
+    settings = read("", {"WARREN_CLUSTER__COOKIE": "sixteen letters!"})
+    assert settings.cookie == "sixteen letters!"
+    assert "sixteen" not in repr(settings)
+    with pytest.raises(ConfigError) as refusal:
+        read("cluster.cookie = sesame")
+    assert "sesame" not in str(refusal.value)
