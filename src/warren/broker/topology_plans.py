@@ -37,6 +37,7 @@ def plan_exchange(plan: Plan, exchange: ExchangeDefinition) -> None:
 
 def plan_binding(plan: Plan, binding: BindingDefinition) -> None:
     """There is this binding; its ends are there, or will be."""
+    plan.rely_on(vhost_key(binding.vhost))
     plan.put(binding)
     _touch_ends(plan, binding)
 
@@ -72,14 +73,7 @@ def plan_removal_of(plan: Plan, topology: Topology, queues: list[QueuePort], exc
 def plan_all_removal(plan: Plan, topology: Topology) -> None:
     """Everything in a virtual host goes."""
     removal = Removal(topology)
-    for queue in topology.queues.values():
-        removal.remove_queue(queue)
-    for exchange in topology.exchanges.values():
-        if exchange.name in PREDECLARED_NAMES:
-            for binding in topology.bindings_from(exchange):
-                removal.remove_binding(binding)
-        else:
-            removal.remove_exchange(exchange)
+    removal.remove_all()
     _plan_removal(plan, topology, removal)
 
 

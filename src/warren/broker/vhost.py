@@ -22,7 +22,6 @@ from warren.broker.departures import Departure
 from warren.broker.policy.governor import Governor, tell
 from warren.broker.topology_plans import (
     definition_of,
-    plan_all_removal,
     plan_binding,
     plan_exchange,
     plan_exchange_removal,
@@ -38,6 +37,7 @@ from warren.policy.policy import Policy
 from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
 from warren.routing.exchange import Binding, Exchange
+from warren.routing.removal import Removal
 from warren.routing.types import matcher_for
 from warren.session.consumer import ChannelConsumer
 from warren.session.ports import VhostPort
@@ -163,7 +163,6 @@ class Vhost(VhostPort):
         return self._agreement.agree(plan, waiter)
 
     def delete_queues_of(self, connection_id: int) -> None:
-        """A connection ended: its exclusive queues go with it."""
         for queue in list(self._exclusive.get(connection_id, {}).values()):
             self.let_go(queue)
         self._exclusive.pop(connection_id, None)
@@ -177,12 +176,6 @@ class Vhost(VhostPort):
         if not departure.plan():
             self._departures[queue.name] = departure
             self._queues[queue.name].close()
-
-    def dismantle(self) -> None:
-        """Delete everything in it."""
-        plan = Plan()
-        plan_all_removal(plan, self.topology)
-        self._agreement.agree(plan, None)
 
     def _send_on_dead_letters(self, queue: QueuePort) -> None:
         """Before it is recorded that the queue is gone."""
@@ -279,6 +272,18 @@ class Vhost(VhostPort):
         binding = self._bindings_with_arguments.pop(key, None)
         if binding is not None:
             self.topology.unbind(binding)
+
+    def dismantle(self) -> None:
+        """Unmake everything in it: the virtual host itself is about to go."""
+        removal = Removal(self.topology)
+        removal.remove_all()
+        for thing in removal.gone:
+            if isinstance(thing, Binding):
+                self.topology.unbind(thing)
+            elif isinstance(thing, Exchange):
+                self.unmake_exchange(thing.name)
+            else:
+                self.unmake_queue(thing.name)
 
     def _destination(self, name: str, is_queue: bool) -> QueuePort | Exchange | None:
         return self.topology.queues.get(name) if is_queue else self.topology.exchanges.get(name)

@@ -14,7 +14,7 @@ from typing import final
 
 from warren.model.ports import QueuePort
 from warren.routing.exchange import Binding, Exchange
-from warren.routing.topology import Topology
+from warren.routing.topology import PREDECLARED_NAMES, Topology
 
 
 @final
@@ -41,6 +41,17 @@ class Removal:
 
     def remove_binding(self, binding: Binding) -> None:
         self._auto_delete(self._unbind_all([binding]))
+
+    def remove_all(self) -> None:
+        """Everything but the exchanges every virtual host has; these lose their bindings."""
+        for queue in self._topology.queues.values():
+            self.remove_queue(queue)
+        for exchange in self._topology.exchanges.values():
+            if exchange.name not in PREDECLARED_NAMES:
+                self.remove_exchange(exchange)
+            else:
+                for binding in self._topology.bindings_from(exchange):
+                    self.remove_binding(binding)
 
     def _unbind_all(self, bindings: list[Binding]) -> list[Exchange]:
         """Let those go that have not gone yet; the exchanges they came from."""

@@ -18,11 +18,11 @@ from warren.access.commands import (
 )
 from warren.access.hashing import SHA256
 from warren.broker.agreement import Agreement
-from warren.broker.commands import DismissConnection
+from warren.broker.commands import DismissConnection, MakeQueue
 from warren.model.commands import Command, Together
 from warren.model.effects import Answered
 from warren.model.events import Commanded
-from warren.policy.commands import SetPolicy
+from warren.policy.commands import SetGlobalParameter, SetPolicy
 from warren.policy.policy import Policy
 from warren.store.plan import AgreementWaiter, Plan
 
@@ -34,12 +34,15 @@ class LateAgreement(Agreement):
         self.core = core
         self.plans: list[Plan] = []
         self._waiter: AgreementWaiter | None = None
-        self._at_once = core.broker.control.agreement
+        self._real = core.broker.control.agreement
         core.broker.control.agreement = self
 
     def agree(self, plan: Plan, waiter: AgreementWaiter | None) -> bool:
         self.plans.append(plan)
         self._waiter = waiter
+        return False
+
+    def at_once(self) -> bool:
         return False
 
     def come_about(self) -> list[Answered]:
@@ -48,7 +51,7 @@ class LateAgreement(Agreement):
         return self.tell("agreed")
 
     def make(self) -> None:
-        assert self._at_once.agree(self.plans[-1], None)
+        assert self._real.agree(self.plans[-1], None)
 
     def tell(self, outcome: str, *reason: str) -> list[Answered]:
         """Whoever waits is told as a turn begins; the answers of that turn."""
@@ -61,7 +64,7 @@ class LateAgreement(Agreement):
 
     def elsewhere(self, command: Command) -> None:
         """Somebody else has this agreed upon meanwhile."""
-        self.core.broker.control.agreement = self._at_once
+        self.core.broker.control.agreement = self._real
         self.core.command(command)
         self.core.broker.control.agreement = self
 
@@ -203,9 +206,25 @@ def relied_on(late: LateAgreement) -> list[str]:
     return sorted([*late.plans[-1].relied_on, *late.plans[-1].relied_on_under])
 
 
-def test_a_permission_relies_on_its_user_and_its_virtual_host(core: Core, late: LateAgreement) -> None:
-    order(core, SetPermission("guest", "/", "", "", ""))
-    assert relied_on(late) == ["permissions/guest/%2F", "users/guest", "vhosts/%2F"]
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        (SetPermission("guest", "/", "", "", ""), ["permissions/guest/%2F", "users/guest", "vhosts/%2F"]),
+        (
+            SetTopicPermission("guest", "/", "e", "", ""),
+            ["topic_permissions/guest/%2F/e", "users/guest", "vhosts/%2F"],
+        ),
+        (SetPolicy(Policy("/", "p", "", "all", {"max-length": 1}), True), ["operator_policies/%2F/p", "vhosts/%2F"]),
+        (MakeQueue("/", "q", True, False, {}), ["queues/%2F/q", "vhosts/%2F"]),
+        (SetUserLimits("guest", {"max-channels": 1}), ["users/guest"]),
+        (SetGlobalParameter("g", 1), ["global_parameters/g"]),
+    ],
+)
+def test_a_plan_relies_on_what_it_belongs_to(
+    core: Core, late: LateAgreement, command: Command, keys: list[str]
+) -> None:
+    order(core, command)
+    assert relied_on(late) == keys
 
 
 def test_deleting_a_user_relies_on_nobody_giving_it_permissions(core: Core, late: LateAgreement) -> None:

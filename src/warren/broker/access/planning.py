@@ -14,6 +14,7 @@ from typing import Final
 
 from warren.access.catalog import Catalog
 from warren.broker.policy.policy_commands import plan_oblivion
+from warren.broker.topology_plans import plan_all_removal
 from warren.broker.vhost import Vhost
 from warren.policy.policies import Policies
 from warren.store.access_definitions import (
@@ -36,7 +37,7 @@ IN_VHOSTS: Final = (POLICIES, OPERATOR_POLICIES, PARAMETERS, EXCHANGES, QUEUES, 
 
 
 def is_new(plan: Plan, key: str, known: bool) -> bool:
-    """Whether a key will stand for nothing, of which it is known whether it stands for something."""
+    """Whether a key will stand for nothing when all of the plan came about; `known`: it stands for something now."""
     change = plan.planned(key)
     return not known if change is None else change.definition is None
 
@@ -89,3 +90,4 @@ def plan_vhost_removal(plan: Plan, catalog: Catalog, policies: Policies, vhost: 
     for topic in catalog.topic_permissions_in(name):
         plan.delete(topic_permission_key(topic.user, name, topic.exchange))
     plan_oblivion(plan, policies, name)
+    plan_all_removal(plan, vhost.topology)

@@ -18,7 +18,12 @@ from warren.access.commands import (
 )
 from warren.access.hashing import SHA512, hash_password
 from warren.errors import Refused
+from warren.model.effects import Store
+from warren.model.events import BytesReceived, Commanded
+from warren.policy.commands import SetPolicy
+from warren.policy.policy import Policy
 from warren.wire.methods import ExchangeBind, ExchangeDeclare, QueueBind, QueueDeclare
+from warren.wire.values import Table
 
 FIRST_KEYS = ["permissions/guest/%2F", "users/guest", "vhosts/%2F"]
 
@@ -106,6 +111,25 @@ def test_nothing_of_a_deleted_virtual_host_is_left_on_disk() -> None:
     again = DurableCore(disk)
     assert list(again.broker.vhosts) == ["/"]
     assert again.held_bytes() == 0
+
+
+def test_a_virtual_host_is_deleted_on_disk_as_a_whole() -> None:
+    core = DurableCore(PlainDisk())
+    core.command(PutVhost("v", "", [], None))
+    core.command(SetPermission("guest", "v", ".*", ".*", ".*"))
+    core.command(SetPolicy(Policy("v", "p", "", "all", {"max-length": 9}), False))
+    client = core.client(vhost="v")
+    arguments: Table = {"x-max-length": 0, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    client.declare("q", arguments, durable=True)
+    client.declare("dead", durable=True)
+    before = len(core.orders)
+    # a dead letter is carried out of its queue when that goes, so something is written in the midst of it all
+    core.turn(BytesReceived(client.number, persistent("q", b"x")), Commanded(9, DeleteVhost("v")))
+    stores = [order for order in core.orders[before:] if isinstance(order, Store)]
+    [whole] = [store for store in stores if "vhosts/v" in [change.key for change in store.changes]]
+    assert [change.value for change in whole.changes] == [None] * 5
+    deleted = [change.key for change in whole.changes]
+    assert deleted == ["vhosts/v", "permissions/guest/v", "policies/v/p", "queues/v/q", "queues/v/dead"]
 
 
 def test_a_deleted_default_virtual_host_is_not_made_again() -> None:
