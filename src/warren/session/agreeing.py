@@ -44,6 +44,10 @@ class Wish(AgreementWaiter):
     def agreed(self) -> None:
         self.granted = True
         self._go_on()
+        connection = self._channel.connection
+        if connection.state != RUNNING:
+            # its exclusive queues went when it ended, and this may have been to be another
+            self._channel.vhost.delete_queues_of(connection.connection_id)
 
     def outdated(self) -> None:
         self._go_on()

@@ -110,6 +110,10 @@ class VhostPort(ABC):
         """Remove a binding, if there is one, and with it perhaps an auto-delete exchange."""
 
     @abstractmethod
+    def delete_queues_of(self, connection_id: int) -> None:
+        """A connection ended: its exclusive queues go with it."""
+
+    @abstractmethod
     def delay(self, exchange: Exchange, message: Message) -> i64:
         """Hold a message back at an x-delayed-message exchange as long as its header asks: `SETTLED` or `PENDING`."""
 

@@ -1,0 +1,43 @@
+"""An agreement whose answers are the test's: every plan waits until the test says what becomes of it."""
+
+from warren.broker.agreement import Agreement, LoneAgreement
+from warren.broker.applying import Appliers
+from warren.store.plan import AgreementWaiter, Plan
+
+
+class SlowAgreement(Agreement):
+    """Plans that wait, oldest first."""
+
+    def __init__(self, appliers: Appliers) -> None:
+        self.waiting: list[tuple[Plan, AgreementWaiter | None]] = []
+        self._lone = LoneAgreement(appliers)
+
+    def at_once(self) -> bool:
+        return False
+
+    def agree(self, plan: Plan, waiter: AgreementWaiter | None) -> bool:
+        self.waiting.append((plan, waiter))
+        return False
+
+    def keys(self) -> list[list[str]]:
+        """What the plans that wait would change."""
+        return [list(plan.changes) for plan, _ in self.waiting]
+
+    def grant(self) -> None:
+        """The oldest plan comes about."""
+        plan, waiter = self.waiting.pop(0)
+        self._lone.agree(plan, None)
+        if waiter is not None:
+            waiter.agreed()
+
+    def outdate(self) -> None:
+        """The oldest plan is refused, because of something that has changed."""
+        waiter = self.waiting.pop(0)[1]
+        if waiter is not None:
+            waiter.outdated()
+
+    def fail(self, reason: str) -> None:
+        """Nobody knows what becomes of the oldest plan."""
+        waiter = self.waiting.pop(0)[1]
+        if waiter is not None:
+            waiter.failed(reason)

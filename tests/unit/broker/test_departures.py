@@ -1,0 +1,145 @@
+"""Queues that go without a client asking: gone for everybody at once, and for good when the others agree."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.slow_agreement import SlowAgreement
+from tests.unit.queue.world import START_MS, ScriptedConsumer, message_of
+from warren.broker.applying import Appliers
+from warren.broker.departures import PAUSE_MS
+from warren.broker.topology_applier import TopologyApplier
+from warren.broker.vhost import Vhost
+from warren.model.ports import QueuePort
+from warren.model.turn import Turn
+from warren.store.plan import AgreementWaiter
+from warren.wire.values import Table
+
+
+class World:
+    """A virtual host whose changes wait for the test."""
+
+    def __init__(self) -> None:
+        self.turn = Turn()
+        self.turn.now_ms = START_MS
+        appliers = Appliers()
+        self.agreement = SlowAgreement(appliers)
+        self.vhost = Vhost("/", self.turn, self.agreement)
+        appliers.add(TopologyApplier({"/": self.vhost}, self.turn.figures))
+
+    def queue(self, auto_delete: bool = False, arguments: Table | None = None, owner: int = 0) -> QueuePort:
+        self.vhost.declare_queue("q", False, owner != 0, auto_delete, arguments or {}, owner)
+        self.agreement.grant()
+        return self.vhost.topology.queues["q"]
+
+    def pass_ms(self, milliseconds: int) -> None:
+        self.turn.now_ms += milliseconds
+        self.turn.fire_timers()
+
+
+class Remembering(AgreementWaiter):
+    """What it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def agreed(self) -> None:
+        self.told.append("agreed")
+
+    def outdated(self) -> None:
+        self.told.append("outdated")
+
+    def failed(self, reason: str) -> None:
+        self.told.append(reason)
+
+
+def unused(world: World) -> QueuePort:
+    queue, consumer = world.queue(auto_delete=True), ScriptedConsumer()
+    queue.add_consumer(consumer)
+    queue.remove_consumer(consumer)
+    return queue
+
+
+def expired(world: World) -> QueuePort:
+    queue = world.queue(arguments={"x-expires": 1000})
+    world.pass_ms(1000)
+    return queue
+
+
+def orphaned(world: World) -> QueuePort:
+    queue = world.queue(owner=7)
+    world.vhost.delete_queues_of(7)
+    return queue
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.mark.parametrize("departing", [unused, expired, orphaned])
+def test_a_queue_that_outlived_its_use_is_gone_before_others_agreed(
+    world: World, departing: Callable[[World], QueuePort]
+) -> None:
+    queue = departing(world)
+    assert (queue.deleted, world.vhost.queue("q")) == (True, None)
+    assert world.agreement.keys() == [["queues/%2F/q"]]
+    world.agreement.grant()
+    assert (world.vhost.topology.queues, world.agreement.waiting) == ({}, [])
+    assert world.turn.figures.queues_deleted == 1
+
+
+def test_what_comes_to_it_meanwhile_is_gone_too(world: World) -> None:
+    queue = orphaned(world)
+    queue.publish(message_of("late"))
+    assert (queue.ready_count(), world.turn.held_bytes) == (0, 0)
+
+
+def test_it_is_planned_again_if_something_else_changed_first(world: World) -> None:
+    queue = world.queue(owner=7)
+    world.vhost.delete_queues_of(7)
+    world.vhost.bind(world.vhost.topology.exchanges["amq.fanout"], queue, "", {})
+    world.agreement.waiting.reverse()
+    world.agreement.grant()
+    world.agreement.outdate()
+    assert world.agreement.keys() == [["bindings/%2F/amq.fanout/q/q//-", "queues/%2F/q"]]
+    world.agreement.grant()
+    assert world.vhost.topology.queues == {}
+
+
+def test_it_is_planned_again_after_a_pause_if_it_could_not_be_agreed_upon(world: World) -> None:
+    orphaned(world)
+    world.agreement.fail("no majority")
+    world.pass_ms(int(PAUSE_MS) - 1)
+    assert world.agreement.waiting == []
+    world.pass_ms(1)
+    assert world.agreement.keys() == [["queues/%2F/q"]]
+
+
+def test_it_is_not_planned_again_once_it_is_gone(world: World) -> None:
+    orphaned(world)
+    world.agreement.fail("nobody knows")
+    world.vhost.unmake_queue("q")
+    world.queue()
+    world.pass_ms(int(PAUSE_MS))
+    assert (world.agreement.waiting, list(world.vhost.topology.queues)) == ([], ["q"])
+
+
+def test_whoever_declares_another_of_its_name_waits_for_its_end(world: World) -> None:
+    orphaned(world)
+    waiter = Remembering()
+    assert not world.vhost.declare_queue("q", False, False, False, {}, 0, waiter)
+    assert (len(world.agreement.waiting), waiter.told) == (1, [])
+    world.agreement.grant()
+    assert waiter.told == ["outdated"]
+    assert world.queue().owner_id == 0
+
+
+def test_whoever_waits_for_its_end_is_told_if_that_could_not_be_agreed_upon(world: World) -> None:
+    orphaned(world)
+    waiter = Remembering()
+    world.vhost.declare_queue("q", False, False, False, {}, 0, waiter)
+    world.agreement.fail("no majority")
+    world.pass_ms(int(PAUSE_MS))
+    world.agreement.grant()
+    assert waiter.told == ["no majority"]

@@ -1,0 +1,99 @@
+"""What was agreed upon is made once, and unmade for itself, whatever is there."""
+
+import pytest
+
+from tests.support.lone_vhosts import lone_vhosts
+from warren.broker.topology_applier import TopologyApplier
+from warren.broker.vhost import Vhost
+from warren.model.turn import Turn
+from warren.store.metadata import Definition, parts_of
+from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
+from warren.wire.values import Table
+
+QUEUE = QueueDefinition("/", "q", False, True, True, {"x-max-length": 5}, owner=7)
+EXCHANGE = ExchangeDefinition("/", "e", "topic", False, True, True, {"alternate-exchange": "amq.fanout"})
+
+
+class World:
+    def __init__(self) -> None:
+        self.turn = Turn()
+        vhosts = lone_vhosts(["/"], self.turn)
+        self.vhost: Vhost = vhosts["/"]
+        self.applier = TopologyApplier(vhosts, self.turn.figures)
+
+    def put(self, *definitions: Definition) -> None:
+        for definition in definitions:
+            self.applier.put(definition, -1)
+
+    def delete(self, definition: Definition) -> None:
+        self.applier.delete(parts_of(definition.key()))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def bound(arguments: Table) -> BindingDefinition:
+    return BindingDefinition("/", "e", "q", True, "k", arguments, False)
+
+
+def test_a_queue_is_made_as_it_is_defined(world: World) -> None:
+    world.put(QUEUE)
+    queue = world.vhost.topology.queues["q"]
+    assert (queue.durable, queue.exclusive, queue.auto_delete, queue.owner_id) == (False, True, True, 7)
+    assert queue.arguments == {"x-max-length": 5}
+
+
+def test_an_exchange_is_made_as_it_is_defined(world: World) -> None:
+    world.put(EXCHANGE)
+    exchange = world.vhost.topology.exchanges["e"]
+    assert (exchange.type, exchange.durable, exchange.auto_delete, exchange.internal) == ("topic", False, True, True)
+    assert exchange.alternate == "amq.fanout"
+
+
+def test_what_is_there_stays_what_it_is(world: World) -> None:
+    world.put(QUEUE, EXCHANGE, bound({}), bound({"a": 1}))
+    topology = world.vhost.topology
+    before = topology.queues["q"], topology.exchanges["e"], topology.bindings_of(topology.queues["q"])
+    version = topology.version
+    world.put(QUEUE, EXCHANGE, bound({}), bound({"a": 1}))
+    assert (topology.queues["q"], topology.exchanges["e"], topology.bindings_of(topology.queues["q"])) == before
+    assert (topology.version, world.turn.figures.queues_created) == (version, 1)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"b": 2, "a": 1}])
+def test_a_binding_goes_by_its_key(world: World, arguments: Table) -> None:
+    others: list[Table] = [one for one in ({}, {"a": 1}, {"a": 1, "b": 2}) if one != arguments]
+    world.put(QUEUE, EXCHANGE, bound(arguments), *[bound(other) for other in others])
+    world.delete(bound({name: arguments[name] for name in sorted(arguments)}))
+    left = world.vhost.topology.bindings_of(world.vhost.topology.queues["q"])
+    assert [binding.arguments for binding in left] == others
+
+
+def test_an_auto_delete_exchange_stays_until_its_own_end_is_agreed_upon(world: World) -> None:
+    world.put(QUEUE, EXCHANGE, bound({}))
+    world.delete(bound({}))
+    world.delete(QUEUE)
+    assert (world.vhost.topology.queues, "e" in world.vhost.topology.exchanges) == ({}, True)
+    world.delete(EXCHANGE)
+    assert "e" not in world.vhost.topology.exchanges
+
+
+def test_what_is_not_there_cannot_go(world: World) -> None:
+    version = world.vhost.topology.version
+    for definition in (bound({}), bound({"a": 1}), QUEUE, EXCHANGE):
+        world.delete(definition)
+    assert (world.vhost.topology.version, world.turn.figures.queues_deleted) == (version, 0)
+
+
+def test_a_binding_without_its_ends_is_not_made(world: World) -> None:
+    world.put(EXCHANGE, bound({}), bound({"a": 1}))
+    assert world.vhost.topology.exchanges["e"].outgoing == {}
+
+
+def test_a_virtual_host_that_is_gone_is_left_alone(world: World) -> None:
+    elsewhere = QueueDefinition("gone", "q", True, False, False, {})
+    world.put(elsewhere)
+    world.delete(elsewhere)
+    assert world.turn.figures.queues_created == 0
