@@ -280,7 +280,7 @@ class Hosting:
         self._queues[int(number)] = HostedQueue(self, number, vhost, name, queue)
 
     def _forget_queue(self, number: i64) -> None:
-        """The other node has heard that it is deleted, perhaps before this one: nothing more of it will come from there."""
+        """The other node has heard that it is deleted, perhaps before this one: nothing more of it comes from there."""
         hosted = self._queues.pop(int(number), None)
         if hosted is None:
             return

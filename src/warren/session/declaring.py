@@ -1,7 +1,8 @@
 """exchange.* and queue.*: making, binding and deleting what messages travel through.
 
 An answer about something durable leaves when the disk has it, also if another client brought it about. Where others
-must agree first, the method waits, and is handled again from its start once that is decided (`session.agreeing`).
+must agree first, the method waits, and is handled again from its start once that is decided (`session.agreeing`); so
+it does where only a queue's home knows how many messages there are (`session.waiting`).
 
 What a user may not do is refused before anybody looks whether the thing exists, so that nobody learns of it; only a
 passive declaration, which RabbitMQ allows to everybody, tells.
@@ -20,7 +21,7 @@ from warren.queue.arguments import validate_declaration
 from warren.queue.equivalence import check_equivalent
 from warren.routing.exchange import Exchange
 from warren.routing.types import alternate_of, validate_exchange_type
-from warren.session import direct_reply
+from warren.session import direct_reply, waiting
 from warren.session.agreeing import Wish, wish_of
 from warren.session.exchange_equivalence import check_exchange_equivalent
 from warren.wire.methods import (
@@ -154,9 +155,14 @@ def queue_declare(channel: "Channel", method: Method) -> None:
         if not _declare_queue(channel, name, method, wish):
             wish.wait()
             return
-        channel.node.turn.figures.queues_declared += 1
     queue = _open_queue(channel, name)
     queue.check_usable()
+    if not waiting.counts_at_hand(channel, queue):
+        # a name that was made up is to be the same when the frame is handled again
+        channel.wish = wish
+        return
+    if not method.passive:
+        channel.node.turn.figures.queues_declared += 1
     queue.touch()
     queue.drain()
     channel.last_queue = queue.name
@@ -266,8 +272,8 @@ def queue_purge(channel: "Channel", method: Method) -> None:
     name = channel.queue_name(method.queue)
     channel.rights.to_read(QUEUE, name)
     queue = channel.queue(name)
-    count = queue.purge()
-    if not method.nowait:
+    count = waiting.purged_count(channel, queue)
+    if count >= 0 and not method.nowait:
         channel.send(QueuePurgeOk(message_count=count))
         if queue.durable and count:
             channel.connection.gate()
@@ -281,6 +287,9 @@ def queue_delete(channel: "Channel", method: Method) -> None:
     channel.rights.to_configure(QUEUE, name)
     queue = None if wish.granted else vhost.queue(name)
     if queue is not None:
+        channel.connection.check_owner(queue)
+        if not waiting.counts_at_hand(channel, queue):
+            return
         _check_deletable(channel, queue, method)
         wish.message_count = queue.ready_count()
     told = vhost.agrees_at_once()
@@ -302,7 +311,6 @@ def _tell_deleted(channel: "Channel", method: QueueDelete, wish: Wish) -> None:
 
 
 def _check_deletable(channel: "Channel", queue: QueuePort, method: QueueDelete) -> None:
-    channel.connection.check_owner(queue)
     queue.drain()
     where = f"queue '{queue.name}' in vhost '{channel.vhost.name}'"
     if method.if_empty and queue.ready_count():
