@@ -44,15 +44,31 @@ def parse_address(text: str) -> PeerAddress:
     return PeerAddress(host, int(port))
 
 
-def parse_node(text: str) -> PeerAddress:
-    """The address of a node that is named `NAME@HOST` or `NAME@HOST:PORT`."""
+@final
+class NodeAddress:
+    """A node by its name, and where it is to be found."""
+
+    def __init__(self, name: str, address: PeerAddress) -> None:
+        self.name: str = name
+        self.address: PeerAddress = address
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NodeAddress) and (self.name, self.address) == (other.name, other.address)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.address))
+
+
+def parse_node(text: str) -> NodeAddress:
+    """`NAME@HOST` or `NAME@HOST:PORT`; the port is no part of the node's name."""
     name, _, where = text.partition("@")
     if not name or not _is_plain(name) or not where:
         raise ValueError("a node, like warren@HOST or warren@HOST:PORT")
     try:
-        return parse_address(where)
+        address = parse_address(where)
     except ValueError:
         raise ValueError("a node, like warren@HOST or warren@HOST:PORT") from None
+    return NodeAddress(f"{name}@{address.host}", address)
 
 
 def _is_plain(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren.cluster.addresses import PeerAddress, parse_address, parse_node
+from warren.cluster.addresses import NodeAddress, PeerAddress, parse_address, parse_node
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 
 def test_a_node_is_found_at_the_host_of_its_name() -> None:
-    assert parse_node("warren@hare") == PeerAddress("hare", 25672)
-    assert parse_node("warren@hare:25673") == PeerAddress("hare", 25673)
+    assert parse_node("warren@hare") == NodeAddress("warren@hare", PeerAddress("hare", 25672))
+    assert parse_node("warren@hare:25673") == NodeAddress("warren@hare", PeerAddress("hare", 25673))
 
 
 @pytest.mark.parametrize("text", ["hare", "@hare", "warren@", "warren@hare:0", "warren@mole@hare", "war ren@hare"])
@@ -44,4 +44,6 @@ def test_what_names_no_node_is_refused(text: str) -> None:
 
 def test_equal_addresses_are_one() -> None:
     assert len({PeerAddress("hare", 1), PeerAddress("hare", 1), PeerAddress("hare", 2)}) == 2
+    nodes = [NodeAddress(name, PeerAddress("hare", 1)) for name in ("warren@hare", "warren@hare", "other@hare")]
+    assert len(set(nodes)) == 2
     assert repr(PeerAddress("hare", 1)) == "PeerAddress('hare', 1)"

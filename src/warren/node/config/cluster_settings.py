@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from warren.cluster.addresses import PEER_PORT, PeerAddress, parse_address
+from warren.cluster.addresses import PEER_PORT, NodeAddress, PeerAddress, parse_address
 from warren.errors import ConfigError
 from warren.node.listeners import ListenAddress
 from warren.node.peers.contexts import TLS_FAMILY
@@ -55,7 +55,7 @@ class ClusterSettings:
     silence_s: int = DEFAULT_SILENCE_S
     tls: TlsSettings = field(default_factory=lambda: TlsSettings(family=TLS_FAMILY))
     discovery: str = CLASSIC_CONFIG
-    discovery_nodes: list[PeerAddress] = field(default_factory=list)
+    discovery_nodes: list[NodeAddress] = field(default_factory=list)
     discovery_hostname: str = ""
     partition_handling: str = "ignore"
     # of pause_if_all_down: the nodes' names, and what follows when they are back

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
-from warren.cluster.addresses import PeerAddress, parse_node
+from warren.cluster.addresses import NodeAddress, parse_node
 from warren.model.patterns import NamePattern
 from warren.node.listeners import ListenAddress
 
@@ -34,7 +34,7 @@ def name(value: str) -> str:
     return value
 
 
-def node(value: str) -> PeerAddress:
+def node(value: str) -> NodeAddress:
     """Where the node of this name is to be found."""
     return parse_node(value)
 

@@ -11,6 +11,7 @@ import os
 import secrets
 import stat
 from contextlib import suppress
+from typing import Protocol
 
 from warren.errors import ConfigError
 
@@ -20,13 +21,23 @@ FILE_BYTES_MAX = 4096
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def cookie_of(given: str, path: str) -> bytes:
-    """The one that the settings give, or that of the file."""
-    return given.encode() or read_cookie(path)
+class CookieSettings(Protocol):
+    """The cookie itself, or else the file it is in."""
+
+    @property
+    def cookie(self) -> str: ...
+
+    @property
+    def cookie_file(self) -> str: ...
 
 
-def read_cookie(path: str) -> bytes:
-    """What the file holds, without white space around it; it is made if there is none."""
+def read_cookie(settings: CookieSettings) -> bytes:
+    """The cookie; the file is made if it is needed and there is none. `ConfigError` says what is wrong with it."""
+    return settings.cookie.encode() or cookie_in(settings.cookie_file)
+
+
+def cookie_in(path: str) -> bytes:
+    """What the file holds, without white space around it."""
     try:
         text, mode = _read(path)
     except FileNotFoundError:

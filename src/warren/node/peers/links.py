@@ -101,12 +101,12 @@ class Links(Acquaintances):
                 self._keepers[name] = Keeper(name, address, self._loop, self._log, self._reach, self._found_dead)
 
     async def ask_to_join(self, address: PeerAddress, request: bytes) -> tuple[Facts, bytes]:
-        """Who answers there, as a member, and what it answers; `DialFailed` says why nobody does."""
+        """Who answers there, and what; `DialFailed` says why nobody does. Works before `start`, too."""
         exchanges: list[Exchange] = []
 
         def taken(hello: Hello, transport: asyncio.Transport) -> None:
             assert hello.peer is not None
-            exchanges.append(Exchange(self._loop, hello.peer))
+            exchanges.append(Exchange(asyncio.get_running_loop(), hello.peer))
             exchanges[0].take_over(transport, hello.rest)
             exchanges[0].send(request)
 
@@ -160,7 +160,7 @@ class Links(Acquaintances):
             nonce = secrets.token_bytes(NONCE_BYTES)
             return DialHello(self.own, self._cookie, nonce, purpose, meant, channel)
 
-        return Greeting(self._loop, hello, taken)
+        return Greeting(asyncio.get_running_loop(), hello, taken)
 
     def _accepting(self) -> Greeting:
         def hello(channel: bytes) -> Hello:

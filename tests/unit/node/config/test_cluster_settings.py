@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from warren.cluster.addresses import PeerAddress
+from warren.cluster.addresses import NodeAddress, PeerAddress
 from warren.errors import ConfigError
 from warren.node.config.cluster_settings import ClusterSettings
 from warren.node.config.settings import Flags, read_settings
@@ -75,7 +75,10 @@ def test_the_keys_fill_their_settings(read: Read) -> None:
     tls = settings.tls
     assert (tls.certfile, tls.keyfile, tls.cacertfile, tls.password) == ("a.pem", "a.key", "ca.pem", "sesame")
     assert (settings.discovery, settings.discovery_hostname) == ("dns", "burrow.example.com")
-    assert settings.discovery_nodes == [PeerAddress("hare", 25672), PeerAddress("mole", 25700)]
+    assert settings.discovery_nodes == [
+        NodeAddress("warren@hare", PeerAddress("hare", 25672)),
+        NodeAddress("warren@mole", PeerAddress("mole", 25700)),
+    ]
     assert (settings.partition_handling, settings.pause_nodes) == ("pause_if_all_down", ["warren@hare"])
     assert settings.pause_recovery == "autoheal"
 

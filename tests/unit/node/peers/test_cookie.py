@@ -7,33 +7,35 @@ from pathlib import Path
 import pytest
 
 from warren.errors import ConfigError
-from warren.node.peers.cookie import cookie_of, read_cookie
+from warren.node.config.cluster_settings import ClusterSettings
+from warren.node.peers.cookie import cookie_in, read_cookie
 
 
 def test_a_cookie_is_made_once_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "cookie"
-    first = read_cookie(str(path))
+    first = cookie_in(str(path))
     assert len(bytes.fromhex(first.decode())) == 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o400
-    assert read_cookie(str(path)) == first
+    assert cookie_in(str(path)) == first
     assert os.listdir(tmp_path) == ["cookie"]
 
 
 def test_a_cookie_of_the_settings_needs_no_file(tmp_path: Path) -> None:
-    assert cookie_of("sixteen letters!", str(tmp_path / "cookie")) == b"sixteen letters!"
+    path = str(tmp_path / "cookie")
+    assert read_cookie(ClusterSettings(cookie="sixteen letters!", cookie_file=path)) == b"sixteen letters!"
     assert os.listdir(tmp_path) == []
-    assert cookie_of("", str(tmp_path / "cookie")) == read_cookie(str(tmp_path / "cookie"))
+    assert read_cookie(ClusterSettings(cookie_file=path)) == cookie_in(path)
 
 
 def test_each_node_makes_another(tmp_path: Path) -> None:
-    assert read_cookie(str(tmp_path / "one")) != read_cookie(str(tmp_path / "two"))
+    assert cookie_in(str(tmp_path / "one")) != cookie_in(str(tmp_path / "two"))
 
 
 def test_white_space_around_a_cookie_does_not_count(tmp_path: Path) -> None:
     path = tmp_path / "cookie"
     path.write_text("  sixteen letters!\r\n")
     path.chmod(0o600)
-    assert read_cookie(str(path)) == b"sixteen letters!"
+    assert cookie_in(str(path)) == b"sixteen letters!"
 
 
 @pytest.mark.parametrize("mode", [0o440, 0o404, 0o644, 0o420, 0o402])
@@ -42,7 +44,7 @@ def test_a_cookie_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> 
     path.write_text("a cookie of enough letters")
     path.chmod(mode)
     with pytest.raises(ConfigError, match=rf"can be read or written by others \(mode {mode:04o}\)"):
-        read_cookie(str(path))
+        cookie_in(str(path))
 
 
 @pytest.mark.parametrize("text", ["", "\n", "fifteen letters"])
@@ -51,14 +53,14 @@ def test_a_cookie_that_is_too_short_is_refused(tmp_path: Path, text: str) -> Non
     path.write_text(text)
     path.chmod(0o400)
     with pytest.raises(ConfigError, match="a cookie has 16 or more"):
-        read_cookie(str(path))
+        cookie_in(str(path))
 
 
 def test_a_place_without_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nowhere/cookie cannot be made: No such file or directory"):
-        read_cookie(str(tmp_path / "nowhere" / "cookie"))
+        cookie_in(str(tmp_path / "nowhere" / "cookie"))
 
 
 def test_a_directory_is_no_cookie(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
-        read_cookie(str(tmp_path))
+        cookie_in(str(tmp_path))

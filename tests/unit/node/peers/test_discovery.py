@@ -4,30 +4,52 @@ import asyncio
 
 import pytest
 
-from warren.cluster.addresses import PeerAddress
+from warren.cluster.addresses import PeerAddress, parse_node
+from warren.errors import ConfigError
 from warren.node.config.cluster_settings import DNS, ClusterSettings
 from warren.node.listeners import ListenAddress
-from warren.node.peers.discovery import NothingFound, discover, resolve
+from warren.node.peers import discovery
+from warren.node.peers.discovery import discover, resolve
 
 ANT, BEE = PeerAddress("ant", 25672), PeerAddress("bee", 25673)
+NODES = [parse_node("warren@ant"), parse_node("warren@bee:25673")]
+
+
+def found(settings: ClusterSettings, own_name: str = "warren@cat") -> list[PeerAddress]:
+    return asyncio.run(discover(settings, own_name))
 
 
 def test_whom_to_join_goes_before_the_list_and_nobody_is_named_twice() -> None:
-    settings = ClusterSettings(join=[BEE], discovery_nodes=[ANT, BEE])
-    assert asyncio.run(discover(settings)) == [BEE, ANT]
+    assert found(ClusterSettings(join=[BEE], discovery_nodes=NODES)) == [BEE, ANT]
 
 
-def test_a_name_stands_for_all_its_addresses_on_the_port_of_this_node() -> None:
+def test_a_node_does_not_look_for_itself_in_the_list() -> None:
+    assert found(ClusterSettings(discovery_nodes=NODES), "warren@ant") == [BEE]
+
+
+def test_a_name_stands_for_its_addresses_on_the_port_of_this_node() -> None:
     settings = ClusterSettings(
-        peer_listener=ListenAddress("", 25700), discovery=DNS, discovery_hostname="127.0.0.1", discovery_nodes=[ANT]
+        peer_listener=ListenAddress("127.0.0.1", 25700),
+        discovery=DNS,
+        discovery_hostname="192.0.2.7",
+        discovery_nodes=NODES,
     )
-    assert asyncio.run(discover(settings)) == [PeerAddress("127.0.0.1", 25700)]
+    assert found(settings) == [PeerAddress("192.0.2.7", 25700)]
 
 
-def test_a_name_that_leads_nowhere_is_said_so() -> None:
-    with pytest.raises(NothingFound, match=r"the host nobody\.invalid is unknown"):
-        asyncio.run(resolve("nobody.invalid", 25672))
+@pytest.mark.parametrize(("listens", "leads_back"), [("", True), ("127.0.0.2", True), ("127.0.0.1", False)])
+def test_a_node_does_not_look_for_itself_among_addresses(listens: str, leads_back: bool) -> None:
+    settings = ClusterSettings(
+        peer_listener=ListenAddress(listens, 25700), discovery=DNS, discovery_hostname="127.0.0.2"
+    )
+    assert found(settings) == ([] if leads_back else [PeerAddress("127.0.0.2", 25700)])
+
+
+def test_a_name_that_leads_nowhere_is_asked_for_again_and_then_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "DNS_PAUSE_S", 0.0)
+    with pytest.raises(ConfigError, match=r"the host nobody\.invalid is unknown"):
+        asyncio.run(resolve("nobody.invalid"))
 
 
 def test_nothing_configured_is_nowhere_to_look() -> None:
-    assert asyncio.run(discover(ClusterSettings())) == []
+    assert found(ClusterSettings()) == []
