@@ -67,7 +67,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     yield made
     if (made.directory / "cluster.json").exists():
         made.done("down")
-    assert processes_of(made.directory) == []
+    strays = processes_of(made.directory)
+    for pid in strays:
+        os.kill(pid, signal.SIGKILL)
+    assert strays == []
 
 
 @pytest.fixture

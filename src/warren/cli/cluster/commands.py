@@ -93,7 +93,7 @@ def kill(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
     from warren.cli.cluster import starting
 
     for process in _chosen(names, data):
-        starting.kill(process)
+        _insist(process, starting.kill(process))
         print(f"{process.node.name} is killed.")
     return 0
 
@@ -105,7 +105,7 @@ def stop(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
     from warren.errors import WarrenError
 
     for process in _chosen(names, data):
-        starting.ask_to_stop(process)
+        _insist(process, starting.ask_to_stop(process))
         if not process.ended_within(starting.STOP_DEADLINE_S):
             raise WarrenError(f"{process.node.name} did not stop within {starting.STOP_DEADLINE_S:.0f} s")
         process.forget()
@@ -150,11 +150,18 @@ def _freeze(names: list[str], data: str, *, frozen: bool) -> int:
 
     number, state = (signal.SIGSTOP, PAUSED) if frozen else (signal.SIGCONT, RUNNING)
     for process in _chosen(names, data):
-        process.signal(number)
+        _insist(process, process.signal(number))
         if not process.reached_within(state):
             raise WarrenError(f"{process.node.name} is {process.state()}, not {state}")
         print(f"{process.node.name} is {state}.")
     return 0
+
+
+def _insist(process: "NodeProcess", ran: bool) -> None:
+    from warren.errors import Refused
+
+    if not ran:
+        raise Refused("not_found", f"{process.node.name} does not run")
 
 
 def _found(data: str) -> "Layout":

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final, final
 
 from warren.cli.cluster.layout import Layout, LocalNode, replace
-from warren.errors import Refused
 
 RUNNING: Final = "running"
 PAUSED: Final = "paused"
@@ -73,13 +72,14 @@ class NodeProcess:
             return STOPPED
         return PAUSED if found[0] in "Tt" else RUNNING
 
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal; refused when the node does not run."""
+    def signal(self, *numbers: signal.Signals) -> bool:
+        """Send signals, one after another; whether the node ran."""
         with self._opened() as (_, descriptor):
-            if descriptor < 0:
-                raise Refused("not_found", f"{self.node.name} does not run")
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(descriptor, number)
+            for number in numbers if descriptor >= 0 else ():
+                # it may have ended because of the one before
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptor, number)
+            return descriptor >= 0
 
     def ended_within(self, patience_s: float) -> bool:
         """Wait until it has ended."""

@@ -7,12 +7,11 @@ join one after another. Whatever goes wrong, what a command began is ended befor
 Not here: which nodes there are (`cli.cluster.layout`).
 """
 
-import contextlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, final
 
 from warren.cli.cluster.etcd_members import end_members, member_pid
 from warren.cli.cluster.processes import NodeProcess
@@ -23,6 +22,7 @@ STOP_DEADLINE_S: Final = 30.0
 KILL_DEADLINE_S: Final = 10.0
 LOG_LINES_SHOWN: Final = 12
 _POLL_S: Final = 0.05
+_ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Told = Callable[[str], None]
 
@@ -34,10 +34,17 @@ class StartFailed(WarrenError):
 class Launch:
     """Nodes that are started together; `progress` is told whom it waits for, `ready` of each one that is there."""
 
-    def __init__(self, nodes: Sequence[NodeProcess], progress: Told, ready: Callable[[NodeProcess], None]) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[NodeProcess],
+        progress: Told,
+        ready: Callable[[NodeProcess], None],
+        interruption: "Interruption",
+    ) -> None:
         self._nodes = nodes
         self._progress = progress
         self._ready = ready
+        self._interruption = interruption
 
     def run(self, begun: list[NodeProcess]) -> None:
         """Returns when all are ready; adds to `begun` whatever has to be ended if that fails."""
@@ -52,6 +59,7 @@ class Launch:
             waiting[node.node.name] = (node, log_bytes)
         deadline = time.monotonic() + READY_DEADLINE_S
         while waiting:
+            self._interruption.check()
             self._progress(f"waiting for {', '.join(waiting)}")
             for name, (node, log_bytes) in list(waiting.items()):
                 # in this order, so that the last words of a node that ended are not missed
@@ -70,10 +78,11 @@ def start(nodes: Sequence[NodeProcess], progress: Told, ready: Callable[[NodePro
     launches = [members, *([node] for node in nodes if node not in members)]
     begun: list[NodeProcess] = []
     members_before = [member_pid(node.data) for node in nodes]
-    with _ending_signals_raised():
+    with Interruption() as interruption:
         try:
             for together in launches:
-                Launch(together, progress, ready).run(begun)
+                Launch(together, progress, ready, interruption).run(begun)
+            interruption.check()
         except BaseException:
             end(begun)
             end_members([node.data for node in begun], [pid for pid in members_before if pid is not None])
@@ -102,18 +111,19 @@ def take_down(nodes: Sequence[NodeProcess]) -> list[NodeProcess]:
     return overdue
 
 
-def ask_to_stop(node: NodeProcess) -> None:
-    """A paused node hears of it only when it goes on."""
-    node.signal(signal.SIGTERM)
-    node.signal(signal.SIGCONT)
+def ask_to_stop(node: NodeProcess) -> bool:
+    """Whether it ran; a paused node hears of it only when it goes on."""
+    return node.signal(signal.SIGTERM, signal.SIGCONT)
 
 
-def kill(node: NodeProcess) -> None:
-    """It has no time for anything."""
-    node.signal(signal.SIGKILL)
+def kill(node: NodeProcess) -> bool:
+    """It has no time for anything; whether it ran."""
+    if not node.signal(signal.SIGKILL):
+        return False
     if not node.ended_within(KILL_DEADLINE_S):
         raise WarrenError(f"{node.node.name} (pid {node.pid()}) does not end, although it was killed")
     node.forget()
+    return True
 
 
 def _is_ready(node: NodeProcess, log_bytes: int) -> bool:
@@ -137,16 +147,24 @@ def _log_lines(node: NodeProcess, log_bytes: int) -> list[str]:
         return []
 
 
-@contextlib.contextmanager
-def _ending_signals_raised() -> Iterator[None]:
-    """Whoever is told to end must end its nodes first."""
-    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
+@final
+class Interruption:
+    """Whoever is told to end must end its nodes first: a signal is noted, and heeded where nothing is half done."""
+
+    def __init__(self) -> None:
+        self._came = False
+
+    def __enter__(self) -> "Interruption":
+        self._before = {number: signal.signal(number, self._note) for number in _ENDING_SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def check(self) -> None:
+        if self._came:
+            raise KeyboardInterrupt
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+    def _note(self, *_: object) -> None:
+        self._came = True
