@@ -13,7 +13,7 @@ Not here: how it is done (`remote.remote_queue`), who asks (`session.waiting`) a
 from abc import abstractmethod
 from typing import Final, final
 
-from mypy_extensions import i64, mypyc_attr, trait
+from mypy_extensions import i64, trait
 
 from warren.errors import ChannelFault
 from warren.model.message import Entry
@@ -97,7 +97,6 @@ class Answer:
             self._turn.inputs.append(self._asker)
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class DistantQueue(QueuePort):
     """A queue that lives elsewhere: counts are those it told last, and it is asked instead of being looked into."""
 
