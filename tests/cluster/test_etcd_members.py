@@ -172,6 +172,37 @@ def test_a_member_that_leaves_takes_its_data_with_it(pair: Members) -> None:
     play(scenario())
 
 
+def test_a_join_that_is_abandoned_leaves_the_first_member_alone_and_able(pair: Members) -> None:
+    async def scenario() -> None:
+        first, second = pair.endpoints()[0], pair.member(1)
+        await second.join([first])
+        await second.close()
+        pair.kill(1)
+        again = pair.member(1)
+        await again.abandon()
+        assert not again.has_data
+        assert again._running_pid() == 0
+        async with store_at(first, cluster=pair.cluster()) as store:
+            assert (await store.commit([("a", 0)], [("a", b"")])).outcome == "agreed"
+            assert [found.name for found in await quorum.members(store._connection)] == ["warren@0"]
+
+    play(scenario())
+
+
+def test_a_founding_that_is_abandoned_leaves_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        member = member_of(tmp_path / "etcd", "warren@0")
+        await member.abandon()
+        await member.found()
+        await member.close()
+        again = member_of(tmp_path / "etcd", "warren@0")
+        await again.abandon()
+        assert not (tmp_path / "etcd").exists()
+        assert again._running_pid() == 0
+
+    play(scenario())
+
+
 def test_another_etcd_at_the_address_is_not_taken_for_ours(pair: Members) -> None:
     async def scenario() -> None:
         ours = pair.member(0)

@@ -1,7 +1,7 @@
 """What every store of metadata keeps to, asked of each of them: the file of a lone node, and a real etcd."""
 
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +16,13 @@ from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, SharedSn
 class Store(Protocol):
     async def snapshot(self) -> tuple[int, SharedSnapshot]: ...
 
-    async def commit(self, compares: Compares, changes: WantedChanges) -> Decision: ...
+    async def commit(
+        self,
+        compares: Compares,
+        changes: WantedChanges,
+        touched: Sequence[str] = (),
+        unchanged_under: Sequence[tuple[str, int]] = (),
+    ) -> Decision: ...
 
 
 class LoneStore:
@@ -30,8 +36,14 @@ class LoneStore:
         revision, found = self._store.snapshot()
         return revision, {key: (created, modified[key], value) for key, (created, value) in found.items()}
 
-    async def commit(self, compares: Compares, changes: WantedChanges) -> Decision:
-        return self._store.commit(compares, changes)
+    async def commit(
+        self,
+        compares: Compares,
+        changes: WantedChanges,
+        touched: Sequence[str] = (),
+        unchanged_under: Sequence[tuple[str, int]] = (),
+    ) -> Decision:
+        return self._store.commit(compares, changes, touched, unchanged_under)
 
 
 Opening = Callable[[], AbstractAsyncContextManager[Store]]
@@ -100,7 +112,7 @@ def test_a_key_that_must_be_missing_is_not(opening: Opening) -> None:
     play(scenario())
 
 
-@pytest.mark.parametrize("value", [b"2", b"", b"1"], ids=["changed", "emptied", "touched"])
+@pytest.mark.parametrize("value", [b"2", b"", b"1"], ids=["changed", "emptied", "the same"])
 def test_a_key_that_is_put_again_keeps_its_creation_and_its_modification_moves(opening: Opening, value: bytes) -> None:
     async def scenario() -> None:
         async with opening() as store:
@@ -110,6 +122,48 @@ def test_a_key_that_is_put_again_keeps_its_creation_and_its_modification_moves(o
             assert await found(store) == {"a": (created, modified, value)}
             assert (await store.commit([("a", created)], [("a", b"3")])).outcome == OUTDATED
             assert await found(store) == {"a": (created, modified, value)}
+
+    play(scenario())
+
+
+def test_a_key_that_is_touched_keeps_all_but_its_modification(opening: Opening) -> None:
+    async def scenario() -> None:
+        async with opening() as store:
+            created = await put(store, "a", b"1")
+            decision = await store.commit([("a", created), ("b", 0), ("c", 0)], [("b", b"2")], ["a", "c"])
+            assert decision.outcome == AGREED
+            entries = await found(store)
+            assert set(entries) == {"a", "b"}
+            assert entries["a"][0] == created
+            assert created < entries["a"][1] <= decision.revision
+            assert entries["a"][2] == b"1"
+            assert (await store.commit([("a", created)], [("a", None)])).outcome == OUTDATED
+            # only touched
+            again = await store.commit([("a", entries["a"][1])], [], ["a"])
+            assert again.outcome == AGREED
+            assert (await found(store))["a"] == (created, again.revision, b"1")
+
+    play(scenario())
+
+
+def test_a_commit_relies_on_everything_under_a_beginning(opening: Opening) -> None:
+    async def scenario() -> None:
+        async with opening() as store:
+            known = await put(store, "queues/a/1", b"")
+            elsewhere = await put(store, "queues/b/1", b"")
+
+            async def tried(prefix: str, at: int) -> str:
+                return (await store.commit([("x", 0)], [], [], [(prefix, at)])).outcome
+
+            assert await tried("queues/a/", known) == AGREED
+            assert await tried("queues/a/", known - 1) == OUTDATED
+            assert await tried("queues/", known) == OUTDATED
+            assert await tried("queues/", elsewhere) == AGREED
+            assert await tried("nothing/", 0) == AGREED
+            came = await put(store, "queues/a/2", b"")
+            assert await tried("queues/a/", known) == OUTDATED
+            assert await tried("queues/a/", came) == AGREED
+            assert await tried("queues/b/", elsewhere) == AGREED
 
     play(scenario())
 

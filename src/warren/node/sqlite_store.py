@@ -17,6 +17,7 @@ journal in a batch (`node.disk`).
 import errno
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -51,7 +52,6 @@ INSERT INTO entries (key, value, created, modified) VALUES (?1, ?2, ?3, ?3)
 ON CONFLICT (key) DO UPDATE SET value = ?2, modified = ?3
 """
 DELETE = "DELETE FROM entries WHERE key = ?"
-READ_MODIFICATION = "SELECT modified FROM entries WHERE key = ?"
 READ_FACT = "SELECT value FROM facts WHERE name = ?"
 WRITE_FACT = "UPDATE facts SET value = ? WHERE name = ?"
 
@@ -134,12 +134,24 @@ class SqliteStore(MetadataStore):
             raise self._failure(error) from error
         self._revision = changes[-1].revision
 
-    def commit(self, compares: Compares, changes: WantedChanges) -> Decision:
+    def commit(
+        self,
+        compares: Compares,
+        changes: WantedChanges,
+        touched: Sequence[str] = (),
+        unchanged_under: Sequence[tuple[str, int]] = (),
+    ) -> Decision:
         """Each change has a revision of its own; the decision has the last one. Raises what `apply` raises."""
-        if any(self._modification(key) != revision for key, revision in compares):
+        modified = self.modifications()
+        moved = [key for key, revision in compares if modified.get(key, 0) != revision]
+        for prefix, revision in unchanged_under:
+            moved += [key for key, at in modified.items() if key.startswith(prefix) and at > revision]
+        if moved:
             return Decision(OUTDATED, self._revision)
+        _, found = self.snapshot()
+        wanted = [*changes, *[(key, found[key][1]) for key in touched if key in found]]
         first = self._revision + 1
-        self.apply([Change(first + at, key, value) for at, (key, value) in enumerate(changes)])
+        self.apply([Change(first + at, key, value) for at, (key, value) in enumerate(wanted)])
         return Decision(AGREED, self._revision)
 
     def close(self) -> None:
@@ -162,13 +174,6 @@ class SqliteStore(MetadataStore):
                 with suppress(sqlite3.Error):
                     execute("ROLLBACK")
             raise
-
-    def _modification(self, key: str) -> int:
-        try:
-            row = self._connection.execute(READ_MODIFICATION, (key,)).fetchone()
-        except sqlite3.Error as error:
-            raise self._failure(error) from error
-        return 0 if row is None else int(row[0])
 
     def _fact(self, name: str) -> int:
         row = self._connection.execute(READ_FACT, (name,)).fetchone()

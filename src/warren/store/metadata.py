@@ -12,10 +12,12 @@ Every change has a *revision*, one more than the change before. What a key was c
 for: a queue that is deleted and declared again is another one, though its key is the same.
 
 **What every store keeps to** (one contract suite asks it of each of them). A *commit* says which keys must be as the
-caller knows them: each at the revision that last changed it, 0 if it must be missing. Every key it changes is among
-them. It comes about as a whole, with a revision above all before, or not at all; then it is told the store's revision,
-up to which the caller has to look. A key that is put again keeps the revision that created it, also with the value it
-has already: such a *touch* only moves its modification, and so makes commits that rely on the key outdated.
+caller knows them: each at the revision that last changed it, 0 if it must be missing; and under which beginnings of
+keys nothing may have come or changed after a revision. Every key it changes or touches is among the former. It comes
+about as a whole, with a revision above all before, or not at all; then it is told the store's revision, up to which the
+caller has to look. A key that is put again keeps the revision that created it. One that is *touched* keeps its value,
+too: only its modification moves, which makes commits that rely on it outdated. Touching a key that is missing is
+nothing.
 
 There are two faces, because the two kinds of store are called differently. `MetadataStore` is that of a node alone:
 called from the disk's thread, certain on return, its changes numbered one by one by the core. The store that the nodes
@@ -32,7 +34,7 @@ Not here: the kinds (`store.topology_definitions`, `store.access_definitions`, `
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from mypy_extensions import mypyc_attr, trait
@@ -172,8 +174,14 @@ class MetadataStore(ABC):
         """Make these changes, all or none; they are certain on return. A key that is put again keeps its creation."""
 
     @abstractmethod
-    def commit(self, compares: Compares, changes: WantedChanges) -> Decision:
-        """Make these changes, if every compared key is at its revision; they are certain on return."""
+    def commit(
+        self,
+        compares: Compares,
+        changes: WantedChanges,
+        touched: Sequence[str] = (),
+        unchanged_under: Sequence[tuple[str, int]] = (),
+    ) -> Decision:
+        """Make these changes and touches, if all is as the caller knows it; they are certain on return."""
 
 
 @final

@@ -24,6 +24,7 @@ import grpc.aio
 from warren.errors import ConfigError, StoreError
 from warren.node.etcd import messages
 from warren.node.etcd.protobuf import Message
+from warren.node.etcd.tls_files import TlsFiles
 
 CALL_DEADLINE_S = 2.0
 PATIENCE_S = 10.0
@@ -52,9 +53,8 @@ _DEFINITE = {
 }
 _TOKEN_TROUBLE = ("invalid auth token", "revision of auth store is old", "user name is empty")
 _BUSY = "too many requests"
-_FULL = "database space exceeded"
 _SENTENCES = {
-    _FULL: "the metadata store is full: its quota is reached; remove definitions or raise etcd.quota, then relieve it",
+    "database space exceeded": "the metadata store is full: its quota is reached",
     "request is too large": "the change is larger than the metadata store takes at once",
     "permission denied": "the metadata store does not let this user do that",
     "authentication failed, invalid user ID or password": "the metadata store does not know this user and password",
@@ -67,15 +67,6 @@ class NoAnswer(ConnectionError):
 
 class Declined(StoreError):
     """A member looked at the call and did not do it."""
-
-
-@dataclass(frozen=True)
-class TlsFiles:
-    """The authorities to trust, and the certificate and key to show; an empty name: none."""
-
-    authorities: str = ""
-    certificate: str = ""
-    key: str = ""
 
 
 @dataclass(frozen=True)

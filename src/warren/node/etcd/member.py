@@ -40,8 +40,12 @@ from warren.node.logs import Log
 
 START_PATIENCE_S = 30.0
 STOP_PATIENCE_S = 10.0
+ABANDON_PATIENCE_S = 20.0
 LOG_BYTES_MAX = 4 * 1024 * 1024
 _LOOK_EVERY_S = 0.2
+_ROOM_EVERY_S = 30.0
+_ROOM_BYTES = 64 * 1024 * 1024
+_FULL = "NOSPACE"
 _STEADY_S = 10.0
 _PAUSE_S_MAX = 5.0
 _LAST_WORDS_BYTES = 2000
@@ -150,17 +154,35 @@ class EtcdMember:
             self._own = None
 
     async def leave(self) -> None:
-        """Be removed by the members, end the process and delete its data."""
-        await quorum.remove(self._connection(), self._settings.name)
+        """Be removed by the other members, end the process and delete its data."""
+        await self._be_removed()
         await self.stop()
-        self.discard()
+        self._discard()
 
-    def discard(self) -> None:
-        """Delete the data of a member that does not run."""
-        shutil.rmtree(self._directory, ignore_errors=True)
-        self._notes = {}
-        self.trouble = ""
-        self._answered.clear()
+    async def abandon(self) -> None:
+        """Undo what an attempt to found or join left, wherever it ended; the others forget it, if they can be told.
+
+        It has to run for that: among two members neither can remove the other once that is gone.
+        """
+        if self.has_data:
+            await self.resume()
+            with suppress(NoAnswer, StoreError, TimeoutError):
+                async with asyncio.timeout(ABANDON_PATIENCE_S):
+                    await self._be_removed()
+        self._pid = self._running_pid()
+        await self.stop()
+        self._discard()
+
+    async def make_room(self) -> bool:
+        """Give back the room of what is not wanted any more, if it is full or that is half of it; whether it did."""
+        status = await self.status()
+        is_full = any(_FULL in error for error in status.errors)
+        if not is_full and not (status.size_bytes > _ROOM_BYTES and status.used_bytes < status.size_bytes // 2):
+            return False
+        await quorum.relieve(self._connection())
+        now = await self.status()
+        self._log.warning("etcd.relieved", full=is_full, before_bytes=status.size_bytes, bytes=now.size_bytes)
+        return True
 
     async def status(self) -> Status:
         """What the member says of itself."""
@@ -169,6 +191,21 @@ class EtcdMember:
     async def members(self) -> list[Member]:
         """All members, as a majority knows them."""
         return await quorum.members(self._connection())
+
+    async def _be_removed(self) -> None:
+        anybody = self._connection_to([self.endpoint, *self._notes["endpoints"]])
+        try:
+            # the last one has nobody who could, or who would miss it
+            if len(await quorum.members(anybody)) > 1:
+                await quorum.remove(anybody, self._settings.name)
+        finally:
+            await anybody.close()
+
+    def _discard(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._notes = {}
+        self.trouble = ""
+        self._answered.clear()
 
     def _prepare(self, endpoints: Sequence[str]) -> None:
         if self.has_data:
@@ -218,7 +255,8 @@ class EtcdMember:
     def _look_after(self) -> None:
         self._answered.clear()
         self.trouble = ""
-        self._tasks = [asyncio.create_task(self._keep_running()), asyncio.create_task(self._get_acquainted())]
+        work = (self._keep_running(), self._get_acquainted(), self._keep_room())
+        self._tasks = [asyncio.create_task(task) for task in work]
 
     async def _keep_running(self) -> None:
         loop = asyncio.get_running_loop()
@@ -257,7 +295,15 @@ class EtcdMember:
                 return
             finally:
                 await others.close()
+            while (await self._first_status()).learner:
+                await asyncio.sleep(_LOOK_EVERY_S)
         self._answered.set()
+
+    async def _keep_room(self) -> None:
+        while True:
+            await asyncio.sleep(_ROOM_EVERY_S)
+            with suppress(NoAnswer, StoreError):
+                await self.make_room()
 
     async def _first_status(self) -> Status:
         while True:

@@ -26,6 +26,7 @@ DEFRAGMENT = "/etcdserverpb.Maintenance/Defragment"
 AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
 
 _COMPARE_MODIFICATION = 2
+_LESS = 2
 _DELETED = 1
 _DISARM = 2
 _NO_SPACE = 1
@@ -97,12 +98,17 @@ def range_of(key: bytes, end: bytes = b"", *, limit: int = 0, revision: int = 0)
 
 
 def reading(key: bytes, end: bytes = b"") -> bytes:
-    """An operation within a transaction, as the two below."""
+    """An operation within a transaction, as the three below."""
     return message(1, range_of(key, end))
 
 
 def putting(key: bytes, value: bytes, lease: int = 0) -> bytes:
     return message(2, octets(1, key) + octets(2, value) + number(3, lease))
+
+
+def touching(key: bytes) -> bytes:
+    """Put a key that is there with the value that it has."""
+    return message(2, octets(1, key) + number(5, True) + number(6, True))
 
 
 def deleting(key: bytes, end: bytes = b"") -> bytes:
@@ -112,6 +118,12 @@ def deleting(key: bytes, end: bytes = b"") -> bytes:
 def unmodified(key: bytes, revision: int) -> bytes:
     """A compare: the key was last changed by this revision; 0: it is missing."""
     return number(2, _COMPARE_MODIFICATION) + octets(3, key) + number(6, revision)
+
+
+def unmodified_since(prefix: bytes, revision: int) -> bytes:
+    """A compare: no key that begins so was changed after this revision."""
+    mark = number(1, _LESS) + number(2, _COMPARE_MODIFICATION) + octets(3, prefix) + number(6, revision + 1)
+    return mark + octets(64, end_of(prefix))
 
 
 def txn(compares: list[bytes], success: list[bytes], failure: list[bytes]) -> bytes:
@@ -153,8 +165,8 @@ def compaction(revision: int) -> bytes:
     return number(1, revision) + number(2, True)
 
 
-def space_alarm_over() -> bytes:
-    return number(1, _DISARM) + number(3, _NO_SPACE)
+def space_alarm_over(member: int) -> bytes:
+    return number(1, _DISARM) + number(2, member) + number(3, _NO_SPACE)
 
 
 def credentials(user: str, password: str) -> bytes:

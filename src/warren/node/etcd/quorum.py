@@ -93,17 +93,15 @@ async def remove(connection: EtcdConnection, name: str) -> bool:
 
 
 async def relieve(connection: EtcdConnection) -> None:
-    """Give back the room of everything that was overwritten or deleted, and let a store that was full take changes."""
+    """Have the member that answers give back the room of what was overwritten or deleted, and take changes again."""
     answer = await connection.ask(messages.RANGE, messages.range_of(b"/"))
     compaction = messages.compaction(messages.revision_of(answer))
     # declined if nothing happened since it was done last
     with suppress(Declined):
         await connection.call(messages.COMPACT, compaction, _RELIEF_PATIENCE_S)
-    for member in await members(connection):
-        for url in member.client_urls[:1]:
-            endpoint = url.partition("://")[2]
-            await connection.call(messages.DEFRAGMENT, b"", _RELIEF_PATIENCE_S, endpoint)
-    await connection.ask(messages.ALARM, messages.space_alarm_over())
+    await connection.call(messages.DEFRAGMENT, b"", _RELIEF_PATIENCE_S)
+    member = messages.status(await connection.call(messages.STATUS, b"")).member_id
+    await connection.call(messages.ALARM, messages.space_alarm_over(member))
 
 
 async def _wait(trouble: Declined | NoAnswer, end: float | None) -> None:

@@ -16,7 +16,7 @@ Not here: how a commit is made sure of (`node.etcd.proposals`), keys within etcd
 (`node.etcd.member`).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from warren.errors import InvariantBroken, StoreError
 from warren.node.etcd import messages, moving
@@ -79,17 +79,26 @@ class EtcdStore:
             self._seen = max(self._seen, revision + self._base)
             return revision + self._base, snapshot
 
-    async def commit(self, compares: Compares, changes: WantedChanges, patience_s: float = PATIENCE_S) -> Decision:
-        """Make these changes, if every compared key is at its revision. All of them get one revision."""
+    async def commit(
+        self,
+        compares: Compares,
+        changes: WantedChanges,
+        touched: Sequence[str] = (),
+        unchanged_under: Sequence[tuple[str, int]] = (),
+        patience_s: float = PATIENCE_S,
+    ) -> Decision:
+        """All changes and touches get one revision. `FAILED` or `UNKNOWN` if nobody can be reached for so long."""
         self._require_begun()
-        compared = {key for key, _ in compares}
-        if any(key not in compared for key, _ in changes):
+        known = dict(compares)
+        if not known.keys() >= {key for key, _ in changes} | set(touched):
             raise InvariantBroken("a commit changes a key that it does not rely on")
-        decision = await self._proposals.decide(
-            [messages.unmodified(self._keys.of(key), self._etcd_revision(revision)) for key, revision in compares],
-            [self._operation(key, value) for key, value in changes],
-            patience_s,
-        )
+        conditions = [messages.unmodified(self._keys.of(key), self._compared(at)) for key, at in compares]
+        conditions += [
+            messages.unmodified_since(self._keys.of(prefix), max(at - self._base, 0)) for prefix, at in unchanged_under
+        ]
+        operations = [self._operation(key, value) for key, value in changes]
+        operations += [messages.touching(self._keys.of(key)) for key in touched if known[key]]
+        decision = await self._proposals.decide(conditions, operations, patience_s)
         if decision.outcome not in (AGREED, OUTDATED):
             return decision
         return Decision(decision.outcome, decision.revision + self._base)
@@ -148,7 +157,7 @@ class EtcdStore:
             return messages.deleting(self._keys.of(key))
         return messages.putting(self._keys.of(key), value)
 
-    def _etcd_revision(self, revision: int) -> int:
+    def _compared(self, revision: int) -> int:
         if revision == 0:
             return 0
         return revision - self._base if revision > self._base else _NEVER
