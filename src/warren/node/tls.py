@@ -33,6 +33,15 @@ class TlsSettings:
     family: str = "ssl_options"
 
 
+@dataclass(frozen=True)
+class TlsFiles:
+    """The authorities to trust, and the certificate and key to show, for who reads them itself; an empty name: none."""
+
+    authorities: str = ""
+    certificate: str = ""
+    key: str = ""
+
+
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
     """The context every TLS listener uses; `ConfigError` names the option and file at fault."""
     if not settings.certfile:

@@ -3,7 +3,7 @@ flags `--peer`, `--join`, `--ram`.
 
 `net_ticktime` is the silence after which a link between nodes is given up. RabbitMQ's default is 60 seconds, ours 3.
 
-Not here: the keys and their parsers (`config.keys`).
+Not here: the keys and their parsers (`config.keys`), those of the store (`config.etcd_settings`).
 """
 
 import os
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from warren.cluster.addresses import PEER_PORT, NodeAddress, PeerAddress, parse_address
 from warren.errors import ConfigError
+from warren.node.config.etcd_settings import EtcdSettings, etcd_settings
 from warren.node.listeners import ListenAddress
 from warren.node.peers.contexts import TLS_FAMILY
 from warren.node.peers.cookie import LENGTH_MIN
@@ -61,6 +62,7 @@ class ClusterSettings:
     # of pause_if_all_down: the nodes' names, and what follows when they are back
     pause_nodes: list[str] = field(default_factory=list)
     pause_recovery: str = "ignore"
+    etcd: EtcdSettings = field(default_factory=EtcdSettings)
 
 
 class ClusterFlags(Protocol):
@@ -99,6 +101,7 @@ def cluster_settings(
         partition_handling=PARTITION_HANDLINGS[values.get("cluster.partition_handling", "ignore")],
         pause_nodes=list(families.get("cluster.pause_nodes", {}).values()),
         pause_recovery=values.get("cluster.pause_recovery", "ignore"),
+        etcd=etcd_settings(values, families),
     )
     _check(settings)
     return settings

@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Callable
 
 from warren.access.hashing import ALGORITHMS
+from warren.cluster.placement import MASTER_LOCATORS
 from warren.node.config import values
 from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, NODE_TYPES, PARTITION_HANDLINGS, RECOVERIES
 from warren.node.log_levels import LEVELS
@@ -23,6 +24,16 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "channel_max": ("channel_max", values.whole_number(0, 65535)),
     "cluster.cookie": ("cluster.cookie", values.text),
     "cluster.cookie_file": ("cluster.cookie_file", values.name),
+    "cluster.etcd.binary": ("etcd.binary", values.name),
+    "cluster.etcd.client_port": ("etcd.client_port", values.whole_number(0, 65535)),
+    "cluster.etcd.endpoints.*": ("etcd.endpoints", values.endpoint),
+    "cluster.etcd.host": ("etcd.host", values.name),
+    "cluster.etcd.password": ("etcd.password", values.text),
+    "cluster.etcd.peer_port": ("etcd.peer_port", values.whole_number(0, 65535)),
+    "cluster.etcd.tls.cacertfile": ("etcd_tls.cacertfile", values.name),
+    "cluster.etcd.tls.certfile": ("etcd_tls.certfile", values.name),
+    "cluster.etcd.tls.keyfile": ("etcd_tls.keyfile", values.name),
+    "cluster.etcd.user": ("etcd.user", values.name),
     "cluster.tls.cacertfile": ("peer_tls.cacertfile", values.name),
     "cluster.tls.certfile": ("peer_tls.certfile", values.name),
     "cluster.tls.keyfile": ("peer_tls.keyfile", values.name),
@@ -99,6 +110,7 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "prometheus.return_per_object_metrics": ("prometheus.per_object", values.truth),
     "prometheus.tcp.ip": ("prometheus.ip", values.name),
     "prometheus.tcp.port": ("prometheus.port", values.whole_number(0, 65535)),
+    "queue_master_locator": ("queue_master_locator", values.one_of(MASTER_LOCATORS)),
     "ssl_cert_login_from": (
         "cert_login_from",
         values.one_of(("distinguished_name", "common_name", "subject_alternative_name", "subject_alt_name")),
@@ -184,7 +196,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "proxy_protocol",
         "queue_index_embed_msgs_below",
         "queue_leader_locator",
-        "queue_master_locator",
         "quorum_queue.*",
         "raft.*",
         "reverse_dns_lookups",

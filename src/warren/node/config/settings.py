@@ -57,6 +57,7 @@ _BROKER_FIELDS = (
     "consumer_timeout_ms",
     "consumer_timeout_action",
     "paging_ratio",
+    "queue_master_locator",
 )
 
 

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
-from warren.cluster.addresses import NodeAddress, parse_node
+from warren.cluster.addresses import NodeAddress, parse_address, parse_node
 from warren.model.patterns import NamePattern
 from warren.node.listeners import ListenAddress
 
@@ -37,6 +37,14 @@ def name(value: str) -> str:
 def node(value: str) -> NodeAddress:
     """Where the node of this name is to be found."""
     return parse_node(value)
+
+
+def endpoint(value: str) -> str:
+    """`HOST:PORT`, of something that is not a node."""
+    found = parse_address(value)
+    if not value.endswith(f":{found.port}"):
+        raise ValueError("HOST:PORT")
+    return str(found)
 
 
 def url_path(value: str) -> str:

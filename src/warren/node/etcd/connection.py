@@ -24,7 +24,7 @@ import grpc.aio
 from warren.errors import ConfigError, StoreError
 from warren.node.etcd import messages
 from warren.node.etcd.protobuf import Message
-from warren.node.etcd.tls_files import TlsFiles
+from warren.node.tls import TlsFiles
 
 CALL_DEADLINE_S = 2.0
 PATIENCE_S = 10.0

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warren.errors import ConfigError
-from warren.node.etcd.tls_files import TlsFiles
+from warren.node.tls import TlsFiles
 
 PLACES = ("etcd", "/usr/bin/etcd", "/usr/local/bin/etcd")
 _OLDEST = (3, 4, 22)

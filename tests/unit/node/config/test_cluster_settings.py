@@ -11,6 +11,7 @@ from warren.errors import ConfigError
 from warren.node.config.cluster_settings import ClusterSettings
 from warren.node.config.settings import Flags, read_settings
 from warren.node.listeners import ListenAddress
+from warren.node.tls import TlsFiles
 
 Read = Callable[..., ClusterSettings]
 
@@ -103,6 +104,20 @@ def test_pausing_is_also_called_pause(read: Read) -> None:
             "cluster_formation.classic_config.nodes.1 must be a node, like warren@HOST or warren@HOST:PORT, not 'hare'",
         ),
         ("net_ticktime = 0", "net_ticktime must be a whole number from 1 to 3600, not '0'"),
+        ("cluster.etcd.endpoints.1 = etcd", "cluster.etcd.endpoints.1 must be HOST:PORT, not 'etcd'"),
+        (
+            "cluster.etcd.client_port = 2379\ncluster.etcd.peer_port = 2379",
+            "cluster.etcd.client_port and cluster.etcd.peer_port must be two ports",
+        ),
+        ("cluster.etcd.tls.certfile = a.pem", "TLS with etcd needs cluster.etcd.tls.cacertfile, too"),
+        (
+            "cluster.etcd.tls.cacertfile = ca.pem",
+            "TLS with etcd needs both cluster.etcd.tls.certfile and cluster.etcd.tls.keyfile",
+        ),
+        (
+            "cluster.etcd.endpoints.1 = etcd:1\ncluster.etcd.tls.cacertfile = ca.pem\ncluster.etcd.tls.keyfile = a.key",
+            "TLS with etcd needs both cluster.etcd.tls.certfile and cluster.etcd.tls.keyfile",
+        ),
         ("cluster.cookie = sesame", "cluster.cookie must have 16 characters or more"),
     ],
 )
@@ -119,3 +134,29 @@ def test_a_cookie_is_not_shown(read: Read) -> None:
     with pytest.raises(ConfigError) as refusal:
         read("cluster.cookie = sesame")
     assert "sesame" not in str(refusal.value)
+
+
+def test_etcd_listens_above_the_node_unless_told_otherwise(read: Read) -> None:
+    etcd = read().etcd
+    assert etcd.listens(PeerAddress("hare", 25672)) == ("hare", 26672, 27672)
+    assert etcd.listens(PeerAddress("hare", 64000)) == ("hare", 65000, 0)
+    text = "cluster.etcd.host = 10.0.0.7\ncluster.etcd.client_port = 2379\ncluster.etcd.peer_port = 2380\n"
+    assert read(text).etcd.listens(PeerAddress("hare", 25672)) == ("10.0.0.7", 2379, 2380)
+
+
+def test_another_etcd_may_be_used(read: Read) -> None:
+    etcd = read(
+        "cluster.etcd.endpoints.1 = one:2379\ncluster.etcd.endpoints.2 = [::1]:2379\n"
+        "cluster.etcd.user = warren\ncluster.etcd.password = sesame\ncluster.etcd.tls.cacertfile = ca.pem\n"
+    ).etcd
+    assert (etcd.endpoints, etcd.user, etcd.password) == (["one:2379", "[::1]:2379"], "warren", "sesame")
+    assert etcd.tls == TlsFiles("ca.pem")
+    assert "sesame" not in repr(etcd)
+
+
+def test_the_binary_of_etcd_may_be_named(read: Read) -> None:
+    settings = read(
+        "cluster.etcd.binary = /opt/etcd\ncluster.etcd.tls.cacertfile = ca.pem\n"
+        "cluster.etcd.tls.certfile = a.pem\ncluster.etcd.tls.keyfile = a.key\n"
+    )
+    assert (settings.etcd.binary, settings.etcd.tls) == ("/opt/etcd", TlsFiles("ca.pem", "a.pem", "a.key"))

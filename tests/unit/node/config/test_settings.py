@@ -175,6 +175,11 @@ def test_the_environment_overrides_the_file_and_flags_override_both(read: Read) 
     assert read(text, environment, amqp="127.0.0.1:0").tcp_listeners == [ListenAddress("127.0.0.1", 0)]
 
 
+def test_where_queues_live_is_told_to_the_core(read: Read) -> None:
+    assert broker_of(read(), "queue_master_locator") == "client-local"
+    assert broker_of(read("queue_master_locator = min-masters"), "queue_master_locator") == "min-masters"
+
+
 def test_a_variable_that_is_no_key_is_reported_and_does_no_harm(read: Read) -> None:
     settings = read("", {"WARREN_PORT_5672_TCP": "tcp://10.0.0.1:5672", "WARREN_AMQP": "x", "WARREN_COMPILED": "0"})
     assert settings.unknown_variables == ["WARREN_PORT_5672_TCP"]
