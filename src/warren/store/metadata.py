@@ -128,7 +128,6 @@ class Metadata:
         self.revision: int = revision
         self.pending: list[Change] = []
         self.watcher: DeletionWatcher | None = None
-        self._passing: int = 0
 
     def put(self, key: str, value: bytes) -> int:
         """The key has this value from now on; the change's revision."""
@@ -145,11 +144,6 @@ class Metadata:
         taken = self.pending
         self.pending = []
         return taken
-
-    def passing_id(self) -> int:
-        """An id for something that does not outlive the node: never one that a revision could be."""
-        self._passing += 1
-        return -self._passing
 
     def _change(self, key: str, value: bytes | None) -> int:
         self.revision += 1

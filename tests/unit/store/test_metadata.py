@@ -178,9 +178,3 @@ def test_changes_are_numbered_on_from_what_is_stored_and_taken_once() -> None:
     assert metadata.take() == [Change(8, "a", b"1"), Change(9, "a", None), Change(10, "a", b"2")]
     assert metadata.take() == []
     assert (metadata.revision, metadata.put("b", b"")) == (10, 11)
-
-
-def test_ids_of_what_does_not_outlive_the_node_are_negative_and_leave_the_revision_alone() -> None:
-    metadata = Metadata(7)
-    assert [metadata.passing_id(), metadata.passing_id()] == [-1, -2]
-    assert (metadata.revision, metadata.take()) == (7, [])
