@@ -55,6 +55,7 @@ class Link(asyncio.Protocol):
         "_left",
         "_loop",
         "_quiet_max",
+        "_since",
         "_tick_s",
         "_ticks_quiet",
         "_ticks_unwritten",
@@ -86,6 +87,7 @@ class Link(asyncio.Protocol):
         self._add = add
         self._told_end = ended
         self._ended = False
+        self._since = loop.time()
         # of the data frame at hand
         self._left = 0
         # the beginning of a frame whose rest has not come
@@ -106,6 +108,9 @@ class Link(asyncio.Protocol):
         self._timer = self._loop.call_later(self._tick_s, self._tick)
         if rest:
             self.data_received(rest)
+
+    def age_s(self) -> float:
+        return self._loop.time() - self._since
 
     def send(self, data: bytes) -> None:
         """A turn's bytes."""

@@ -41,6 +41,9 @@ from warren.node.turns import Turns
 
 _CHOOSE = "choose another with --peer HOST:PORT (port 0 picks a free one)"
 
+KNOCK_LATE_S = 1.0
+"""A knock that comes sooner after a link may have been on its way before the link was there."""
+
 Members = Callable[[], Mapping[str, str]]
 """The cluster's nodes: by name, the address `HOST:PORT` of each; with or without this one."""
 
@@ -177,9 +180,16 @@ class Links(Acquaintances):
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         else:
-            if hello.peer.name in self._keepers:
-                self._keepers[hello.peer.name].hurry()
+            self._be_knocked_at(hello.peer)
             transport.close()
+
+    def _be_knocked_at(self, facts: Facts) -> None:
+        """Whoever knocks has no link, and if this side believes in one, it is lost; unless it is only just there."""
+        link = self.links.get(facts.name)
+        if link is not None and (not facts.is_same_run(link.facts) or link.age_s() > KNOCK_LATE_S):
+            link.end("it knocked, without a link")
+        if facts.name in self._keepers:
+            self._keepers[facts.name].hurry()
 
     def _begin(self, hello: Hello, transport: asyncio.Transport) -> None:
         facts = hello.peer

@@ -226,13 +226,38 @@ def test_a_later_run_of_a_node_replaces_the_link_of_the_earlier(loop_name: str) 
             await earlier.links.close()
             later = Peer("warren@ant", {"warren@bee": bee.address}, incarnation=2, port=earlier.port)
             async with burrow(later):
-                await bee.connected_to(later, times=2)
-                kinds = [type(event) for event in bee.core.events if not isinstance(event, PeerReceived)]
-                assert kinds == [PeerConnected, PeerLost, PeerConnected]
-                assert bee.losses()[0].reason == "it dialled again"
-                assert bee.connections() == [("warren@ant", 1), ("warren@ant", 2)]
+                await replaced(bee, "it dialled again")
 
     run_on(loop_name, conversation())
+
+
+def test_a_later_run_of_a_node_that_knocks_replaces_the_link_of_the_earlier(loop_name: str) -> None:
+    async def conversation() -> None:
+        earlier = Peer("warren@ant", {}, silence_s=60)
+        wire = Wire(earlier.port)
+        async with wire as address:
+            aal = Peer("warren@aal", {"warren@ant": address}, silence_s=60)
+            async with burrow(aal, earlier):
+                await aal.connected_to(earlier)
+                await earlier.connected_to(aal)
+                wire.freeze()
+                await earlier.links.close()
+                aal.members["warren@ant"] = earlier.address
+                aal.links.members_changed()
+                later = Peer("warren@ant", {"warren@aal": aal.address}, incarnation=2, port=earlier.port)
+                async with burrow(later):
+                    await replaced(aal, "it knocked, without a link")
+
+    run_on(loop_name, conversation())
+
+
+async def replaced(peer: Peer, reason: str) -> None:
+    """The link to the first run of the ant has given way to one to its second, and its end is told in between."""
+    await peer.core.until(lambda: len(peer.connections()) == 2)
+    kinds = [type(event) for event in peer.core.events if not isinstance(event, PeerReceived)]
+    assert kinds == [PeerConnected, PeerLost, PeerConnected]
+    assert peer.losses()[0].reason == reason
+    assert peer.connections() == [("warren@ant", 1), ("warren@ant", 2)]
 
 
 def test_somebody_who_wants_to_join_is_answered(loop_name: str) -> None:
