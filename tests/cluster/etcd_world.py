@@ -137,7 +137,7 @@ class Members:
         return [self.member(number).endpoint for number in numbers]
 
     def pid(self, number: int) -> int:
-        found = self.member(number)._running_pid()
+        found = self.member(number)._process.find()
         assert found
         return found
 
@@ -164,7 +164,7 @@ class Members:
         """Members that died run again, and those that were stopped go on."""
         members = [self.member(number) for number in numbers]
         for member in members:
-            pid = member._running_pid()
+            pid = member._process.find()
             if pid:
                 os.kill(pid, signal.SIGCONT)
             await member.resume()
@@ -184,8 +184,7 @@ class Members:
     async def _destroy(self) -> None:
         for number in range(self.count):
             member = self.member(number)
-            member._pid = member._running_pid()
-            if member.pid:
+            if member._process.find():
                 os.kill(member.pid, signal.SIGKILL)
             await member.stop()
 

@@ -23,9 +23,7 @@ Not here: which etcd, and its arguments (`node.etcd.program`), what is stored in
 
 import asyncio
 import json
-import os
 import shutil
-import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -35,22 +33,18 @@ from warren.errors import StoreError
 from warren.node.etcd import messages, program, quorum
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection, NoAnswer
 from warren.node.etcd.messages import Member, Status
-from warren.node.etcd.program import MemberSettings
+from warren.node.etcd.program import EtcdProcess, MemberSettings
 from warren.node.logs import Log
 
 START_PATIENCE_S = 30.0
-STOP_PATIENCE_S = 10.0
 ABANDON_PATIENCE_S = 20.0
-LOG_BYTES_MAX = 4 * 1024 * 1024
 _LOOK_EVERY_S = 0.2
 _ROOM_EVERY_S = 30.0
 _ROOM_BYTES = 64 * 1024 * 1024
 _FULL = "NOSPACE"
 _STEADY_S = 10.0
 _PAUSE_S_MAX = 5.0
-_LAST_WORDS_BYTES = 2000
-_PASSED_ON = ("PATH", "HOME", "ETCD_UNSUPPORTED_ARCH")
-_REMOVED = b"removed from the cluster"
+_REMOVED = "removed from the cluster"
 
 
 class EtcdMember:
@@ -60,10 +54,8 @@ class EtcdMember:
         self._settings = settings
         self._log = log
         self._directory = Path(settings.directory).resolve()
-        self._log_path = self._directory / "etcd.log"
+        self._process = EtcdProcess(settings)
         self._notes: dict[str, Any] = self._read_notes()
-        self._command: list[str] = []
-        self._pid = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._own: EtcdConnection | None = None
         self._answered = asyncio.Event()
@@ -78,7 +70,7 @@ class EtcdMember:
     @property
     def pid(self) -> int:
         """The process; 0: none."""
-        return self._pid if self._runs() else 0
+        return self._process.pid
 
     @property
     def endpoint(self) -> str:
@@ -111,12 +103,13 @@ class EtcdMember:
         """Go on with the data that is here: with the process that still runs, or another one."""
         if not self.has_data:
             raise StoreError(f"{self._directory} holds no data of an etcd member")
-        self._pid = self._running_pid()
-        if not self._pid:
-            await self._start("", "existing")
-            return
-        self._command = await self._whole_command("", "existing")
-        self._log.info("etcd.adopted", pid=self._pid, client=self.endpoint)
+        if not self._notes:
+            raise StoreError(f"{self._directory}/member.json is missing, so the ports of the etcd member are not known")
+        self._process.command = await self._whole_command("", "existing")
+        if self._process.find():
+            self._log.info("etcd.adopted", pid=self.pid, client=self.endpoint)
+        else:
+            self._spawn()
         self._look_after()
 
     async def ready(self, patience_s: float = START_PATIENCE_S) -> None:
@@ -125,7 +118,9 @@ class EtcdMember:
             async with asyncio.timeout(patience_s):
                 await self._answered.wait()
         except TimeoutError:
-            raise StoreError(f"the etcd member does not answer; the last words of its log: {self._said()}") from None
+            raise StoreError(
+                f"the etcd member does not answer; the last words of its log: {self._process.last_sentence()}"
+            ) from None
         if self.trouble:
             raise StoreError(self.trouble)
 
@@ -134,14 +129,8 @@ class EtcdMember:
         await self.close()
         pid = self.pid
         if pid:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-            if not await self._gone():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                await self._gone()
+            await self._process.end()
             self._log.info("etcd.stopped", pid=pid)
-        self._pid = 0
 
     async def close(self) -> None:
         """Look after the process no longer, but let it run."""
@@ -169,7 +158,7 @@ class EtcdMember:
             with suppress(NoAnswer, StoreError, TimeoutError):
                 async with asyncio.timeout(ABANDON_PATIENCE_S):
                     await self._be_removed()
-        self._pid = self._running_pid()
+        self._process.find()
         await self.stop()
         self._discard()
 
@@ -226,7 +215,7 @@ class EtcdMember:
         return wanted or self._notes.get(kind, 0) or program.free_port(self._settings.host)
 
     async def _start(self, initial_cluster: str, state: str) -> None:
-        self._command = await self._whole_command(initial_cluster, state)
+        self._process.command = await self._whole_command(initial_cluster, state)
         self._spawn()
         self._look_after()
 
@@ -237,20 +226,8 @@ class EtcdMember:
         return [binary, *program.arguments(self._settings, self.endpoint, peer, initial_cluster, state)]
 
     def _spawn(self) -> None:
-        """In a session of its own, so that what ends the node's does not end it."""
-        appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self._pid = os.posix_spawn(
-            self._command[0],
-            self._command,
-            {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, str(self._log_path), appending, 0o600),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-            ],
-            setsid=True,
-        )
-        self._log.info("etcd.started", pid=self._pid, client=self.endpoint, peer=self._address_of("peer_port"))
+        self._process.spawn()
+        self._log.info("etcd.started", pid=self.pid, client=self.endpoint, peer=self._address_of("peer_port"))
 
     def _look_after(self) -> None:
         self._answered.clear()
@@ -263,14 +240,14 @@ class EtcdMember:
         started, pause_s = loop.time(), _LOOK_EVERY_S
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            self._bound_log()
-            if self._runs():
+            self._process.bound_log()
+            if self.pid:
                 continue
-            if _REMOVED in self._last_words():
+            if _REMOVED in self._process.last_words():
                 self._give_up("the other members of etcd have removed this node's member")
                 return
             pause_s = _LOOK_EVERY_S if loop.time() > started + _STEADY_S else min(pause_s * 2, _PAUSE_S_MAX)
-            self._log.warning("etcd.ended", pid=self._pid, again_in_s=pause_s, said=self._said())
+            self._log.warning("etcd.ended", again_in_s=pause_s, said=self._process.last_sentence())
             await asyncio.sleep(pause_s)
             started = loop.time()
             try:
@@ -316,37 +293,6 @@ class EtcdMember:
         self._answered.set()
         self._log.error("etcd.given_up", reason=trouble)
 
-    def _bound_log(self) -> None:
-        with suppress(OSError):
-            if self._log_path.stat().st_size > LOG_BYTES_MAX:
-                os.truncate(self._log_path, 0)
-
-    def _runs(self) -> bool:
-        if not self._pid:
-            return False
-        # the child of a node that is gone is waited for by others
-        with suppress(ChildProcessError):
-            os.waitpid(self._pid, os.WNOHANG)
-        return self._is_ours(self._pid)
-
-    async def _gone(self) -> bool:
-        for _ in range(int(STOP_PATIENCE_S / _LOOK_EVERY_S)):
-            if not self._runs():
-                return True
-            await asyncio.sleep(_LOOK_EVERY_S)
-        return False
-
-    def _running_pid(self) -> int:
-        pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
-        return next((pid for pid in pids if self._is_ours(pid)), 0)
-
-    def _is_ours(self, pid: int) -> bool:
-        """Whether this process has our data directory; one that ended has no arguments."""
-        with suppress(OSError):
-            given = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            return program.data_argument(self._settings).encode() in given
-        return False
-
     def _connection(self) -> EtcdConnection:
         if self._own is None:
             self._own = self._connection_to([self.endpoint])
@@ -358,15 +304,6 @@ class EtcdMember:
     def _address_of(self, port: str) -> str:
         host = self._settings.host
         return f"{f'[{host}]' if ':' in host else host}:{self._notes[port]}"
-
-    def _last_words(self) -> bytes:
-        with suppress(OSError):
-            return self._log_path.read_bytes()[-_LAST_WORDS_BYTES:]
-        return b""
-
-    def _said(self) -> str:
-        lines = self._last_words().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "nothing"
 
     def _read_notes(self) -> dict[str, Any]:
         try:

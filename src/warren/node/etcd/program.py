@@ -1,17 +1,23 @@
-"""Which etcd a disc node runs, and with which arguments.
+"""The etcd program of a disc node: which one, with which arguments, and its process.
 
 Both ports are on the node's host, which is loopback unless the nodes are on several machines. With certificates for the
 cluster, clients and other members have to show one that the same authority issued; without, whoever reaches the ports
 may read and change everything, so they belong on a network of their own.
 
-Not here: running it (`node.etcd.member`).
+The process is in a session of its own, and nobody's but for its data directory: whoever finds that among the arguments
+of a process has found it, whether it started it or a node before it did.
+
+Not here: when it is started and ended (`node.etcd.member`).
 """
 
 import asyncio
 import ipaddress
+import os
 import re
 import shutil
+import signal
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +28,11 @@ PLACES = ("etcd", "/usr/bin/etcd", "/usr/local/bin/etcd")
 _OLDEST = (3, 4, 22)
 _LOSING_DATA = ((3, 5, 0), (3, 5, 5))
 _PATIENCE_S = 10.0
+_END_PATIENCE_S = 10.0
+_LOOK_EVERY_S = 0.1
+_LOG_BYTES_MAX = 4 * 1024 * 1024
+_LAST_WORDS_BYTES = 2000
+_PASSED_ON = ("PATH", "HOME", "ETCD_UNSUPPORTED_ARCH")
 _VERSION = re.compile(r"etcd Version: (\d+)\.(\d+)\.(\d+)")
 
 _FIXED = (
@@ -52,6 +63,77 @@ class MemberSettings:
     heartbeat_ms: int = 100
     election_ms: int = 1000
     quota_bytes: int = 2 * 1024**3
+
+
+class EtcdProcess:
+    """The process that has a member's data directory, once it was found or spawned."""
+
+    def __init__(self, settings: MemberSettings) -> None:
+        self._mark = data_argument(settings).encode()
+        self._log_path = Path(settings.directory).resolve() / "etcd.log"
+        self._pid = 0
+        self.command: list[str] = []
+
+    @property
+    def pid(self) -> int:
+        """0: none runs."""
+        if not self._pid:
+            return 0
+        # the child of a node that is gone is waited for by others
+        with suppress(ChildProcessError):
+            os.waitpid(self._pid, os.WNOHANG)
+        return self._pid if self._is_ours(self._pid) else 0
+
+    def find(self) -> int:
+        """Look for it among all processes."""
+        pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+        self._pid = next((pid for pid in pids if self._is_ours(pid)), 0)
+        return self._pid
+
+    def spawn(self) -> None:
+        appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._pid = os.posix_spawn(
+            self.command[0],
+            self.command,
+            {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(self._log_path), appending, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+
+    async def end(self) -> None:
+        for order in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, order)
+            for _ in range(int(_END_PATIENCE_S / _LOOK_EVERY_S)):
+                if not self.pid:
+                    return
+                await asyncio.sleep(_LOOK_EVERY_S)
+
+    def bound_log(self) -> None:
+        """It is appended to, so it may be cut while the process runs."""
+        with suppress(OSError):
+            if self._log_path.stat().st_size > _LOG_BYTES_MAX:
+                os.truncate(self._log_path, 0)
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        with suppress(OSError):
+            return self._log_path.read_bytes()[-_LAST_WORDS_BYTES:].decode(errors="replace")
+        return ""
+
+    def last_sentence(self) -> str:
+        lines = self.last_words().strip().splitlines()
+        return lines[-1] if lines else "nothing"
+
+    def _is_ours(self, pid: int) -> bool:
+        """One that ended has no arguments."""
+        with suppress(OSError):
+            return self._mark in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return False
 
 
 def find(wanted: str) -> str:
