@@ -36,8 +36,8 @@ def test_the_version_says_which_core_it_is(capsys: pytest.CaptureFixture[str]) -
     ("arguments", "sentence"),
     [
         (["dance"], "No such command 'dance'."),
-        (["serve", "--join", "127.0.0.1:25672"], "No such option: --join"),
-        (["serve", "--ram"], "No such option: --ram"),
+        (["serve", "--join", "mole:25672", "--join", "hare:x"], "--join must be HOST or HOST:PORT"),
+        (["serve", "--ram", "--peer", "here"], "--peer must be PORT or HOST:PORT"),
         (["serve", "--witness"], "No such option: --witness"),
         (["serve", "extra"], "extra"),
         (["serve", "--amqp"], "--amqp"),
