@@ -1,12 +1,16 @@
 """Whether a plan comes about: a node alone agrees with itself, at once.
 
+A node that was alone may come to share its definitions with others while it runs. So everybody who plans holds the
+node's *charter*, which passes plans on to whoever decides at the time.
+
 ::
 
     plan ──► agree ──► changes numbered and made, here and now ──► recorded with the turn's batch
 
 What outlives the node is durable when that batch is; answers about it wait for that (`session.gate`, `broker.control`).
 
-Not here: what a plan is (`store.plan`), how changes are made (`broker.applying`).
+Not here: what a plan is (`store.plan`), how changes are made (`broker.applying`), agreeing with others
+(`broker.shared_agreement`).
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +22,7 @@ from warren.broker.applying import Appliers
 from warren.store.metadata import Metadata
 from warren.store.plan import AgreementWaiter, Plan, PlannedChange
 
-__all__ = ["Agreement", "AgreementWaiter", "LoneAgreement"]
+__all__ = ["Agreement", "AgreementWaiter", "Charter", "LoneAgreement"]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -69,3 +73,22 @@ class LoneAgreement(Agreement):
         """For something that does not outlive the node: never one that a revision could be."""
         self._passing += 1
         return -self._passing
+
+    @property
+    def passing_count(self) -> int:
+        """How many such ids were given."""
+        return self._passing
+
+
+@final
+class Charter(Agreement):
+    """How a node agrees at the time."""
+
+    def __init__(self, agreement: Agreement) -> None:
+        self.agreement: Agreement = agreement
+
+    def at_once(self) -> bool:
+        return self.agreement.at_once()
+
+    def agree(self, plan: Plan, waiter: AgreementWaiter | None) -> bool:
+        return self.agreement.agree(plan, waiter)

@@ -23,9 +23,10 @@ from warren.broker.access.logins import Logins
 from warren.broker.access.population import Population
 from warren.broker.access.user_commands import LoginCommands, UserCommands
 from warren.broker.access.vhost_commands import VhostCommands
-from warren.broker.agreement import LoneAgreement
+from warren.broker.agreement import Charter, LoneAgreement
 from warren.broker.alarms import DiskAlarm, MemoryAlarm, reason_of
 from warren.broker.applying import Appliers
+from warren.broker.clustering import Clustering
 from warren.broker.control import Control
 from warren.broker.dead_letters import DeadLetters
 from warren.broker.names import FreshNames
@@ -34,6 +35,7 @@ from warren.broker.orders.topology_commands import TopologyCommands
 from warren.broker.policy.applier import PolicyApplier
 from warren.broker.policy.parameter_commands import ParameterCommands
 from warren.broker.policy.policy_commands import PolicyCommands
+from warren.broker.sharing.entry import ClusterEntry
 from warren.broker.storage import Storage
 from warren.broker.timeouts import ConsumerTimeouts
 from warren.broker.topology_applier import TopologyApplier
@@ -42,6 +44,7 @@ from warren.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionFault
 from warren.model.effects import CloseConnection, Effect, SetTimer, StopNode
 from warren.model.events import (
     BytesReceived,
+    ClusterEvent,
     Commanded,
     ConnectionLost,
     ConnectionOpened,
@@ -58,6 +61,7 @@ from warren.model.events import (
     WritesResumed,
 )
 from warren.model.figures import NodeFigures
+from warren.model.message import Message
 from warren.model.settings import BrokerSettings
 from warren.model.turn import FlushWaiter, Turn
 from warren.policy.policies import CLUSTER_ID, CLUSTER_NAME, Policies
@@ -100,18 +104,28 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         self._rested: bool = False
         self._storage: Storage | None = None
         self._appliers: Appliers = Appliers()
-        self._agreement: LoneAgreement = LoneAgreement(self._appliers)
-        self.control: Control = Control(self.turn, self._agreement)
+        self._lone: LoneAgreement = LoneAgreement(self._appliers)
+        self._charter: Charter = Charter(self._lone)
+        self.control: Control = Control(self.turn, self._charter)
         self.policies: Policies = Policies()
         self.parameters: ParameterCommands = ParameterCommands(self.policies, self.vhosts)
         if found is not None:
             self.turn.now_ms = found.now_ms
             self._storage = Storage(settings, self.turn, found)
             self.control.journal = self._storage.journal
-            self._agreement.metadata = self._storage.metadata
+            self._lone.metadata = self._storage.metadata
+        self._entry: ClusterEntry = ClusterEntry(
+            self, self._lone, self._charter, self._appliers, self.vhosts, self.policies, self._names
+        )
         self._add_appliers()
         self._add_handlers()
-        self._begin(seed)
+        if found is None or found.shared is None:
+            self._entry.incarnation = 0 if found is None else found.incarnation
+            self._begin(seed)
+        else:
+            clustering = self._entry.start_as_member(found.incarnation)
+            self._bring_back()
+            clustering.adopt(found.revision, found.shared)
         # what loading ordered goes out with the first turn
         self._first_effects: list[Effect] = self.turn.effects
 
@@ -129,27 +143,33 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         self._finish()
         return turn.effects
 
+    def _bring_back(self) -> list[Definition]:
+        """Make what was recorded; all of it but queues, exchanges and bindings."""
+        if self._storage is None:
+            return []
+        recorded = self._storage.other_definitions()
+        for definition in recorded:
+            self._appliers.put(definition, 0)
+        for name in self._storage.vhost_names():
+            if name not in self.vhosts:
+                self.add_vhost(name)
+        self._storage.load(self.vhosts)
+        return recorded
+
     def _begin(self, seed: bytes) -> None:
         """Bring back what was recorded, and add what is there from the first start on."""
-        recorded: list[Definition] = []
-        if self._storage is not None:
-            recorded = self._storage.other_definitions()
-            for definition in recorded:
-                self._appliers.put(definition, 0)
-            for name in self._storage.vhost_names():
-                if name not in self.vhosts:
-                    self.add_vhost(name)
-            self._storage.load(self.vhosts)
+        recorded = self._bring_back()
         plan = Plan()
         plan_first_access(plan, self.settings, seed, recorded, self.vhosts)
         if CLUSTER_ID not in self.policies.global_parameters:
             plan.put(GlobalParameterDefinition(CLUSTER_ID, self._names.fresh("rabbitmq-cluster-id-")))
-        self._agreement.agree(plan, None)
+        self._charter.agree(plan, None)
 
     def add_vhost(self, name: str) -> Vhost:
         journal = None if self._storage is None else self._storage.journal
-        vhost = Vhost(name, self.turn, self._agreement, journal, self.policies)
+        vhost = Vhost(name, self.turn, self._charter, journal, self.policies)
         vhost.undertaker = self._dead_letters
+        vhost.whereabouts = self._entry.clustering
         self.vhosts[name] = vhost
         return vhost
 
@@ -179,6 +199,7 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         self.control.add(self.parameters)
         self.control.add(TopologyCommands(self.vhosts))
         self.control.add(ConnectionCommands(self.connections))
+        self.control.add_deferring(self._entry)
 
     # -- what sessions ask for
 
@@ -211,6 +232,18 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         name = self.policies.global_parameters.get(CLUSTER_NAME)
         return name if isinstance(name, str) else self.settings.node_name
 
+    def cluster_id(self) -> str:
+        return str(self.policies.global_parameters[CLUSTER_ID])
+
+    @property
+    def clustering(self) -> Clustering | None:
+        """Its part in a cluster, if it is in one."""
+        return self._entry.clustering
+
+    def reply_elsewhere(self, node: str, inbox: str, message: Message) -> None:
+        if self._entry.clustering is not None:
+            self._entry.clustering.links.reply(node, inbox, message)
+
     def fresh_name(self, prefix: str) -> str:
         return self._names.fresh(prefix)
 
@@ -235,6 +268,8 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
             connection = self.connections.get(event.connection_id)
             if connection is not None:
                 session_input.receive(connection, event.data)
+        elif isinstance(event, ClusterEvent):
+            self._entry.take(event)
         elif isinstance(event, ConnectionOpened):
             self._connection_opened(event)
         elif isinstance(event, ConnectionLost):
@@ -320,6 +355,8 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         turn.outputs = []
         for output in outputs:
             output.flush()
+        if self._entry.clustering is not None:
+            self._entry.clustering.end_turn()
         self._order_timer()
 
     def _end_waiting(self) -> None:

@@ -68,3 +68,11 @@ class DismissConnection(Command):
     def __init__(self, connection_id: int, reason: str) -> None:
         self.connection_id = connection_id
         self.reason = reason
+
+
+@final
+class BeginSharing(Command):
+    """Keep all plans back, because definitions move to a store that nodes share; `SharingReady` ends that.
+
+    Answered with `PassingDefinitions` when everything that outlives the node is on its disk.
+    """

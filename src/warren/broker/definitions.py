@@ -44,17 +44,23 @@ class Definitions:
         for created, key in sorted([(snapshot[key][0], key) for key in snapshot]):
             self._sort_in(created, decode_definition(key, snapshot[key][1]))
 
-    def load(self, vhosts: dict[str, Vhost], metadata: Metadata) -> Loaded:
-        """Make everything, in virtual hosts that are there: those that `vhosts` names, and empty so far."""
+    def load(self, vhosts: dict[str, Vhost], metadata: Metadata | None) -> Loaded:
+        """Make everything, in virtual hosts that are there: those that `vhosts` names, and empty so far.
+
+        Without metadata of its own a node deletes nothing from what others share.
+        """
         loaded = Loaded()
         for exchange_id, exchange in self._exchanges:
             _load_exchange(vhosts[exchange.vhost], exchange_id, exchange, loaded)
         for queue_id, queue in self._queues:
-            loaded.queues[queue_id] = vhosts[queue.vhost].make_queue(queue, queue_id)
+            made = vhosts[queue.vhost].make_queue(queue, queue_id)
+            if made is not None and queue.durable:
+                loaded.queues[queue_id] = made
         for binding in self._bindings:
             if not _load_binding(vhosts[binding.vhost], binding):
                 loaded.dropped.append(binding.key())
-                metadata.delete(binding.key())
+                if metadata is not None:
+                    metadata.delete(binding.key())
         return loaded
 
     def _sort_in(self, created: int, definition: Definition) -> None:
@@ -80,7 +86,7 @@ def _load_exchange(vhost: Vhost, exchange_id: int, definition: ExchangeDefinitio
         exchange = vhost.make_exchange(definition, exchange_id)
     except ProtocolFault as fault:
         raise _unusable(definition.key(), fault) from fault
-    if exchange.delays:
+    if exchange.delays and exchange.exchange_id > 0:
         loaded.delaying_exchanges.append((vhost.name, exchange_id, exchange))
 
 

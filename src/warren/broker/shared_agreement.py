@@ -103,6 +103,16 @@ class SharedAgreement(Agreement):
             if not pending.over:
                 self._propose(pending)
 
+    def give_up(self) -> None:
+        """There will be no shared store: whoever waits plans again."""
+        held = self._held
+        self._held = []
+        for pending in held:
+            if not pending.over:
+                pending.end(self._turn)
+                if pending.waiter is not None:
+                    pending.waiter.outdated()
+
     # -- what the store says
 
     def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:

@@ -39,7 +39,7 @@ class Storage:
 
     def load(self, vhosts: dict[str, Vhost]) -> None:
         """Bring back what was there; a `StoreError` if that cannot be done without guessing."""
-        loaded = self._definitions.load(vhosts, self.metadata)
+        loaded = self._definitions.load(vhosts, self.metadata if self._found.shared is None else None)
         recovery = Recovery(self.journal, self._found.files, self._found.revision)
         recovery.run()
         for queue_id, queue in loaded.queues.items():

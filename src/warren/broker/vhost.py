@@ -14,7 +14,7 @@ Not here: routing (`routing.topology`), what goes with what (`broker.topology_pl
 from abc import ABC, abstractmethod
 from typing import final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, trait
 
 from warren.broker.agreement import Agreement
 from warren.broker.delays import Delays
@@ -54,6 +54,19 @@ class Undertaker(ABC):
         """Send on everything that died in this queue and waits."""
 
 
+@trait
+class Whereabouts:
+    """Where the queues of a cluster live."""
+
+    @abstractmethod
+    def elsewhere(self, definition: QueueDefinition, queue_id: int) -> QueuePort | None:
+        """What stands in for a queue that lives on another node; nothing for one that lives here."""
+
+    @abstractmethod
+    def forget(self, queue: QueuePort) -> None:
+        """A queue of another node is gone."""
+
+
 @final
 class Vhost(VhostPort):
     """Plans, makes and unmakes queues, exchanges and bindings."""
@@ -80,6 +93,8 @@ class Vhost(VhostPort):
         self._cycles: dict[str, None] = {}
         self.delays: Delays = Delays(self.topology, turn, logs)
         self.undertaker: Undertaker | None = None
+        # of a node in a cluster
+        self.whereabouts: Whereabouts | None = None
         self._governor: Governor = Governor(name, self.topology, Policies() if policies is None else policies)
 
     # -- what somebody wants
@@ -184,13 +199,29 @@ class Vhost(VhostPort):
 
     # -- what was agreed upon
 
-    def make_queue(self, definition: QueueDefinition, queue_id: int) -> Queue:
+    def make_queue(self, definition: QueueDefinition, queue_id: int) -> Queue | None:
+        """The queue, if it lives here."""
+        if self.whereabouts is not None:
+            elsewhere = self.whereabouts.elsewhere(definition, queue_id)
+            if elsewhere is not None:
+                self.topology.add_queue(elsewhere)
+                return None
+        queue = self._make_own_queue(definition, queue_id)
+        self._queues[queue.name] = queue
+        self.topology.add_queue(queue)
+        if definition.owner:
+            self._exclusive.setdefault(definition.owner, {})[queue.name] = queue
+        return queue
+
+    def _make_own_queue(self, definition: QueueDefinition, queue_id: int) -> Queue:
         name = definition.name
         in_force = self._governor.in_force_for(name)
         settings = self._governor.settings_for(definition.arguments, in_force)
         log: QueueLog | None = None
         if self._logs is not None:
-            log = self._logs.open(queue_id, definition.durable, int(settings.max_priority))
+            # what does not outlive the node has a negative id on its disk
+            log_id = queue_id if definition.durable else -abs(queue_id)
+            log = self._logs.open(log_id, definition.durable, int(settings.max_priority))
         queue = Queue(
             self.name,
             name,
@@ -204,16 +235,14 @@ class Vhost(VhostPort):
             self._keeper,
             log,
         )
+        queue.queue_id = queue_id
         tell(queue, in_force)
-        self._queues[name] = queue
-        self.topology.add_queue(queue)
-        if definition.owner:
-            self._exclusive.setdefault(definition.owner, {})[name] = queue
         return queue
 
     def unmake_queue(self, name: str) -> None:
         queue = self._queues.pop(name, None)
         if queue is None:
+            self._unmake_elsewhere(name)
             return
         self._turn.figures.queues_deleted += 1
         self._send_on_dead_letters(queue)
@@ -223,6 +252,12 @@ class Vhost(VhostPort):
         departure = self._departures.pop(name, None)
         if departure is not None:
             departure.ended()
+
+    def _unmake_elsewhere(self, name: str) -> None:
+        distant = self.topology.queues.get(name)
+        if distant is not None and self.whereabouts is not None:
+            self.topology.remove_queue(distant)
+            self.whereabouts.forget(distant)
 
     def make_exchange(self, definition: ExchangeDefinition, exchange_id: int) -> Exchange:
         """A fault if there is none of its type."""
@@ -234,7 +269,7 @@ class Vhost(VhostPort):
             definition.internal,
             definition.arguments,
         )
-        exchange.exchange_id = max(exchange_id, 0)
+        exchange.exchange_id = exchange_id if definition.durable and exchange_id > 0 else 0
         self._governor.govern_exchange(exchange)
         self.delays.begin(exchange)
         return exchange

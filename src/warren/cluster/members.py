@@ -78,3 +78,8 @@ class Members:
     def names_by_rank(self) -> list[str]:
         """All members, those that keep metadata first: an order in which everybody finds the same one ahead."""
         return self.disc_names() + [name for name in self.names() if not self._members[name].disc]
+
+    def addresses(self) -> list[tuple[str, str, str]]:
+        """Of each member its name, its peer address and that of its part of the store."""
+        found = [self._members[name] for name in self.names()]
+        return [(member.name, member.peer, member.store) for member in found]

@@ -275,3 +275,17 @@ class DropPeer(Effect):
 
     def facts(self) -> tuple[object, ...]:
         return (self.node, self.reason)
+
+
+@final
+class KeepMembers(Effect):
+    """The cluster has these nodes: of each its name, its peer address and that of its part of the store, if it has one.
+
+    Links are kept to them, and they are remembered for the next start.
+    """
+
+    def __init__(self, members: list[tuple[str, str, str]]) -> None:
+        self.members = members
+
+    def facts(self) -> tuple[object, ...]:
+        return tuple(self.members)

@@ -164,8 +164,12 @@ class PasswordVerified(Event):
         self.good = good
 
 
+class ClusterEvent(Event):
+    """Something that happened between this node and others, or the store that they share."""
+
+
 @final
-class Decided(Event):
+class Decided(ClusterEvent):
     """What became of what `Propose` proposed.
 
     `agreed`: it came about with `revision`. `outdated`: it did not, because something was not as it was thought to be,
@@ -180,7 +184,7 @@ class Decided(Event):
 
 
 @final
-class DefinitionsChanged(Event):
+class DefinitionsChanged(ClusterEvent):
     """The store that nodes share was changed, by whomever: every change there was, in order, up to `revision`.
 
     Changes of one revision come together and in the order in which they were proposed.
@@ -192,7 +196,7 @@ class DefinitionsChanged(Event):
 
 
 @final
-class DefinitionsReplaced(Event):
+class DefinitionsReplaced(ClusterEvent):
     """Everything in the store that nodes share, as of `revision`; for the start, and when changes were missed."""
 
     def __init__(self, revision: int, snapshot: SharedSnapshot) -> None:
@@ -201,7 +205,7 @@ class DefinitionsReplaced(Event):
 
 
 @final
-class DefinitionsCurrent(Event):
+class DefinitionsCurrent(ClusterEvent):
     """The store answered, and every change up to `revision`, its newest, was told before. Comes about every second."""
 
     def __init__(self, revision: int) -> None:
@@ -209,7 +213,7 @@ class DefinitionsCurrent(Event):
 
 
 @final
-class PeerConnected(Event):
+class PeerConnected(ClusterEvent):
     """There is a link to another node of the cluster, in that run of its process; nothing has gone over it yet."""
 
     def __init__(self, node: str, incarnation: int) -> None:
@@ -218,7 +222,7 @@ class PeerConnected(Event):
 
 
 @final
-class PeerReceived(Event):
+class PeerReceived(ClusterEvent):
     """One read of a link: the other node's bytes, in order, cut anywhere."""
 
     def __init__(self, node: str, data: bytes) -> None:
@@ -227,7 +231,7 @@ class PeerReceived(Event):
 
 
 @final
-class PeerLost(Event):
+class PeerLost(ClusterEvent):
     """The link to a node is gone, and what was on its way with it; bytes gathered for it must not go over the next one.
 
     Told at once, while nobody knows what became of the node. If the node's port is then found to refuse connections
@@ -241,7 +245,7 @@ class PeerLost(Event):
 
 
 @final
-class PeerWritesPaused(Event):
+class PeerWritesPaused(ClusterEvent):
     """The node reads slower than we write; the link's buffer is full."""
 
     def __init__(self, node: str) -> None:
@@ -249,8 +253,22 @@ class PeerWritesPaused(Event):
 
 
 @final
-class PeerWritesResumed(Event):
+class PeerWritesResumed(ClusterEvent):
     """The node caught up; the link's buffer drained."""
 
     def __init__(self, node: str) -> None:
         self.node = node
+
+
+@final
+class SharingReady(ClusterEvent):
+    """The definitions of this node, which was alone, are in the store that nodes share: this is all of it."""
+
+    def __init__(self, revision: int, snapshot: SharedSnapshot) -> None:
+        self.revision = revision
+        self.snapshot = snapshot
+
+
+@final
+class SharingGivenUp(ClusterEvent):
+    """They could not be moved there: the node stays alone."""

@@ -79,6 +79,8 @@ class QueuePort(ABC):
         self.arguments: Table = arguments
         # the connection an exclusive queue belongs to; 0 if it is not exclusive
         self.owner_id: int = owner_id
+        # the revision that created it; 0 if nobody recorded one
+        self.queue_id: int = 0
         self.deleted: bool = False
         # what sessions counted; `figures` has the rest, too
         self.counted: QueueFigures = QueueFigures()

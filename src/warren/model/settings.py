@@ -37,6 +37,9 @@ class BrokerSettings:
         paging_ratio: float = 0.5,
         segment_bytes: int = 64 * 1024 * 1024,
         queue_master_locator: str = "client-local",
+        partition_handling: str = "ignore",
+        pause_nodes: list[str] | None = None,
+        pause_recovery: str = "ignore",
     ) -> None:
         self.node_name = node_name
         # what a node starts with that has no users yet
@@ -69,3 +72,7 @@ class BrokerSettings:
         self.paging_ratio = paging_ratio
         # on which node of a cluster a queue comes to live, unless its arguments or a policy say
         self.queue_master_locator = queue_master_locator
+        # what a node does that is cut off from others: see `cluster.partitions`
+        self.partition_handling = partition_handling
+        self.pause_nodes: list[str] = [] if pause_nodes is None else pause_nodes
+        self.pause_recovery = pause_recovery

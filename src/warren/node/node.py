@@ -34,6 +34,7 @@ from warren.node import process
 from warren.node.boot_definitions import import_all
 from warren.node.client_link import ClientLinks
 from warren.node.clock import Clock
+from warren.node.cluster.life import ClusterLife
 from warren.node.config.settings import NodeSettings
 from warren.node.control import ProcessControl
 from warren.node.disk.disk import Disk
@@ -73,19 +74,12 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
         # the loops warn there of every write to a socket that is just being lost
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         loop_name, new_loop = _event_loop()
-        if disk is not None:
-            core = _new_core(settings, disk.found(node.clock.now_ms()))
-        assert core is not None
         with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(node.run(core, loop_name))
     finally:
         if disk is not None:
             disk.close()
         log.close()
-
-
-def _new_core(settings: NodeSettings, found: Found) -> Core:
-    return Broker(settings.broker, seed=os.urandom(32), found=found)
 
 
 def _event_loop() -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -113,18 +107,48 @@ class Node:
         self._servers: list[asyncio.Server] = []
         self._tls_door: TlsDoor | None = None
         self._http = HttpDoor(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
+        self._life: ClusterLife | None = None
+        # there is a core, which can be told to stop
+        self._started = False
         # of connections
         self._serial = count(1)
         self._stopping = False
 
-    async def run(self, core: Core, loop_name: str) -> int:
+    async def run(self, core: Core | None, loop_name: str) -> int:
+        """Without a core, it is made of what the disk, or the cluster, has."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._loop_trouble)
         self._finished: asyncio.Future[int] = loop.create_future()
-        self._turns = Turns(core, loop, self.clock, self._log, self._finish)
-        memory = MemoryWatch(loop, self._turns.add, self._settings.memory_limit_bytes, self._settings.memory_interval_s)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
+        if core is not None:
+            return await self._run(core, loop, loop_name)
+        assert self._disk is not None
+        self._life = life = ClusterLife(self._settings, self._disk, self._log)
+        try:
+            found = await self._begin(life)
+            if found is None:
+                return await self._finished
+            return await self._run(Broker(self._settings.broker, os.urandom(32), found), loop, loop_name)
+        finally:
+            await life.close()
+
+    async def _begin(self, life: ClusterLife) -> Found | None:
+        """What the core starts with; nothing if the node is stopped while it waits for others."""
+        http, amqp = self._addresses()
+        beginning = asyncio.ensure_future(life.begin(self.clock.now_ms(), http, amqp))
+        waited_for: list[asyncio.Future[Any]] = [beginning, self._finished]
+        await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+        if beginning.done():
+            return beginning.result()
+        beginning.cancel()
+        await asyncio.gather(beginning, return_exceptions=True)
+        return None
+
+    async def _run(self, core: Core, loop: asyncio.AbstractEventLoop, loop_name: str) -> int:
+        self._turns = Turns(core, loop, self.clock, self._log, self._finish)
+        self._started = True
+        memory = MemoryWatch(loop, self._turns.add, self._settings.memory_limit_bytes, self._settings.memory_interval_s)
         passwords = PasswordChecks(loop, self._turns.add)
         self._turns.attach(passwords.orders())
         if self._disk is not None:
@@ -135,6 +159,8 @@ class Node:
         if isinstance(core, Broker):
             desk = Desk(loop, self._turns.add)
             self._turns.attach(desk.orders())
+            if self._life is not None:
+                self._life.attach(core, self._turns, desk, *self._addresses())
             try:
                 await self._import_definitions(Importer(core, desk))
             except ConfigError:
@@ -208,6 +234,10 @@ class Node:
             facts.listens(listener, self._settings.tls.certfile if protocol == "amqps" else "")
         self._http.describe(facts)
 
+    def _addresses(self) -> tuple[str, str]:
+        """Where operators and clients find this node."""
+        return str(self._http.address()), str(_first_address(self._tcp_sockets))
+
     def _amqp_sockets(self) -> list[tuple[str, socket.socket]]:
         plain = [("amqp", bound) for bound in self._tcp_sockets]
         return plain + [("amqps", bound) for bound in self._ssl_sockets]
@@ -246,7 +276,8 @@ class Node:
             log.warning("credentials.defaulted", user="guest", advice="set default_user and default_pass")
         log.settle()
         amqps = f" amqps={_first_address(self._ssl_sockets)}" if self._ssl_sockets else ""
-        addresses = f"amqp={_first_address(self._tcp_sockets)} http={self._http.address()}{amqps}"
+        peer = "" if self._life is None or not self._life.peer_address else f" peer={self._life.peer_address}"
+        addresses = f"amqp={_first_address(self._tcp_sockets)} http={self._http.address()}{amqps}{peer}"
         print(f"ready name={broker.node_name} {addresses}", flush=True)
 
     def _watch_descriptors(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -260,6 +291,8 @@ class Node:
         self._log.info("signal.received", signal=signal.Signals(number).name)
         if self._stopping:
             self._finish(1)
+        elif not self._started:
+            self._finish(0)
         else:
             self._begin_stop()
 

@@ -30,7 +30,7 @@ from warren.model.journal import Segment
 from warren.store.batches import DAMAGED, TORN, Batches, next_record
 from warren.store.checkpoint import decode_checkpoint
 from warren.store.found_rows import SALVAGE, FoundRows, sizes_of
-from warren.store.metadata import Snapshot
+from warren.store.metadata import SharedSnapshot, Snapshot
 from warren.store.records import (
     COPY,
     COPY_PAGED,
@@ -87,6 +87,14 @@ class Found:
         self.incarnation: int = incarnation
         # what time it is: idle queues that are found count from here
         self.now_ms: int = now_ms
+        # of a node in a cluster: what the store holds that it shares with others
+        self.shared: SharedSnapshot | None = None
+
+    def share(self, revision: int, snapshot: SharedSnapshot) -> None:
+        """Definitions are those of a cluster, and not what is recorded here."""
+        self.revision = revision
+        self.values = {key: (created, value) for key, (created, _modified, value) in snapshot.items()}
+        self.shared = snapshot
 
 
 @final

@@ -12,6 +12,7 @@ up, and metadata and lock are left to the end of the process, because the writer
 Not here: who decides what is written (`store`), the sequence of a start (`node.node`).
 """
 
+import os
 from collections.abc import Callable
 
 from warren.admin.node_facts import IoFigures
@@ -19,13 +20,14 @@ from warren.errors import StoreError
 from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
 from warren.model.events import Event
 from warren.node.disk.directory import DataDirectory
-from warren.node.disk.durable import reason_of
+from warren.node.disk.durable import reason_of, sync_directory
 from warren.node.disk.files import BootFiles
 from warren.node.disk.reader import JournalReader
 from warren.node.disk.reserve import Reserve
 from warren.node.disk.shortcut import Shortcut, TurnsPort
 from warren.node.disk.writer import CLOSE_PATIENCE_S, JournalWriter
 from warren.node.sqlite_store import SqliteStore
+from warren.store.metadata import Snapshot
 from warren.store.recovery import Found
 
 READER_PATIENCE_S = 1.0
@@ -67,16 +69,29 @@ class Disk:
             self._directory.close()
             raise
 
-    def found(self, now_ms: int) -> Found:
-        """What an earlier run left; this one is counted from here on."""
+    def begin_incarnation(self) -> int:
+        """This run is counted from here on; its number."""
         try:
-            incarnation = self._metadata.begin_incarnation()
+            return self._metadata.begin_incarnation()
         except OSError as error:
             raise StoreError(f"the node cannot begin to write: {reason_of(error)}") from error
+
+    def found(self, incarnation: int, now_ms: int) -> Found:
+        """What an earlier run left."""
         revision, values = self._metadata.snapshot()
         files = BootFiles(self._directory.journal_path)
         self.strangers = files.strangers
         return Found(revision, values, files, incarnation, now_ms)
+
+    def recorded(self) -> Snapshot:
+        """The definitions of a node alone, with the revisions that name them."""
+        return self._metadata.snapshot()[1]
+
+    def forget_messages(self) -> None:
+        """Delete the journal of a node that has no queues. Before anything of it is read."""
+        for name in os.listdir(self._directory.journal_path):
+            os.unlink(os.path.join(self._directory.journal_path, name))
+        sync_directory(self._directory.journal_path)
 
     def start(self, turns: TurnsPort, failed: Callable[[Exception], None]) -> None:
         def report(event: Event) -> None:

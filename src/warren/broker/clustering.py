@@ -1,0 +1,189 @@
+"""A node's part in a cluster: what it agrees upon with others, whom it reaches, whose queues it knows.
+
+::
+
+    the store's events ──► SharedAgreement ──► appliers: members, access, policies, topology
+    links' events ───────► Membership, remote Links ──► queues of other nodes
+    end of the turn ─────► how far this node has come, told to everybody; the links' bytes; who is a member
+
+A queue of another node is a `RemoteQueue` here. So is one that lived here in an earlier run and should not have
+outlived it: nobody reaches it, until it is cleared away with its bindings.
+
+Not here: agreeing (`broker.shared_agreement`), clearing up (`broker.sharing.leftovers`), what goes over a link
+(`remote.links`), how a node becomes part of a cluster (`node.cluster`).
+"""
+
+from typing import Final, final
+
+from warren.broker.agreement import Agreement
+from warren.broker.applying import Appliers
+from warren.broker.membership import Membership
+from warren.broker.names import FreshNames
+from warren.broker.shared_agreement import SharedAgreement
+from warren.broker.sharing.leftovers import Leftovers
+from warren.broker.sharing.placing import QueuePlacer
+from warren.broker.vhost import Vhost, Whereabouts
+from warren.cluster.partitions import PartitionHandling
+from warren.model.effects import KeepMembers
+from warren.model.events import (
+    Decided,
+    DefinitionsChanged,
+    DefinitionsCurrent,
+    DefinitionsReplaced,
+    Event,
+    PeerConnected,
+    PeerLost,
+    PeerReceived,
+    SharedSnapshot,
+)
+from warren.model.message import Message
+from warren.model.ports import QueuePort
+from warren.model.turn import Turn
+from warren.policy.policies import Policies
+from warren.queue.queue import Queue
+from warren.remote.hosting import Home
+from warren.remote.links import Links
+from warren.remote.remote_queue import RemoteQueue
+from warren.session import direct_reply
+from warren.session.ports import NodePort
+from warren.store.plan import AgreementWaiter, Plan
+from warren.store.topology_definitions import QueueDefinition
+
+REVISION_BYTES: Final = 8
+
+
+@final
+class Clustering(Home, Whereabouts):
+    """One node's, in one run."""
+
+    def __init__(
+        self,
+        node: NodePort,
+        incarnation: int,
+        handling: PartitionHandling,
+        appliers: Appliers,
+        vhosts: dict[str, Vhost],
+        policies: Policies,
+        names: FreshNames,
+    ) -> None:
+        turn = node.turn
+        self._node: NodePort = node
+        self._turn: Turn = turn
+        self._vhosts: dict[str, Vhost] = vhosts
+        self._members_told: int = 0
+        own = node.settings.node_name
+        self.membership: Membership = Membership(own, incarnation, handling, turn)
+        appliers.add(self.membership)
+        self.shared: SharedAgreement = SharedAgreement(turn, appliers)
+        homes = self.shared.homes
+        setting = node.settings.queue_master_locator
+        placer = QueuePlacer(setting, self.membership, homes, policies, names)
+        self.agreement: PlacingAgreement = PlacingAgreement(self.shared, placer)
+        self.leftovers: Leftovers = Leftovers(turn, self.shared, self.membership, homes, vhosts)
+        self.membership.watcher = self.leftovers
+        self.links: Links = Links(turn, self)
+
+    def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:
+        """All of this is made: the node was started with it, or it came from here."""
+        self.shared.adopt(revision, snapshot)
+        self.leftovers.node_started()
+
+    # -- what happens
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, PeerReceived):
+            self.links.received(event.node, event.data)
+        elif isinstance(event, PeerConnected):
+            self._peer_connected(event)
+        elif isinstance(event, PeerLost):
+            self.links.lost(event.node)
+            self.membership.peer_lost(event.node)
+            self.shared.peer_lost(event.node)
+        elif isinstance(event, Decided):
+            self.shared.decided(event)
+        elif isinstance(event, DefinitionsChanged):
+            self.shared.changed(event)
+        elif isinstance(event, DefinitionsReplaced):
+            self.shared.replaced(event)
+        elif isinstance(event, DefinitionsCurrent):
+            self.shared.current(event)
+
+    def _peer_connected(self, event: PeerConnected) -> None:
+        self.links.connected(event.node, event.incarnation)
+        self.membership.peer_connected(event.node, event.incarnation)
+        self.shared.peer_connected(event.node)
+        self.links.notify(event.node, self.shared.applied.to_bytes(REVISION_BYTES, "big"))
+
+    def end_turn(self) -> None:
+        """The last thing of a turn."""
+        applied = self.shared.take_untold()
+        if applied:
+            told = applied.to_bytes(REVISION_BYTES, "big")
+            for node in self.links.nodes():
+                self.links.notify(node, told)
+        members = self.membership.members
+        if members.version != self._members_told:
+            self._members_told = members.version
+            found = [members.get(name) for name in members.names()]
+            self._turn.effects.append(
+                KeepMembers([(one.name, one.peer, one.store) for one in found if one is not None])
+            )
+        self.links.end_turn()
+
+    # -- where queues live
+
+    def elsewhere(self, definition: QueueDefinition, queue_id: int) -> QueuePort | None:
+        membership = self.membership
+        if definition.node == membership.own and definition.incarnation in (0, membership.incarnation):
+            return None
+        return RemoteQueue(
+            definition.vhost,
+            definition.name,
+            definition.durable,
+            definition.exclusive,
+            definition.auto_delete,
+            definition.arguments,
+            definition.node,
+            queue_id,
+            self.links,
+        )
+
+    def forget(self, queue: QueuePort) -> None:
+        assert isinstance(queue, RemoteQueue), "it stands in for another node's"
+        self.links.remove(queue)
+        queue.close()
+
+    # -- this node as the others see it
+
+    def find_queue(self, vhost: str, name: str, queue_id: int) -> QueuePort | None:
+        found = self._vhosts.get(vhost)
+        queue = None if found is None else found.topology.queues.get(name)
+        if not isinstance(queue, Queue) or (queue_id != 0 and queue.queue_id != queue_id):
+            return None
+        return queue
+
+    def reply_arrived(self, inbox: str, message: Message) -> None:
+        direct_reply.deliver_reply(self._node, inbox, message)
+
+    def notice_arrived(self, node: str, data: bytes) -> None:
+        self.shared.peer_applied(node, int.from_bytes(data[:REVISION_BYTES], "big"))
+
+
+@final
+class PlacingAgreement(Agreement):
+    """Gives new queues their homes before anything is proposed."""
+
+    def __init__(self, shared: SharedAgreement, placer: QueuePlacer) -> None:
+        self._shared: SharedAgreement = shared
+        self._placer: QueuePlacer = placer
+
+    def at_once(self) -> bool:
+        return False
+
+    def agree(self, plan: Plan, waiter: AgreementWaiter | None) -> bool:
+        for change in plan.changes.values():
+            new = change.definition
+            if isinstance(new, QueueDefinition) and not new.node:
+                home = self._placer.home_for(new.vhost, new.name, new.durable, new.exclusive, new.arguments)
+                new.node, new.incarnation = home
+        return self._shared.agree(plan, waiter)

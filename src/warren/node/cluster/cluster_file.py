@@ -1,0 +1,79 @@
+"""What a node remembers of its cluster, beside its other data: `cluster.json`.
+
+A data directory without this file is that of a node alone, whose definitions are in its own database. With it, they
+are in the cluster's store, and the database has nothing to say. The file appears, and changes, complete or not at all;
+it is written once everything it promises is there. So whatever interrupts a node that founds a cluster or joins one, it
+is afterwards a node alone or a member, and nothing in between.
+
+Not here: founding and joining themselves (`node.cluster.founding`, `node.cluster.joining`).
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from warren.errors import StoreError
+from warren.node.disk.durable import replace_file, sync_directory
+
+NAME = "cluster.json"
+VERSION = 1
+DISC = "disc"
+RAM = "ram"
+
+
+@dataclass(frozen=True)
+class MemberAddresses:
+    """Where another node is found, each as HOST:PORT; `store` is empty for one without a part of the store."""
+
+    peer: str
+    store: str = ""
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What a member knows when it starts, before it has asked anybody."""
+
+    cluster_id: str
+    kind: str
+    members: dict[str, MemberAddresses] = field(default_factory=dict)
+
+    def store_addresses(self) -> list[str]:
+        """Where the store may be reached."""
+        return [member.store for member in self.members.values() if member.store]
+
+
+class ClusterFile:
+    """The file of one data directory."""
+
+    def __init__(self, data_dir: str) -> None:
+        self.path = os.path.join(data_dir, NAME)
+
+    def read(self) -> ClusterFacts | None:
+        """Nothing if the node is alone; a `StoreError` if the file cannot be understood."""
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                return _facts_of(json.load(file))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreError(f"{self.path} is damaged; take it from a backup, or reset the node") from error
+
+    def write(self, facts: ClusterFacts) -> None:
+        text = json.dumps({"v": VERSION, **asdict(facts)}, indent=1, sort_keys=True)
+        replace_file(self.path, text.encode() + b"\n")
+
+    def remove(self) -> None:
+        """The node is alone from here on."""
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+            sync_directory(os.path.dirname(self.path))
+
+
+def _facts_of(document: dict[str, Any]) -> ClusterFacts:
+    if document["v"] != VERSION:
+        raise ValueError("another version")
+    members = {name: MemberAddresses(**addresses) for name, addresses in document["members"].items()}
+    if document["kind"] not in (DISC, RAM):
+        raise ValueError("no kind of node")
+    return ClusterFacts(str(document["cluster_id"]), document["kind"], members)

@@ -1,0 +1,277 @@
+"""A process's life in a cluster, or alone with a door open for the first who wants to join.
+
+::
+
+    cluster.json? ──no──► told to join? ──no──► alone ──somebody asks to join──► founds a cluster, as it runs
+         │ yes                 │ yes
+         │                     └──► asks members in turn until one takes it in ──► cluster.json
+         └──► resumes its part of the store ──► waits for a majority ──► a member, from its first turn on
+
+A member starts with what the store holds. What it says of itself (its addresses, that it lives) is in the store before
+its core is made, so that the core finds itself among the others.
+
+Founding happens under the eyes of clients: the core keeps its plans back, its definitions move, `cluster.json` is
+written, and the core goes on with the store it shares. Until the file is there, all of it can be undone, and is, if
+anything fails or the process dies.
+
+Not here: the file (`node.cluster.cluster_file`), the store (`node.cluster.shared_store`), links (`node.peers`).
+"""
+
+import asyncio
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from warren.admin.desk import Desk
+from warren.broker.broker import Broker
+from warren.broker.commands import BeginSharing
+from warren.broker.sharing.moving_in import PassingDefinitions, shared_snapshot
+from warren.cluster.addresses import PeerAddress
+from warren.cluster.hello_messages import Facts
+from warren.errors import ConfigError, StoreError
+from warren.model.effects import KeepMembers
+from warren.model.events import SharingGivenUp, SharingReady
+from warren.node.cluster.cluster_file import DISC, RAM, ClusterFacts, ClusterFile, MemberAddresses
+from warren.node.cluster.join_messages import JoinAnswer, JoinRefused, JoinRequest
+from warren.node.config.settings import NodeSettings
+from warren.node.disk.disk import Disk
+from warren.node.logs import Log
+from warren.node.peers.cookie import read_cookie
+from warren.node.peers.dialling import DialFailed
+from warren.node.peers.discovery import discover
+from warren.node.peers.links import Links
+from warren.node.turns import Turns
+from warren.store.cluster_definitions import NodeDefinition
+from warren.store.recovery import Found
+from warren.store.topology_definitions import EXCHANGES, QUEUES
+
+if TYPE_CHECKING:
+    from warren.node.cluster.shared_store import SharedStore
+    from warren.node.cluster.store_pump import StorePump
+
+PAUSE_S = 1.0
+STORE_DIRECTORY = "etcd"
+SAY_EVERY_S = 10.0
+
+
+class ClusterLife:
+    """From before there is a core until after its end."""
+
+    def __init__(self, settings: NodeSettings, disk: Disk, log: Log) -> None:
+        self._settings = settings
+        self._disk = disk
+        self._log = log
+        self._file = ClusterFile(disk.path)
+        self._facts: ClusterFacts | None = None
+        self._links: Links | None = None
+        self._shared: SharedStore | None = None
+        self._pump: StorePump | None = None
+        self._admitting = asyncio.Lock()
+        self._peers: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        return self._settings.broker.node_name
+
+    @property
+    def peer_address(self) -> str:
+        """Where other nodes reach this one; empty if they cannot."""
+        return "" if self._links is None else self._links.own.address
+
+    # -- before there is a core
+
+    async def begin(self, now_ms: int, http: str, amqp: str) -> Found:
+        """What the core is to start with."""
+        incarnation = self._disk.begin_incarnation()
+        self._facts = self._file.read()
+        self._open_links(incarnation)
+        if self._facts is None:
+            addresses = self._settings.cluster.join or await discover(self._settings.cluster, self.name)
+            if addresses:
+                await self._join(addresses)
+        found = self._disk.found(incarnation, now_ms)
+        if self._facts is not None:
+            await self._take_part(self._facts, found, http, amqp)
+        return found
+
+    def _open_links(self, incarnation: int) -> None:
+        cluster = self._settings.cluster
+        kind = RAM if cluster.ram else DISC
+        cluster_id = ""
+        if self._facts is not None:
+            kind, cluster_id = self._facts.kind, self._facts.cluster_id
+        own = Facts(self.name, incarnation, cluster_id, "", kind, int(cluster.silence_s * 1000))
+        try:
+            cookie = read_cookie(cluster)
+            self._links = Links(cluster, own, cookie, self._log, lambda: self._peers, self._answer_join)
+        except ConfigError as error:
+            if cluster.peer_asked_for or self._facts is not None or cluster.join:
+                raise
+            self._log.warning("peers.refused", reason=str(error), effect="no other node can join this one")
+
+    async def _join(self, addresses: list[PeerAddress]) -> None:
+        """Become a member of the cluster of whoever answers first."""
+        if any(key.startswith((f"{QUEUES}/", f"{EXCHANGES}/")) for key in self._disk.recorded()):
+            raise ConfigError(
+                f"--data {self._settings.data_dir} has exchanges and queues of a node that was alone, which it would "
+                "lose by joining; start with an empty directory, or without --join"
+            )
+        assert self._links is not None
+        request = JoinRequest(self.name, self._links.own.kind, self._links.own.address)
+        answer = await self._ask_in_turn(self._links, addresses, request)
+        self._shared = self._new_store()
+        others = [member.store for member in answer.members.values() if member.store]
+        if request.kind == DISC:
+            await self._shared.join(answer.cluster_id, others)
+        self._facts = ClusterFacts(answer.cluster_id, request.kind, answer.members)
+        self._shared.use(self._facts)
+        self._disk.forget_messages()
+        self._file.write(self._facts)
+        self._links.own.cluster_id = answer.cluster_id
+        self._log.info("cluster.joined", cluster=answer.cluster_id, members=",".join(answer.members))
+
+    async def _ask_in_turn(self, links: Links, addresses: list[PeerAddress], request: JoinRequest) -> JoinAnswer:
+        while True:
+            for address in addresses:
+                try:
+                    _facts, data = await links.ask_to_join(address, request.encode())
+                    return JoinAnswer.decode(data)
+                except DialFailed as failure:
+                    if failure.refused:
+                        raise ConfigError(f"{address} refuses this node: {failure.reason}") from failure
+                    self._log.warning("join.waiting", address=str(address), reason=failure.reason)
+                except JoinRefused as refusal:
+                    raise ConfigError(f"{address} refuses this node: {refusal}") from refusal
+            await asyncio.sleep(PAUSE_S)
+
+    async def _take_part(self, facts: ClusterFacts, found: Found, http: str, amqp: str) -> None:
+        assert self._links is not None
+        if self._shared is None:
+            self._shared = self._new_store()
+            await self._shared.resume(facts)
+        shared = self._shared
+        self._definition = NodeDefinition(self.name, facts.kind, self._links.own.address, http, amqp, shared.address)
+        await self._with_patience(shared.begun)
+        await self._with_patience(lambda: shared.enlist(self._definition))
+        await self._with_patience(lambda: shared.live(found.incarnation))
+        revision, snapshot = await self._with_patience(shared.snapshot)
+        found.share(revision, snapshot)
+
+    async def _with_patience(self, ask: Any) -> Any:
+        """Ask until there is a majority to answer."""
+        loop = asyncio.get_running_loop()
+        said_at = 0.0
+        while True:
+            try:
+                return await ask()
+            except ConnectionError as error:
+                if loop.time() - said_at >= SAY_EVERY_S:
+                    said_at = loop.time()
+                    self._log.warning("store.awaited", reason=str(error), effect="waiting for a majority of disc nodes")
+                await asyncio.sleep(PAUSE_S)
+
+    def _new_store(self) -> "SharedStore":
+        # a node that is alone does without the libraries
+        from warren.node.cluster.shared_store import SharedStore
+
+        assert self._links is not None
+        etcd = self._settings.cluster.etcd
+        directory = os.path.join(self._disk.path, STORE_DIRECTORY)
+        return SharedStore(etcd, self._links.own.address, directory, self.name, self._log)
+
+    # -- with a core
+
+    def attach(self, core: Broker, turns: Turns, desk: Desk, http: str, amqp: str) -> None:
+        """Let the core meet the others."""
+        self._core, self._turns, self._desk = core, turns, desk
+        self._addresses = (http, amqp)
+        turns.attach({KeepMembers: self._keep_members})
+        if self._facts is not None:
+            assert core.clustering is not None
+            self._start_pump(core.clustering.shared.applied)
+        if self._links is not None:
+            if not self._links.own.cluster_id:
+                self._links.own.cluster_id = core.cluster_id()
+            turns.attach(self._links.orders())
+            self._links.start(turns)
+
+    def _start_pump(self, after: int) -> None:
+        assert self._shared is not None
+        assert self._shared.store is not None
+        from warren.node.cluster.store_pump import StorePump
+
+        self._pump = StorePump(self._shared.store, self._turns, self._store_failed)
+        self._turns.attach(self._pump.orders())
+        self._pump.start(after)
+
+    def _store_failed(self, error: StoreError) -> None:
+        self._log.critical("store.failed", reason=str(error))
+        self._turns.halt()
+
+    def _keep_members(self, effect: KeepMembers) -> None:
+        """The cluster has these nodes from now on."""
+        self._peers = {name: peer for name, peer, _store in effect.members}
+        if self._links is not None:
+            self._links.members_changed()
+        if self._facts is None or self._shared is None or self.name not in self._peers:
+            return
+        members = {name: MemberAddresses(peer, store) for name, peer, store in effect.members}
+        if members != self._facts.members:
+            self._facts = replace(self._facts, members=members)
+            self._file.write(self._facts)
+            self._shared.use(self._facts)
+
+    # -- others who want to join
+
+    async def _answer_join(self, facts: Facts, data: bytes) -> bytes:
+        try:
+            request = JoinRequest.decode(data)
+            if request.name in self._peers and request.name != facts.name:
+                raise JoinRefused(f"it is not {request.name} that asks")
+            async with self._admitting:
+                if self._facts is None:
+                    await self._found()
+            assert self._facts is not None
+            return JoinAnswer(self._facts.cluster_id, self._facts.members).encode()
+        except (JoinRefused, StoreError, ConfigError, ConnectionError) as refusal:
+            self._log.warning("join.refused", node=facts.name, reason=str(refusal))
+            return JoinAnswer(refused=str(refusal)).encode()
+
+    async def _found(self) -> None:
+        """Be the first node of a cluster."""
+        if self._links is None or self._links.own.kind == RAM:
+            raise JoinRefused(f"{self.name} is a RAM node that is alone: a cluster begins with a disc node")
+        cluster_id = self._core.cluster_id()
+        self._shared = shared = self._new_store()
+        try:
+            await shared.found(cluster_id)
+            http, amqp = self._addresses
+            own = NodeDefinition(self.name, DISC, self._links.own.address, http, amqp, shared.address)
+            passing = await self._desk.carry_out(BeginSharing())
+            assert isinstance(passing, PassingDefinitions)
+            definitions = [*passing.definitions, own]
+            moved = shared_snapshot(self._disk.recorded(), definitions, self.name, passing.revision)
+            await shared.move_in(passing.revision, moved)
+            await shared.live(self._links.own.incarnation)
+            revision, snapshot = await shared.snapshot()
+        except BaseException:
+            self._turns.add(SharingGivenUp())
+            self._shared = None
+            await shared.abandon()
+            raise
+        self._facts = ClusterFacts(
+            cluster_id, DISC, {self.name: MemberAddresses(self._links.own.address, shared.address)}
+        )
+        self._file.write(self._facts)
+        self._log.info("cluster.founded", cluster=cluster_id)
+        self._turns.add(SharingReady(revision, snapshot))
+        self._start_pump(revision)
+
+    async def close(self) -> None:
+        """After the core's last turn."""
+        if self._pump is not None:
+            await self._pump.close()
+        if self._shared is not None:
+            await self._shared.close()
+        if self._links is not None:
+            await self._links.close()
