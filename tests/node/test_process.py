@@ -52,9 +52,9 @@ def test_a_warning_names_the_default_password_until_it_is_changed(serve: Serve) 
 
 
 def test_keys_without_effect_are_named_in_one_line(serve: Serve) -> None:
-    node = serve("--peer", "127.0.0.1:0", configuration="cluster_name = sales\ncollect_statistics = fine\n")
+    node = serve(configuration="cluster_name = sales\ncollect_statistics = fine\n")
     [line] = node.events("settings.accepted")
-    assert line.endswith('keys=cluster_name,collect_statistics,--peer effect="accepted, no effect yet"')
+    assert line.endswith('keys=cluster_name,collect_statistics effect="accepted, no effect yet"')
 
 
 def test_settings_reach_the_broker(serve: Serve, connect: Connect) -> None:

@@ -72,16 +72,10 @@ def serve(
     http: Annotated[
         str, _option("HOST:PORT", "Where to serve the HTTP API and the pages; port 0 picks a free one.")
     ] = "",
-    peer: Annotated[
-        str, _option("HOST:PORT", "Where to listen for other nodes; port 0 picks a free one. No effect yet.")
-    ] = "",
+    peer: Annotated[str, _option("HOST:PORT", "Where to listen for other nodes; port 0 picks a free one.")] = "",
     config: Annotated[str, _option("FILE", "A rabbitmq.conf-style file of key = value lines.")] = "",
-    join: Annotated[
-        list[str] | None, _option("HOST:PORT", "A node whose cluster to join; may be given again. No effect yet.")
-    ] = None,
-    ram: Annotated[
-        bool, typer.Option("--ram", help="Keep definitions in memory only, as part of a cluster. No effect yet.")
-    ] = False,
+    join: Annotated[list[str] | None, _option("HOST:PORT", "A node whose cluster to join; may be given again.")] = None,
+    ram: Annotated[bool, typer.Option("--ram", help="Keep definitions in memory only, as part of a cluster.")] = False,
 ) -> int:
     """Run one node in the foreground until SIGTERM or Ctrl-C."""
     from warren.node.config.settings import Flags, read_settings

@@ -158,7 +158,7 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
         disk_limit_bytes=_disk_limit_bytes(gathered),
         log=log_settings(gathered.values),
         definition_paths=_definition_paths(gathered),
-        without_effect=[*gathered.without_effect, *_flags_without_effect(flags)],
+        without_effect=gathered.without_effect,
         unknown_variables=unknown_variables,
     )
     settings.tls_handshake_timeout_ms = gathered.values.get(
@@ -253,11 +253,6 @@ def _flag_address(flag: str, value: str) -> ListenAddress:
         return values.address(value)
     except ValueError as error:
         raise ConfigError(f"{flag} must be {error}, not {value!r}") from error
-
-
-def _flags_without_effect(flags: Flags) -> list[str]:
-    given = [("--peer", bool(flags.peer)), ("--join", bool(flags.join)), ("--ram", flags.ram)]
-    return [flag for flag, value in given if value]
 
 
 def _tls_settings(gathered: _Gathered) -> TlsSettings:

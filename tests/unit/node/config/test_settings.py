@@ -189,14 +189,12 @@ def test_rabbitmqs_other_keys_are_accepted_and_named(read: Read) -> None:
     settings = read(
         "cluster_name = sales\nmqtt.listeners.tcp.1 = 1883\nquorum_queue.x = 1\nlog.file = false\n"
         "cluster_name = again\n",
-        peer="127.0.0.1:0",
     )
     assert settings.without_effect == [
         "cluster_name",
         "mqtt.listeners.tcp.1",
         "quorum_queue.x",
         "log.file",
-        "--peer",
     ]
 
 
