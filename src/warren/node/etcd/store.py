@@ -110,9 +110,11 @@ class EtcdStore:
         """
         self._require_begun()
         request = messages.txn([], [messages.reading(self._keys.base), messages.reading(self._keys.last)], [])
+        # what is seen while the question is under way may be newer than its answer
+        seen = self._seen
         answer = messages.txn_answer(await self._connection.ask(messages.TXN, request))
         marker, last = answer.found
-        if not marker or not last or marker[0].modified != self._marked_at or answer.revision + self._base < self._seen:
+        if not marker or not last or marker[0].modified != self._marked_at or answer.revision + self._base < seen:
             raise StoreError("the metadata store has lost changes that this node has seen, or was made anew")
         return last[0].modified + self._base
 
