@@ -1,0 +1,64 @@
+"""Which etcd is trusted with a cluster's metadata, and what it is told."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warren.errors import ConfigError
+from warren.node.etcd import program
+from warren.node.etcd.connection import TlsFiles
+from warren.node.etcd.program import MemberSettings
+
+
+@pytest.mark.parametrize("version", ["3.4.22", "3.4.23", "3.5.6", "3.5.21", "3.6.0", "4.0.0", "3.10.0"])
+def test_versions_that_keep_what_they_promise_will_do(version: str) -> None:
+    program.refuse_version("etcd", f"etcd Version: {version}\nGit SHA: 1234\nGo Version: go1.19.8\n")
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ("etcd Version: 3.4.21", "etcd is etcd 3.4.21; a cluster needs 3.4.22 or newer"),
+        ("etcd Version: 3.3.25", "etcd is etcd 3.3.25; a cluster needs 3.4.22 or newer"),
+        ("etcd Version: 3.5.0", "versions 3.5.0 to 3.5.5 can lose data, use 3.5.6 or newer"),
+        ("etcd Version: 3.5.5", "versions 3.5.0 to 3.5.5 can lose data, use 3.5.6 or newer"),
+        ("usage: etcd", "etcd does not tell its version as etcd does"),
+    ],
+)
+def test_other_versions_are_refused_with_a_sentence(told: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        program.refuse_version("etcd", told)
+    assert sentence in str(refused.value)
+
+
+def test_a_host_that_nobody_knows_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"the host nowhere\.invalid, where etcd is to listen, is not known"):
+        program.free_port("nowhere.invalid")
+
+
+def test_names_are_told_to_others_and_addresses_are_listened_at() -> None:
+    settings = MemberSettings("/var/lib/warren/etcd", "warren@a", "c", "localhost")
+    given = program.arguments(settings, "localhost:1", "localhost:2", "", "existing")
+    assert "--advertise-client-urls=http://localhost:1" in given
+    assert "--initial-advertise-peer-urls=http://localhost:2" in given
+    listening = [argument for argument in given if argument.startswith("--listen-client-urls=")]
+    assert listening in (["--listen-client-urls=http://127.0.0.1:1"], ["--listen-client-urls=http://[::1]:1"])
+
+
+def test_with_certificates_both_ports_ask_for_one() -> None:
+    settings = MemberSettings("etcd", "warren@a", "c", tls=TlsFiles("ca.pem", "a.pem", "a.key"))
+    given = program.arguments(settings, "127.0.0.1:1", "127.0.0.1:2", "", "new")
+    assert "--listen-peer-urls=https://127.0.0.1:2" in given
+    assert {"--client-cert-auth", "--peer-client-cert-auth"} <= set(given)
+
+
+def test_a_binary_that_is_wanted_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is not a program that can be run"):
+        program.find(str(tmp_path / "etcd"))
+
+
+def test_a_node_that_is_alone_does_not_load_grpc() -> None:
+    code = "import sys, warren.node.node; sys.exit('grpc' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
