@@ -134,8 +134,7 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         turn.now_ms = max(turn.now_ms, now_ms)
         turn.effects = self._first_effects
         self._first_effects = []
-        for held in self._held_inputs():
-            session_input.go_on(held)
+        self._go_on()
         for event in events:
             self._take(event)
         self._timeouts.start()
@@ -258,10 +257,15 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
 
     # -- events
 
-    def _held_inputs(self) -> list[Connection]:
+    def _go_on(self) -> None:
+        """What waited for something that came about in an earlier turn."""
         waiting = self.turn.inputs
         self.turn.inputs = []
-        return [connection for connection in waiting if isinstance(connection, Connection)]
+        for held in waiting:
+            if isinstance(held, Connection):
+                session_input.go_on(held)
+            else:
+                held.go_on()
 
     def _take(self, event: Event) -> None:
         if isinstance(event, BytesReceived):
