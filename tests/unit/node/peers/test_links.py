@@ -109,7 +109,8 @@ def test_silence_ends_a_link_within_the_setting_and_it_comes_back(loop_name: str
             wire.freeze()
             await ant.core.until(ant.losses)
             await bee.core.until(bee.losses)
-            assert loop.time() - frozen < 1.3
+            # the setting, and what a busy machine may add to it
+            assert loop.time() - frozen < 2.0
             for peer in (ant, bee):
                 assert (peer.losses()[0].reason, peer.losses()[0].proved_dead) == ("it was silent for 1 s", False)
             wire.thaw()
