@@ -15,13 +15,14 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from warren.node.etcd.connection import EtcdAddress, EtcdConnection, TlsFiles
+from warren.node.etcd.connection import EtcdAddress, EtcdConnection
 from warren.node.etcd.member import EtcdMember
 from warren.node.etcd.program import MemberSettings
 from warren.node.etcd.store import EtcdStore
 from warren.node.etcd.watching import Changed, Replaced
 from warren.node.log_levels import LogLevels
 from warren.node.logs import Log
+from warren.node.tls import TlsFiles
 from warren.store.metadata import Snapshot
 
 SCENARIO_S = 60.0

@@ -10,9 +10,10 @@ from tests.cluster.etcd_world import Members, Watcher, connected, play, store_at
 from tests.node.certificate_files import Authority
 from warren.errors import ConfigError, StoreError
 from warren.node.etcd import messages
-from warren.node.etcd.connection import Declined, EtcdAddress, EtcdConnection, NoAnswer, TlsFiles
+from warren.node.etcd.connection import Declined, EtcdAddress, EtcdConnection, NoAnswer
 from warren.node.etcd.protobuf import message, number, octets, text
 from warren.node.etcd.store import EtcdStore
+from warren.node.tls import TlsFiles
 from warren.store.metadata import AGREED, FAILED, Decision
 
 QUOTA_BYTES = 2 * 1024 * 1024

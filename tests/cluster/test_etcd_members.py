@@ -242,5 +242,5 @@ def test_a_member_that_cannot_start_says_why(tmp_path: Path) -> None:
 
 def test_a_binary_that_is_not_there_is_named(tmp_path: Path) -> None:
     member = member_of(tmp_path / "etcd", "warren@0", binary="/nowhere/etcd")
-    with pytest.raises(ConfigError, match=r"^etcd\.binary /nowhere/etcd is not a program that can be run$"):
+    with pytest.raises(ConfigError, match=r"^cluster\.etcd\.binary /nowhere/etcd is not a program that can be run$"):
         play(member.found())

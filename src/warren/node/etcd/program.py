@@ -141,14 +141,14 @@ def find(wanted: str) -> str:
     if wanted:
         found = shutil.which(wanted)
         if found is None:
-            raise ConfigError(f"etcd.binary {wanted} is not a program that can be run")
+            raise ConfigError(f"cluster.etcd.binary {wanted} is not a program that can be run")
         return str(Path(found).resolve())
     for place in PLACES:
         found = shutil.which(place)
         if found is not None:
             return found
     raise ConfigError(
-        "a disc node of a cluster runs etcd, and there is none: install the package etcd-server, or set etcd.binary"
+        "a disc node of a cluster runs etcd, and there is none: install the package etcd-server, or set cluster.etcd.binary"
     )
 
 

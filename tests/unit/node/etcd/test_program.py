@@ -8,8 +8,8 @@ import pytest
 
 from warren.errors import ConfigError
 from warren.node.etcd import program
-from warren.node.etcd.connection import TlsFiles
 from warren.node.etcd.program import MemberSettings
+from warren.node.tls import TlsFiles
 
 
 @pytest.mark.parametrize("version", ["3.4.22", "3.4.23", "3.5.6", "3.5.21", "3.6.0", "4.0.0", "3.10.0"])
