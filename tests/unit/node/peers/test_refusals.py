@@ -6,15 +6,17 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.node.certificate_files import Authority, self_signed
 from tests.unit.node.peers.burrow import COOKIE, Peer, burrow, tls_of, until
 from tests.unit.node.shell import DEADLINE_S, LOOPS, run_on
+from warren.cluster.hello import AcceptHello, DialHello
 from warren.cluster.hello_messages import HEADER, OPENING
 from warren.errors import ConfigError
-from warren.node.peers import complaints, door, greeting
+from warren.node.peers import complaints, door, greeting, links
 from warren.node.peers.contexts import peer_contexts
 from warren.node.tls import TlsSettings
 
@@ -185,6 +187,36 @@ def test_nodes_speak_over_tls(authority: Authority, loop_name: str) -> None:
             await ant.core.until(ant.losses)
             assert ant.losses()[0].reason == "it said goodbye: goodbye"
             await ant.connected_to(bee, times=2)
+
+    run_on(loop_name, conversation())
+
+
+def test_both_ends_of_a_tls_connection_prove_themselves_for_that_connection(
+    authority: Authority, loop_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialled: list[bytes] = []
+    accepted: list[bytes] = []
+
+    def dial_hello(*given: Any) -> DialHello:
+        dialled.append(given[-1])
+        return DialHello(*given)
+
+    def accept_hello(*given: Any) -> AcceptHello:
+        accepted.append(given[-1])
+        return AcceptHello(*given)
+
+    monkeypatch.setattr(links, "DialHello", dial_hello)
+    monkeypatch.setattr(links, "AcceptHello", accept_hello)
+
+    async def conversation() -> None:
+        tls = tls_of(authority.server, authority.path)
+        ant, bee = Peer("warren@ant", {}, tls=tls), Peer("warren@bee", {}, tls=tls)
+        async with burrow(ant, bee):
+            await ant.connected_to(bee)
+            await bee.connected_to(ant)
+        assert all(len(channel) >= 12 for channel in dialled + accepted)
+        assert set(dialled) & set(accepted)
+        assert len(set(dialled)) == len(dialled)
 
     run_on(loop_name, conversation())
 
