@@ -95,7 +95,7 @@ class Watcher:
         await asyncio.wait([self._task])
 
     async def _gather(self, store: EtcdStore, after: int) -> None:
-        async with aclosing(store.watch(after)) as items:  # type: ignore[type-var]
+        async with aclosing(store.watch(after)) as items:
             async for item in items:
                 self.told.append(item)
 

@@ -34,6 +34,22 @@ class FailingConnection(EtcdConnection):
         return answer
 
 
+class PatientConnection(EtcdConnection):
+    """Has an answer, but does not give it before it is told to."""
+
+    def __init__(self, address: EtcdAddress) -> None:
+        super().__init__(address)
+        self.has_answer = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+
+    async def call(self, method: str, request: bytes, deadline_s: float = 2.0, endpoint: str = "") -> Message:
+        answer = await super().call(method, request, deadline_s, endpoint)
+        self.has_answer.set()
+        await self.may_go_on.wait()
+        return answer
+
+
 def test_what_a_lone_node_had_keeps_its_names_and_later_revisions_are_above_all_of_its(single: Members) -> None:
     async def scenario() -> None:
         cluster = single.cluster()
@@ -182,6 +198,30 @@ def test_the_current_revision_is_that_of_the_last_commit_whoever_made_it(single:
             decision = await other.commit([("a", 0)], [("a", b"")])
             await foreign.commit([("a", 0)], [("a", b"")])
             assert await store.current() == decision.revision
+
+    play(scenario())
+
+
+def test_a_watch_may_be_quicker_than_the_answer_what_is_current(single: Members) -> None:
+    async def scenario() -> None:
+        cluster = single.cluster()
+        connection = PatientConnection(EtcdAddress(tuple(single.endpoints())))
+        async with store_at(*single.endpoints(), cluster=cluster, node="warren@other") as other:
+            store = EtcdStore(connection, cluster, "warren@test")
+            assert await store.begun()
+            first = await other.commit([("a", 0)], [("a", b"")])
+            watcher = Watcher(store, first.revision)
+            connection.has_answer.clear()
+            connection.may_go_on.clear()
+            asking = asyncio.create_task(store.current())
+            await connection.has_answer.wait()
+            second = await other.commit([("b", 0)], [("b", b"")])
+            await watcher.until_told(second.revision)
+            connection.may_go_on.set()
+            assert await asking == first.revision
+            assert await store.current() == second.revision
+            await watcher.end()
+        await connection.close()
 
     play(scenario())
 

@@ -148,7 +148,8 @@ def find(wanted: str) -> str:
         if found is not None:
             return found
     raise ConfigError(
-        "a disc node of a cluster runs etcd, and there is none: install the package etcd-server, or set cluster.etcd.binary"
+        "a disc node of a cluster runs etcd, and there is none: "
+        "install the package etcd-server, or set cluster.etcd.binary"
     )
 
 

@@ -16,7 +16,8 @@ Not here: how a commit is made sure of (`node.etcd.proposals`), keys within etcd
 (`node.etcd.member`).
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 from warren.errors import InvariantBroken, StoreError
 from warren.node.etcd import messages, moving
@@ -118,13 +119,14 @@ class EtcdStore:
             raise StoreError("the metadata store has lost changes that this node has seen, or was made anew")
         return last[0].modified + self._base
 
-    async def watch(self, after: int) -> AsyncIterator[Changed | Replaced]:
+    async def watch(self, after: int) -> AsyncGenerator[Changed | Replaced, None]:
         """What changes after this revision, in order, for ever; close it when it is not wanted any more."""
         self._require_begun()
         watching = Watching(self._connection, self._keys, self._base, self.snapshot)
-        async for told in watching.changes(after):
-            self._seen = max(self._seen, told.revision)
-            yield told
+        async with aclosing(watching.changes(after)) as items:
+            async for told in items:
+                self._seen = max(self._seen, told.revision)
+                yield told
 
     def hold(self, key: str, value: bytes, ttl_s: int) -> Holding:
         """Have this key there until it is released, or the store has not heard of this node for that long."""

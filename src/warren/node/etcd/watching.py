@@ -15,7 +15,7 @@ Not here: reading the whole state (`node.etcd.store`).
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import groupby
@@ -66,7 +66,7 @@ class Watching:
         self._base = base
         self._snapshot = snapshot
 
-    async def changes(self, after: int) -> AsyncIterator[Changed | Replaced]:
+    async def changes(self, after: int) -> AsyncGenerator[Changed | Replaced, None]:
         """Everything after this revision, for ever. A `StoreError` if etcd will not tell."""
         seen = after
         while True:
