@@ -46,7 +46,8 @@ class HostedGet(OutputPort):
         if entry is None:
             self._hosting.answer(self._ticket, 0, 0)
         else:
-            self._hosting.answer_got(self._ticket, self._hosted, entry, self._no_ack, queue.ready_count())
+            loans = self._hosted.got_from(queue)
+            self._hosting.answer_got(self._ticket, loans, entry, self._no_ack, queue.ready_count())
 
 
 @final

@@ -34,17 +34,18 @@ class Mark:
 
 @final
 class HostedQueue(FlushWaiter):
-    """The publishes of one node into one queue; there may be no such queue here any more."""
+    """The publishes of one node into one queue. The other node may have heard of the queue before this one."""
 
-    def __init__(self, hosting: "Hosting", number: i64, vhost: str, name: str, queue: QueuePort | None) -> None:
+    def __init__(self, hosting: "Hosting", number: i64, vhost: str, name: str, queue_id: int) -> None:
         self.number: i64 = number
-        self.queue: QueuePort | None = queue
-        # what was got from it, and is not acked
-        self.got: Loans | None = None if queue is None else Loans(self, queue)
         # how much of it the other node has
         self.lent_count: i64 = 0
         self._hosting: Hosting = hosting
-        self._where: str = f"queue '{name}' in vhost '{vhost}'"
+        self._vhost: str = vhost
+        self._name: str = name
+        self._queue_id: int = queue_id
+        self._found: QueuePort | None = None
+        self._got: Loans | None = None
         self._received: i64 = 0
         self._received_bytes: i64 = 0
         self._told: i64 = 0
@@ -59,7 +60,7 @@ class HostedQueue(FlushWaiter):
     def publish(self, message: Message, counted: bool) -> None:
         self._received += 1
         self._received_bytes += len(message.content)
-        queue = self.queue
+        queue = self._queue()
         outcome: i64 = REJECTED
         if queue is not None:
             if not counted:
@@ -97,11 +98,22 @@ class HostedQueue(FlushWaiter):
 
     def usable(self) -> QueuePort:
         """The queue, if it can be asked anything; the fault if not."""
-        queue = self.queue
+        queue = self._queue()
         if queue is None or queue.deleted:
-            raise ChannelFault(NOT_FOUND, f"no {self._where}")
+            raise ChannelFault(NOT_FOUND, f"no queue '{self._name}' in vhost '{self._vhost}'")
         queue.check_usable()
         return queue
+
+    def got_from(self, queue: QueuePort) -> Loans:
+        """What was got from it, and is not acked."""
+        if self._got is None:
+            self._got = Loans(self, queue)
+        return self._got
+
+    def _queue(self) -> QueuePort | None:
+        if self._found is None:
+            self._found = self._hosting.home.find_queue(self._vhost, self._name, self._queue_id)
+        return self._found
 
     def _not_settled(self, outcome: i64) -> None:
         if outcome & REJECTED:

@@ -57,7 +57,9 @@ class Hosting:
         # the link is lost
         self.over: bool = False
         self._link: Link = link
-        self._home: Home = home
+        self.home: Home = home
+        # what was published last, in case it is for another queue, too
+        self._last_published: Message | None = None
         self._queues: dict[int, HostedQueue] = {}
         self._consumers: dict[int, HostedConsumer] = {}
         self._delivered: i64 = 0
@@ -95,9 +97,7 @@ class Hosting:
         write_longstr(payload, fault.text.encode("utf-8", "surrogateescape"))
         records.write_text(self._link.output(), records.FAULT, 0, payload.getvalue())
 
-    def answer_got(self, ticket: i64, hosted: HostedQueue, entry: Entry, no_ack: bool, ready: i64) -> None:
-        loans = hosted.got
-        assert loans is not None, "something was got"
+    def answer_got(self, ticket: i64, loans: Loans, entry: Entry, no_ack: bool, ready: i64) -> None:
         if no_ack:
             self._delivered += 1
         else:
@@ -116,7 +116,14 @@ class Hosting:
 
     def publish(self, reader: RecordReader, envelope: Envelope) -> None:
         message = reader.message(envelope)
+        self._last_published = message
         self._queue(reader.number).publish(message, reader.flags & records.UNCOUNTED == 0)
+
+    def publish_again(self, flags: i64, arguments: ArgumentReader) -> None:
+        message = self._last_published
+        if message is None:
+            raise PeerFault("nothing was published before")
+        self._queue(arguments.longlong()).publish(message, flags & records.UNCOUNTED == 0)
 
     def acked(self, arguments: ArgumentReader) -> None:
         first, last = arguments.longlong(), arguments.longlong()
@@ -153,6 +160,8 @@ class Hosting:
             self._define_queue(arguments)
         elif kind == records.FORGET_QUEUE:
             self._forget_queue(arguments.longlong())
+        elif kind == records.PUBLISH_AGAIN:
+            self.publish_again(flags, arguments)
         elif kind == records.FENCE:
             self._queue(arguments.longlong()).fence()
         else:
@@ -276,8 +285,7 @@ class Hosting:
         name = arguments.longstr().decode("utf-8", "surrogateescape")
         if int(number) in self._queues:
             raise PeerFault(f"queue {number} is defined twice")
-        queue = self._home.find_queue(vhost, name, int(queue_id))
-        self._queues[int(number)] = HostedQueue(self, number, vhost, name, queue)
+        self._queues[int(number)] = HostedQueue(self, number, vhost, name, int(queue_id))
 
     def _forget_queue(self, number: i64) -> None:
         """The other node has heard that it is deleted, perhaps before this one: nothing more of it comes from there."""

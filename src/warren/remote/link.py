@@ -57,6 +57,7 @@ class Link:
         self._acked_last: i64 = 0
         # the inbox of the reply that comes next
         self._reply_to: str = ""
+        self._last_published: Message | None = None
 
     # -- output
 
@@ -72,6 +73,14 @@ class Link:
         out = self.output()
         envelope_no = self._numbers.number(out, message.envelope)
         records.write_message(out, kind, flags, envelope_no, number, message)
+
+    def send_publish(self, flags: i64, number: i64, message: Message) -> None:
+        """A message for several queues goes over the link once."""
+        if message is self._last_published:
+            records.write_words(self.output(), records.PUBLISH_AGAIN, flags, [int(number)])
+        else:
+            self._last_published = message
+            self.send_message(records.PUBLISH, flags, number, message)
 
     def send_got(self, flags: i64, ticket: i64, message: Message, ready: i64) -> None:
         out = self.output()
@@ -108,6 +117,7 @@ class Link:
 
     def end_turn(self) -> None:
         self.hosting.end_turn()
+        self._last_published = None
         data = self.output().getvalue()
         if data:
             self._out = BytesWriter()

@@ -46,6 +46,8 @@ REQUEUED: Final[i64] = 20
 REJECTED: Final[i64] = 21
 RETURNED: Final[i64] = 22
 TAKEN: Final[i64] = 23
+PUBLISH_AGAIN: Final[i64] = 24
+"""The message of the last PUBLISH, for another queue."""
 
 # from the home
 FROM_HOME: Final[i64] = 30

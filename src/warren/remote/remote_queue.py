@@ -76,7 +76,7 @@ class RemoteQueue(DistantQueue):
         if self.uncounted != 0:
             flags = records.UNCOUNTED
             self.uncounted = 0
-        link.send_message(records.PUBLISH, flags, self._number, message)
+        link.send_publish(flags, self._number, message)
         size_bytes: i64 = len(message.content)
         self._publishes.sent(size_bytes)
         admission = link.admission

@@ -51,6 +51,35 @@ def test_what_is_published_elsewhere_is_in_the_queue_in_order(nodes: Together, c
     assert deliveries(reader) == [b"1", b"2", b"3"]
 
 
+def test_a_message_for_several_queues_goes_over_the_link_once(nodes: Together, client: Client) -> None:
+    queues = [nodes.place(name, "there") for name in "abc"]
+    for queue in queues:
+        client.bind(queue.name, "amq.fanout")
+    nodes.settle()
+    client.publish("", b"x" * 1000, b"y" * 1000, exchange="amq.fanout")
+    assert sum(len(effect.data) for effect in nodes["here"].sent) < 3000
+    nodes.settle()
+    assert [queue.ready_count() for queue in queues] == [2, 2, 2]
+    reader = nodes.client("there")
+    reader.consume("c")
+    assert deliveries(reader) == [b"x" * 1000, b"y" * 1000]
+
+
+def test_a_queue_that_its_home_does_not_know_yet_is_found_later(nodes: Together, client: Client) -> None:
+    queue = nodes.place("q", "there")
+    topology = nodes["there"].node.only_vhost.topology
+    topology.remove_queue(queue)
+    client.confirm()
+    client.publish("q", b"1")
+    nodes.settle()
+    assert client.methods() == [BasicNack(1, requeue=True)]
+    topology.add_queue(queue)
+    client.publish("q", b"2")
+    nodes.settle()
+    assert client.methods() == [BasicAck(2)]
+    assert queue.ready_count() == 1
+
+
 def test_a_client_elsewhere_consumes_and_acks(nodes: Together, client: Client) -> None:
     queue = nodes.place("q", "there")
     nodes.client("there").publish("q", b"1", b"2", b"3")
