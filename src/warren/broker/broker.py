@@ -26,9 +26,10 @@ from warren.broker.access.vhost_commands import VhostCommands
 from warren.broker.agreement import Charter, LoneAgreement
 from warren.broker.alarms import DiskAlarm, MemoryAlarm, reason_of
 from warren.broker.applying import Appliers
-from warren.broker.clustering import Clustering
+from warren.broker.clustering import Clustering, Service
 from warren.broker.control import Control
 from warren.broker.dead_letters import DeadLetters
+from warren.broker.guests import Guests
 from warren.broker.names import FreshNames
 from warren.broker.orders.connection_commands import ConnectionCommands
 from warren.broker.orders.topology_commands import TopologyCommands
@@ -40,14 +41,12 @@ from warren.broker.storage import Storage
 from warren.broker.timeouts import ConsumerTimeouts
 from warren.broker.topology_applier import TopologyApplier
 from warren.broker.vhost import Vhost
-from warren.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionFault
-from warren.model.effects import CloseConnection, Effect, SetTimer, StopNode
+from warren.errors import NOT_ALLOWED, ConnectionFault
+from warren.model.effects import Effect, PauseService, ResumeService, SetTimer, StopNode
 from warren.model.events import (
     BytesReceived,
     ClusterEvent,
     Commanded,
-    ConnectionLost,
-    ConnectionOpened,
     DiskFull,
     DiskMeasured,
     Event,
@@ -57,8 +56,6 @@ from warren.model.events import (
     PasswordVerified,
     StopRequested,
     Stored,
-    WritesPaused,
-    WritesResumed,
 )
 from warren.model.figures import NodeFigures
 from warren.model.message import Message
@@ -66,7 +63,7 @@ from warren.model.settings import BrokerSettings
 from warren.model.turn import FlushWaiter, Turn
 from warren.policy.policies import CLUSTER_ID, CLUSTER_NAME, Policies
 from warren.session import input as session_input
-from warren.session.connection import RUNNING, Connection
+from warren.session.connection import Connection
 from warren.session.ports import LoginAttempt, LoginWaiter, NodePort, VhostPort
 from warren.store.metadata import Definition
 from warren.store.plan import Plan
@@ -78,7 +75,7 @@ DEAD_LETTER_BYTES_A_TURN: Final = 4 * 1024 * 1024
 
 
 @final
-class Broker(NodePort, VhostOwner, FlushWaiter):
+class Broker(NodePort, VhostOwner, Service, FlushWaiter):
     """One node's core. `seed` makes the names it invents: unguessable if the seed is.
 
     `found` is what is on its disk; a core without one keeps everything in memory.
@@ -86,7 +83,8 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
 
     def __init__(self, settings: BrokerSettings, seed: bytes, found: Found | None = None) -> None:
         super().__init__(settings, Turn())
-        self.connections: dict[int, Connection] = {}
+        self._guests: Guests = Guests(self)
+        self.connections: dict[int, Connection] = self._guests.connections
         self.figures: NodeFigures = self.turn.figures
         self.vhosts: dict[str, Vhost] = {}
         self.access: Catalog = Catalog()
@@ -115,7 +113,7 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
             self.control.journal = self._storage.journal
             self._lone.metadata = self._storage.metadata
         self._entry: ClusterEntry = ClusterEntry(
-            self, self._lone, self._charter, self._appliers, self.vhosts, self.policies, self._names
+            self, self, self._lone, self._charter, self._appliers, self.vhosts, self.policies, self._names
         )
         self._add_appliers()
         self._add_handlers()
@@ -269,25 +267,11 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
 
     def _take(self, event: Event) -> None:
         if isinstance(event, BytesReceived):
-            connection = self.connections.get(event.connection_id)
-            if connection is not None:
-                session_input.receive(connection, event.data)
+            self._guests.received(event)
         elif isinstance(event, ClusterEvent):
             self._entry.take(event)
-        elif isinstance(event, ConnectionOpened):
-            self._connection_opened(event)
-        elif isinstance(event, ConnectionLost):
-            lost = self.connections.pop(event.connection_id, None)
-            if lost is not None:
-                lost.lost(event.reason)
-        elif isinstance(event, WritesPaused):
-            paused = self.connections.get(event.connection_id)
-            if paused is not None:
-                paused.writes_paused()
-        elif isinstance(event, WritesResumed):
-            resumed = self.connections.get(event.connection_id)
-            if resumed is not None:
-                resumed.writes_resumed()
+        elif self._guests.take(event):
+            return
         elif isinstance(event, MemoryMeasured):
             self._memory.measured(event.used_bytes, event.limit_bytes, self.turn.held_bytes)
         elif isinstance(event, Commanded):
@@ -318,22 +302,27 @@ class Broker(NodePort, VhostOwner, FlushWaiter):
         elif isinstance(event, IndexRead):
             journal.index_read(event)
 
-    def _connection_opened(self, event: ConnectionOpened) -> None:
-        if self._stopping:
-            self.turn.effects.append(CloseConnection(event.connection_id))
-            return
-        self.connections[event.connection_id] = Connection(event, self)
-
     def _stop(self) -> None:
-        """Tell every client; each hangs up when it answered, or when its patience ends."""
         self._stopping = True
         self.turn.note("info", "node.stopping", {"connections": len(self.connections)})
-        farewell = ConnectionFault(CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'")
-        for connection in list(self.connections.values()):
-            if connection.state == RUNNING:
-                connection.dismiss(farewell, 0, 0)
-            else:
-                connection.hang_up()
+        self._guests.shut_door("shutdown")
+
+    # -- partitions
+
+    def pause(self) -> None:
+        self.turn.note("warning", "node.paused", {"connections": len(self.connections)})
+        self._guests.shut_door("cut off from too many nodes of the cluster")
+        self.turn.effects.append(PauseService())
+
+    def resume(self) -> None:
+        self.turn.note("warning", "node.resumed", {})
+        if not self._stopping:
+            self._guests.open_door()
+        self.turn.effects.append(ResumeService())
+
+    def may_be_behind(self) -> bool:
+        clustering = self._entry.clustering
+        return clustering is not None and clustering.shared.is_stale(int(self.turn.now_ms))
 
     # -- the end of the turn
 

@@ -13,7 +13,10 @@ Not here: agreeing (`broker.shared_agreement`), clearing up (`broker.sharing.lef
 (`remote.links`), how a node becomes part of a cluster (`node.cluster`).
 """
 
+from abc import abstractmethod
 from typing import Final, final
+
+from mypy_extensions import trait
 
 from warren.broker.agreement import Agreement
 from warren.broker.applying import Appliers
@@ -23,8 +26,8 @@ from warren.broker.shared_agreement import SharedAgreement
 from warren.broker.sharing.leftovers import Leftovers
 from warren.broker.sharing.placing import QueuePlacer
 from warren.broker.vhost import Vhost, Whereabouts
-from warren.cluster.partitions import PartitionHandling
-from warren.model.effects import KeepMembers
+from warren.cluster.partitions import CHECK_EVERY_MS, PAUSE, RESTART, RESUME, PartitionHandling
+from warren.model.effects import KeepMembers, StartAnew
 from warren.model.events import (
     Decided,
     DefinitionsChanged,
@@ -38,7 +41,7 @@ from warren.model.events import (
 )
 from warren.model.message import Message
 from warren.model.ports import QueuePort
-from warren.model.turn import Turn
+from warren.model.turn import Timed, Turn
 from warren.policy.policies import Policies
 from warren.queue.queue import Queue
 from warren.remote.hosting import Home
@@ -46,19 +49,33 @@ from warren.remote.links import Links
 from warren.remote.remote_queue import RemoteQueue
 from warren.session import direct_reply
 from warren.session.ports import NodePort
+from warren.store.cluster_definitions import alive_key
 from warren.store.plan import AgreementWaiter, Plan
 from warren.store.topology_definitions import QueueDefinition
 
 REVISION_BYTES: Final = 8
 
 
+@trait
+class Service:
+    """A node's service to its clients."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Serve nobody until `resume`: the node is cut off from too many others."""
+
+    @abstractmethod
+    def resume(self) -> None: ...
+
+
 @final
-class Clustering(Home, Whereabouts):
+class Clustering(Home, Whereabouts, Timed):
     """One node's, in one run."""
 
     def __init__(
         self,
         node: NodePort,
+        service: Service,
         incarnation: int,
         handling: PartitionHandling,
         appliers: Appliers,
@@ -68,6 +85,7 @@ class Clustering(Home, Whereabouts):
     ) -> None:
         turn = node.turn
         self._node: NodePort = node
+        self._service: Service = service
         self._turn: Turn = turn
         self._vhosts: dict[str, Vhost] = vhosts
         self._members_told: int = 0
@@ -82,6 +100,7 @@ class Clustering(Home, Whereabouts):
         self.leftovers: Leftovers = Leftovers(turn, self.shared, self.membership, homes, vhosts)
         self.membership.watcher = self.leftovers
         self.links: Links = Links(turn, self)
+        turn.set_timer(turn.now_ms + CHECK_EVERY_MS, self)
 
     def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:
         """All of this is made: the node was started with it, or it came from here."""
@@ -96,9 +115,7 @@ class Clustering(Home, Whereabouts):
         elif isinstance(event, PeerConnected):
             self._peer_connected(event)
         elif isinstance(event, PeerLost):
-            self.links.lost(event.node)
-            self.membership.peer_lost(event.node)
-            self.shared.peer_lost(event.node)
+            self._peer_lost(event)
         elif isinstance(event, Decided):
             self.shared.decided(event)
         elif isinstance(event, DefinitionsChanged):
@@ -113,6 +130,33 @@ class Clustering(Home, Whereabouts):
         self.membership.peer_connected(event.node, event.incarnation)
         self.shared.peer_connected(event.node)
         self.links.notify(event.node, self.shared.applied.to_bytes(REVISION_BYTES, "big"))
+
+    def _peer_lost(self, event: PeerLost) -> None:
+        self.links.lost(event.node)
+        self.membership.peer_lost(event.node)
+        self.shared.peer_lost(event.node)
+        if event.proved_dead and self.membership.members.incarnation(event.node) is not None:
+            # everybody would learn it when its lease runs out; whoever has proof need not wait
+            plan = Plan()
+            plan.delete(alive_key(event.node), kept=False)
+            self.shared.agree(plan, None)
+        self._look()
+
+    # -- partitions
+
+    def timer_fired(self) -> None:
+        self._turn.set_timer(self._turn.now_ms + CHECK_EVERY_MS, self)
+        self._look()
+
+    def _look(self) -> None:
+        decision = self.membership.look(not self.shared.is_stale(int(self._turn.now_ms)))
+        if decision == PAUSE:
+            self._service.pause()
+        elif decision == RESUME:
+            self._service.resume()
+        elif decision == RESTART:
+            self._turn.note("warning", "node.outlived", {})
+            self._turn.effects.append(StartAnew())
 
     def end_turn(self) -> None:
         """The last thing of a turn."""

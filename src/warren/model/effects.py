@@ -289,3 +289,27 @@ class KeepMembers(Effect):
 
     def facts(self) -> tuple[object, ...]:
         return tuple(self.members)
+
+
+@final
+class PauseService(Effect):
+    """This node is cut off from too many others: take no clients, and do not claim to be alive."""
+
+    def facts(self) -> tuple[object, ...]:
+        return ()
+
+
+@final
+class ResumeService(Effect):
+    """This node is among enough others again: take clients, and be alive."""
+
+    def facts(self) -> tuple[object, ...]:
+        return ()
+
+
+@final
+class StartAnew(Effect):
+    """Others took this run of the node for dead: end it, and start another one."""
+
+    def facts(self) -> tuple[object, ...]:
+        return ()

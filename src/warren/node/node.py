@@ -29,6 +29,7 @@ from warren.admin.importing.importer import Importer
 from warren.admin.node_facts import IoFigures, ListenerFacts
 from warren.broker.broker import Broker
 from warren.errors import ConfigError, StoreError
+from warren.model.effects import PauseService, ResumeService, StartAnew
 from warren.model.events import StopRequested
 from warren.node import process
 from warren.node.boot_definitions import import_all
@@ -67,6 +68,14 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
     A core that is given keeps nothing on disk.
     """
     process.settle_allocator()
+    while True:
+        exit_code, anew = _serve_once(settings, core)
+        if not anew:
+            return exit_code
+
+
+def _serve_once(settings: NodeSettings, core: Core | None) -> tuple[int, bool]:
+    """The exit code, and whether the node is to be run again: others took it for dead."""
     disk = Disk(settings.data_dir, settings.broker.node_name) if core is None else None
     log = Log(LogLevels(settings.log.levels), settings.log.form)
     try:
@@ -75,7 +84,7 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         loop_name, new_loop = _event_loop()
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(node.run(core, loop_name))
+            return runner.run(node.run(core, loop_name)), node.anew
     finally:
         if disk is not None:
             disk.close()
@@ -113,6 +122,9 @@ class Node:
         # of connections
         self._serial = count(1)
         self._stopping = False
+        # it is to be run once more
+        self.anew = False
+        self._amqp_addresses: list[tuple[str, ListenAddress]] = []
 
     async def run(self, core: Core | None, loop_name: str) -> int:
         """Without a core, it is made of what the disk, or the cluster, has."""
@@ -151,6 +163,7 @@ class Node:
         memory = MemoryWatch(loop, self._turns.add, self._settings.memory_limit_bytes, self._settings.memory_interval_s)
         passwords = PasswordChecks(loop, self._turns.add)
         self._turns.attach(passwords.orders())
+        self._turns.attach({PauseService: self._pause, ResumeService: self._resume, StartAnew: self._start_anew})
         if self._disk is not None:
             self._start_disk(self._disk, loop)
         facts = self._facts(loop_name)
@@ -251,6 +264,29 @@ class Node:
             self._tls_door = TlsDoor(secured.accept, self._context, patience_s, self._log)
             self._tls_door.open(self._ssl_sockets)
 
+    def _pause(self, effect: PauseService) -> None:
+        """Take no clients; operators are still answered."""
+        self._amqp_addresses = [(protocol, bound_address(bound)) for protocol, bound in self._amqp_sockets()]
+        self._close_amqp()
+        if self._life is not None:
+            self._life.pause()
+
+    def _resume(self, effect: ResumeService) -> None:
+        if not self._stopping:
+            self._tcp_sockets = self._bound_again("amqp", _CHOOSE_TCP)
+            self._ssl_sockets = self._bound_again("amqps", _CHOOSE_SSL)
+            self._resuming = asyncio.ensure_future(self._listen())
+        if self._life is not None:
+            self._life.resume()
+
+    def _bound_again(self, protocol: str, choose: str) -> list[socket.socket]:
+        wanted = [address for kind, address in self._amqp_addresses if kind == protocol]
+        return [bound for address in wanted for bound in bind(address, choose)]
+
+    def _start_anew(self, effect: StartAnew) -> None:
+        self.anew = True
+        self._begin_stop()
+
     def _announce(self, loop_name: str) -> None:
         broker, log = self._settings.broker, self._log
         log.info(
@@ -318,12 +354,15 @@ class Node:
             self._finished.set_result(exit_code)
 
     def _close_listeners(self) -> None:
+        self._close_amqp()
+        self._http.close()
+
+    def _close_amqp(self) -> None:
         for server in self._servers:
             server.close()
         self._servers.clear()
         if self._tls_door is not None:
             self._tls_door.close()
-        self._http.close()
 
     async def _let_last_bytes_out(self, loop: asyncio.AbstractEventLoop) -> None:
         """Closed connections may still have a goodbye in their buffers; whoever does not read it is cut off."""

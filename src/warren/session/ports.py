@@ -188,6 +188,10 @@ class NodePort(ABC):
     def fresh_name(self, prefix: str) -> str:
         """A name nobody else has or can guess."""
 
+    def may_be_behind(self) -> bool:
+        """Whether other nodes may know of exchanges, queues and bindings that this one has not heard of yet."""
+        return False
+
     def reply_elsewhere(self, node: str, inbox: str, message: Message) -> None:
         """Carry a direct reply to another node's inbox, if that node is to be reached."""
         return

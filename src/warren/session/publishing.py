@@ -280,7 +280,11 @@ def _tell_unroutable(channel: "Channel", message: Message, mandatory: bool, tall
     if mandatory:
         _give_back(channel, message)
     if channel.confirms.on:
-        channel.confirms.settled()
+        if channel.node.may_be_behind():
+            # there may be a queue for it by now
+            channel.confirms.rejected()
+        else:
+            channel.confirms.settled()
         channel.tell_confirms()
 
 

@@ -16,7 +16,7 @@ from typing import final
 
 from warren.broker.agreement import Charter, LoneAgreement
 from warren.broker.applying import Appliers
-from warren.broker.clustering import Clustering
+from warren.broker.clustering import Clustering, Service
 from warren.broker.commands import BeginSharing
 from warren.broker.control import DeferringHandler
 from warren.broker.names import FreshNames
@@ -41,6 +41,7 @@ class ClusterEntry(DeferringHandler):
     def __init__(
         self,
         node: NodePort,
+        service: Service,
         lone: LoneAgreement,
         charter: Charter,
         appliers: Appliers,
@@ -52,6 +53,7 @@ class ClusterEntry(DeferringHandler):
         self.clustering: Clustering | None = None
         self.incarnation: int = 0
         self._node: NodePort = node
+        self._service: Service = service
         self._turn: Turn = node.turn
         self._lone: LoneAgreement = lone
         self._charter: Charter = charter
@@ -121,7 +123,14 @@ class ClusterEntry(DeferringHandler):
         settings = self._node.settings
         handling = PartitionHandling(settings.partition_handling, settings.pause_nodes, settings.pause_recovery)
         return Clustering(
-            self._node, self.incarnation, handling, self._appliers, self._vhosts, self._policies, self._names
+            self._node,
+            self._service,
+            self.incarnation,
+            handling,
+            self._appliers,
+            self._vhosts,
+            self._policies,
+            self._names,
         )
 
 

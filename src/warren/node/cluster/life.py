@@ -221,6 +221,15 @@ class ClusterLife:
             self._file.write(self._facts)
             self._shared.use(self._facts)
 
+    def pause(self) -> None:
+        """Do not claim to be alive."""
+        if self._shared is not None:
+            self._changing_life = asyncio.ensure_future(self._shared.rest())
+
+    def resume(self) -> None:
+        if self._shared is not None and self._links is not None:
+            self._changing_life = asyncio.ensure_future(self._shared.live(self._links.own.incarnation))
+
     # -- others who want to join
 
     async def _answer_join(self, facts: Facts, data: bytes) -> bytes:

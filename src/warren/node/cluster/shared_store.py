@@ -110,10 +110,15 @@ class SharedStore:
         self._life = self.store.hold(definition.key(), definition.value(), LIFE_S)
         await self._life.held()
 
+    async def rest(self) -> None:
+        """Be known to be alive no longer."""
+        if self._life is not None:
+            life, self._life = self._life, None
+            await life.release()
+
     async def close(self) -> None:
         """Say that this run is over; the member goes on."""
-        if self._life is not None:
-            await self._life.release()
+        await self.rest()
         if self._member is not None:
             await self._member.close()
         if self._connection is not None:

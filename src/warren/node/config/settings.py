@@ -161,6 +161,9 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
         without_effect=gathered.without_effect,
         unknown_variables=unknown_variables,
     )
+    settings.broker.partition_handling = settings.cluster.partition_handling
+    settings.broker.pause_nodes = settings.cluster.pause_nodes
+    settings.broker.pause_recovery = settings.cluster.pause_recovery
     settings.tls_handshake_timeout_ms = gathered.values.get(
         "ssl_handshake_timeout_ms", min(TLS_HANDSHAKE_TIMEOUT_MS, settings.broker.handshake_timeout_ms)
     )
