@@ -89,10 +89,10 @@ class Links(Acquaintances):
         return {SendToPeer: self._send, DropPeer: self._drop}
 
     def members_changed(self) -> None:
-        """Keep links to those who are members, and to nobody else."""
-        if self._closed:
+        """Keep links to those who are members, and to nobody else; `start` does so by itself."""
+        if self._closed or self._door is None:
             return
-        wanted = {name: parse_address(where) for name, where in self._members().items() if name != self.own.name}
+        wanted = self._addresses()
         for name in [name for name in self._keepers if name not in wanted]:
             self._keepers.pop(name).stop()
             if name in self.links:
@@ -151,6 +151,18 @@ class Links(Acquaintances):
     def failures(self) -> dict[str, str]:
         """Why there is no link, of every member to whom there is none and for whom that is known."""
         return {name: keeper.last_failure for name, keeper in self._keepers.items() if name not in self.links}
+
+    def _addresses(self) -> dict[str, PeerAddress]:
+        """Where the other members are; one that gives no address that can be dialled is left alone."""
+        found: dict[str, PeerAddress] = {}
+        for name, where in self._members().items():
+            if name == self.own.name:
+                continue
+            try:
+                found[name] = parse_address(where)
+            except ValueError as error:
+                self._log.warning("peer.unreachable", node=name, address=where, reason=f"its address must be {error}")
+        return found
 
     async def _reach(self, keeper: Keeper) -> None:
         """Dial, or have the other side dial."""

@@ -215,6 +215,17 @@ def test_a_link_ends_when_its_node_is_no_longer_a_member(loop_name: str) -> None
     run_on(loop_name, conversation())
 
 
+def test_a_member_without_an_address_keeps_nobody_from_the_others(loop_name: str) -> None:
+    async def conversation() -> None:
+        ant, bee = Peer("warren@ant", {"warren@cat": ""}), Peer("warren@bee", {})
+        ant.links.members_changed()
+        async with burrow(ant, bee):
+            await ant.connected_to(bee)
+            assert "node=warren@cat" in await ant.logged("event=peer.unreachable")
+
+    run_on(loop_name, conversation())
+
+
 def test_a_later_run_of_a_node_replaces_the_link_of_the_earlier(loop_name: str) -> None:
     """The earlier one went without a word, and its silence is not noticed yet."""
 
