@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from warren.remote.hosted_queue import HostedQueue
     from warren.remote.hosting import Hosting
 
-WINDOW_BYTES: Final[i64] = 1024 * 1024
+WINDOW_BYTES: Final[i64] = 2 * 1024 * 1024
 """What may be sent and not be in the client's hands; the client's node tells when half of it is."""
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from warren.remote.link import Link
     from warren.remote.remote_queue import RemoteQueue
 
-WINDOW_MESSAGES: Final[i64] = 2048
+WINDOW_MESSAGES: Final[i64] = 4096
 
 
 @final
