@@ -1,15 +1,17 @@
-"""What every store of metadata keeps to, asked of each of them: the file of a lone node, and a real etcd."""
+"""What every store of metadata keeps to, asked of each: a lone node's file, a real etcd, and the simulator's."""
 
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from tests.cluster.etcd_world import Members, play, store_at
+from warren.model.effects import Propose
 from warren.node.sqlite_store import SqliteStore
+from warren.sim.metadata_store import PretendStore
 from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, SharedSnapshot, WantedChanges
 
 
@@ -46,16 +48,48 @@ class LoneStore:
         return self._store.commit(compares, changes, touched, unchanged_under)
 
 
+class StillClock:
+    """Nothing that the pretend store does later is waited for here."""
+
+    now_ms = 0
+
+    def schedule(self, delay_ms: int, action: Callable[[], None]) -> None:
+        pass
+
+
+class SimulatedStore:
+    """The store of the simulator, called as the real one is."""
+
+    def __init__(self) -> None:
+        self._store = PretendStore(StillClock(), lambda: 0)
+
+    async def snapshot(self) -> tuple[int, SharedSnapshot]:
+        return self._store.snapshot()
+
+    async def commit(
+        self,
+        compares: Compares,
+        changes: WantedChanges,
+        touched: Sequence[str] = (),
+        unchanged_under: Sequence[tuple[str, int]] = (),
+    ) -> Decision:
+        return self._store.commit(Propose(0, compares, changes, list(touched), list(unchanged_under)))
+
+
 Opening = Callable[[], AbstractAsyncContextManager[Store]]
 
 
-@pytest.fixture(params=["sqlite", "etcd"])
+@pytest.fixture(params=["sqlite", "etcd", "pretend"])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
     """How to open the store that is under test; again and again, it is the same one."""
     if request.param == "etcd":
         members: Members = request.getfixturevalue("single")
         cluster = members.cluster()
         return lambda: store_at(*members.endpoints(), cluster=cluster)
+
+    if request.param == "pretend":
+        store = SimulatedStore()
+        return lambda: nullcontext(store)
 
     @asynccontextmanager
     async def open_file() -> AsyncIterator[Store]:

@@ -89,7 +89,8 @@ class PretendStore:
         """One transaction, at this moment."""
         if not self._holds_true(order):
             return Decision(OUTDATED, self.revision)
-        changes = list(order.changes) + [(key, self._values[key][2]) for key in order.touched]
+        touched = [(key, self._values[key][2]) for key in order.touched if key in self._values]
+        changes = list(order.changes) + touched
         return Decision(AGREED, self._change(changes))
 
     def forget_history(self) -> None:
