@@ -8,7 +8,7 @@ from zlib import crc32
 from warren.model.effects import DropSegments, Effect, Seal, StopNode, Store
 from warren.model.events import Event, Stored
 from warren.model.journal import Change
-from warren.sim.node import Meddler
+from warren.sim.process import Meddler
 from warren.store.records import SEGMENT_HEADER_BYTES
 
 

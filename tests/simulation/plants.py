@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from warren.model.effects import Effect, SendBytes
 from warren.model.events import BytesReceived, Event, WritesPaused
-from warren.sim.node import Meddler
+from warren.sim.process import Meddler
 from warren.wire.frames import FRAME_OVERHEAD
 from warren.wire.methods import (
     BasicAck,

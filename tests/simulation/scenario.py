@@ -8,7 +8,7 @@ from warren.sim.checkers import Checker, Checkers, invariants
 from warren.sim.consumer import Consumer, Subscription
 from warren.sim.durability import durability
 from warren.sim.history import CONFIRMED, QueuePlan
-from warren.sim.node import HEARTBEAT_S, Meddler
+from warren.sim.process import HEARTBEAT_S, Meddler
 from warren.sim.publisher import CONFIRM, Publisher, Target
 from warren.sim.trace import Trace
 from warren.sim.validations import validations

@@ -4,7 +4,7 @@ from tests.simulation.scenario import Scenario
 from warren.access.hashing import SCRYPT
 from warren.model.settings import BrokerSettings
 from warren.sim.history import QueuePlan
-from warren.sim.node import HEARTBEAT_S
+from warren.sim.process import HEARTBEAT_S
 
 
 def slow_logins(plan: QueuePlan) -> Scenario:

@@ -14,7 +14,7 @@ from tests.simulation.scenario import Scenario
 from warren.sim import checkers, durability, validations
 from warren.sim.checkers import Checker
 from warren.sim.history import QueuePlan
-from warren.sim.node import Meddler
+from warren.sim.process import Meddler
 from warren.sim.run import run
 from warren.store.records import HORIZON, MESSAGE, PAGED, REMOVED, RETURNED
 from warren.wire.methods import BasicAck, BasicDeliver, BasicNack, BasicReturn

@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.scenario import QuietPublisher, Scenario
 from warren.model.settings import BrokerSettings
 from warren.sim.history import QueuePlan
-from warren.sim.node import HEARTBEAT_S
+from warren.sim.process import HEARTBEAT_S
 from warren.sim.publisher import CONFIRM, TRANSACTION
 from warren.wire.methods import QueueDeclare, QueueDelete
 

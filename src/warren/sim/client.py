@@ -33,7 +33,7 @@ from warren.wire.methods import (
 from warren.wire.values import Table
 
 if TYPE_CHECKING:
-    from warren.sim.world import World
+    from warren.sim.clockwork import Clockwork
 
 BEAT_AFTER_MS = 500
 CAPABILITIES: Table = {
@@ -47,7 +47,7 @@ CAPABILITIES: Table = {
 class Client:
     """What all clients do."""
 
-    def __init__(self, world: "World", name: str, topology: list[Method]) -> None:
+    def __init__(self, world: "Clockwork", name: str, topology: list[Method]) -> None:
         self.world = world
         self.name = name
         self.chance = Random(f"{world.seed}/{name}")
@@ -133,7 +133,7 @@ class Client:
     def _connect(self) -> None:
         self.connections += 1
         self._stream = MethodStream()
-        self.link = self.world.network.connect(self, self.chance.choice(self.world.nodes))
+        self.link = self.world.network.connect(self, self.chance.choice(self.world.hosts()))
         self.world.trace.say(self.name, f"connects as #{self.link.number}")
         self._written_at_ms = self.world.now_ms
         self.link.client_writes(PROTOCOL_HEADER, None)

@@ -69,6 +69,7 @@ class Consumer(Client):
         transactional: bool = False,
     ) -> None:
         super().__init__(world, name, topology)
+        self.world: World = world
         self.subscriptions = subscriptions
         self.prefetch = prefetch
         self.shared_prefetch = shared_prefetch

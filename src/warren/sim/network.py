@@ -25,8 +25,7 @@ from warren.wire.methods import Method
 
 if TYPE_CHECKING:
     from warren.sim.client import Client
-    from warren.sim.node import Node
-    from warren.sim.world import World
+    from warren.sim.clockwork import Clockwork, Host
 
 CLOSE_PATIENCE_MS = 3_000
 
@@ -46,7 +45,7 @@ class Spoken:
 class Network:
     """Makes links, and decides how long everything takes."""
 
-    def __init__(self, world: "World", chance: Random) -> None:
+    def __init__(self, world: "Clockwork", chance: Random) -> None:
         self.world = world
         self.chance = chance
         self.links: dict[int, Link] = {}
@@ -57,7 +56,7 @@ class Network:
         self.untold = 0
         self._serial = 0
 
-    def connect(self, client: "Client", node: "Node") -> "Link":
+    def connect(self, client: "Client", node: "Host") -> "Link":
         self._serial += 1
         link = Link(self, self._serial, client, node)
         self.links[self._serial] = link
@@ -87,7 +86,7 @@ class Network:
 class Link:
     """One client's connection with one node."""
 
-    def __init__(self, network: Network, number: int, client: "Client", node: "Node") -> None:
+    def __init__(self, network: Network, number: int, client: "Client", node: "Host") -> None:
         self.number = number
         self.client = client
         self.node = node

@@ -58,6 +58,7 @@ class Publisher(Client):
 
     def __init__(self, world: "World", name: str, topology: list[Method], mode: str, targets: list[Target]) -> None:
         super().__init__(world, name, topology)
+        self.world: World = world
         self.mode = mode
         self.targets = targets
         self.burst_max = self.chance.choice((1, 5, 15))

@@ -15,8 +15,8 @@ from warren.sim.checkers import Checker, Checkers, Complaint, invariants
 from warren.sim.durability import durability
 from warren.sim.faults import Faults
 from warren.sim.history import CONFIRMED
-from warren.sim.node import Meddler
 from warren.sim.operator import Operator
+from warren.sim.process import Meddler
 from warren.sim.trace import Trace
 from warren.sim.validations import validations
 from warren.sim.workload import Workload

@@ -1,0 +1,267 @@
+"""A simulated process: a real broker, with a pretend shell round it.
+
+Events that arrive within a moment of one another share a turn, as in the real shell. A `Meddler` may come between the
+core and the world, which is how a test plants a bug in a core it cannot change.
+
+A process dies in three ways: it is killed, it loses its power, or it stops because it was asked to. Its memory and its
+connections are gone; the next life begins from what is on the disk.
+
+Not here: the asyncio shell (`warren.node`), links (`sim.network`), files (`sim.disk`), what a life begins with and who
+watches its turns (`sim.node`, `sim.cluster.member`).
+"""
+
+from abc import abstractmethod
+from random import Random
+
+from warren.access.hashing import is_password
+from warren.broker.broker import Broker
+from warren.model.effects import (
+    Answered,
+    CloseConnection,
+    DropSegments,
+    Effect,
+    KeepCheckpoint,
+    Note,
+    PauseReading,
+    ReadIndex,
+    ReadJournal,
+    ResumeReading,
+    Seal,
+    SendBytes,
+    SetTimer,
+    StopNode,
+    Store,
+    VerifyPassword,
+)
+from warren.model.events import ConnectionOpened, Event, PasswordVerified, StopRequested
+from warren.model.settings import BrokerSettings
+from warren.sim.clockwork import Clockwork, Host
+from warren.sim.disk import PretendDisk
+from warren.sim.network import Link, Spoken
+
+HEARTBEAT_S = 1
+MEMORY_LIMIT_BYTES = 1_000_000
+
+Inbox = list[tuple[Event, list[Spoken]]]
+"""What happened, each with the methods that clients said by it."""
+
+
+class Meddler:
+    """Stands between a node and the world; this one leaves everything as it is."""
+
+    def events(self, events: list[Event]) -> list[Event]:
+        return events
+
+    def effects(self, effects: list[Effect]) -> list[Effect]:
+        return effects
+
+
+class Process(Host):
+    """One node's, through all its lives."""
+
+    broker: Broker
+
+    def __init__(self, world: Clockwork, name: str, settings: BrokerSettings, meddler: Meddler) -> None:
+        self.name = name
+        self.settings = settings
+        self.disk = PretendDisk(Random(f"{world.seed}/{name}/disk"), world.schedule, self.add)
+        self.links: dict[int, Link] = {}
+        self.lives = 0
+        self.up = False
+        self.stopping = False
+        self.frozen = False
+        self._clockwork = world
+        self._meddler = meddler
+        self._chance = Random(f"{world.seed}/{name}")
+        self._inbox: Inbox = []
+        self._turn_scheduled = False
+        self._timer_serial = 0
+        self._down_ms = 0
+
+    # -- what a kind of process adds
+
+    @abstractmethod
+    def _begin_life(self) -> None:
+        """Make the core, and be up."""
+
+    @abstractmethod
+    def _life_ended(self, clean: bool) -> None:
+        """Its memory is gone."""
+
+    @abstractmethod
+    def _take_turn(self, inbox: Inbox) -> None:
+        """Show the core what happened, and carry out what it wants."""
+
+    @abstractmethod
+    def _noted(self, note: Note) -> None: ...
+
+    @abstractmethod
+    def _answered(self, effect: Answered) -> None: ...
+
+    # -- what happens to it
+
+    def accept(self, link: Link, event: ConnectionOpened) -> None:
+        self.links[link.number] = link
+        self.add(event)
+
+    def forget(self, link: Link) -> None:
+        self.links.pop(link.number, None)
+
+    def add(self, event: Event, spoken: list[Spoken] | None = None) -> None:
+        """Something happened: it is part of the next turn."""
+        if self.up:
+            self._inbox.append((event, spoken or []))
+            self._schedule_turn()
+
+    def busy(self) -> bool:
+        """Whether something happened to it that it has not looked at, or waits for the disk."""
+        return bool(self._inbox) or not self.up or not self.disk.idle()
+
+    def freeze(self, duration_ms: int) -> None:
+        """The process is stopped for a while: time passes, events wait."""
+        self.frozen = True
+        self._clockwork.schedule(duration_ms, self._thaw)
+
+    def _thaw(self) -> None:
+        self.frozen = False
+        self._schedule_turn()
+
+    # -- life and death
+
+    def kill(self, down_ms: int = 0) -> None:
+        """The process dies, and is started again after a while."""
+        if self.up:
+            self.disk.kill()
+            self._die("was killed", down_ms)
+
+    def lose_power(self, down_ms: int = 0) -> None:
+        if self.up:
+            self.disk.lose_power()
+            self._die("lost its power", down_ms)
+
+    def stop(self, down_ms: int = 0) -> None:
+        """Ask the process to end; it is started again after a while."""
+        if self.up and not self.stopping:
+            self._clockwork.trace.say(self.name, "is asked to stop")
+            self.stopping = True
+            self._down_ms = down_ms
+            self.add(StopRequested())
+
+    def _stopped(self, life: int) -> None:
+        """The core is done; the process ends when the disk is, too."""
+        if life != self.lives or not self.up:
+            return
+        if not self.disk.idle():
+            self._clockwork.schedule(1, lambda: self._stopped(life))
+            return
+        self.disk.kill()
+        self._die("stopped", self._down_ms, clean=True)
+
+    def _die(self, how: str, down_ms: int, clean: bool = False) -> None:
+        self._clockwork.trace.say(self.name, how)
+        self._seen(f"node {how}")
+        self.up = False
+        self.stopping = False
+        self._timer_serial += 1
+        self._inbox.clear()
+        for link in list(self.links.values()):
+            link.node_died()
+        self._life_ended(clean)
+        if down_ms:
+            self._clockwork.schedule(down_ms, self._start)
+        else:
+            self._start()
+
+    def _start(self) -> None:
+        self.lives += 1
+        self.disk.start()
+        self._begin_life()
+
+    # -- turns
+
+    def _schedule_turn(self) -> None:
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
+            calm = self._clockwork.network.calm
+            self._clockwork.schedule(0 if calm else self._chance.randint(0, 2), self._run_turn)
+
+    def _timer_due(self, serial: int) -> None:
+        if serial == self._timer_serial:
+            self._schedule_turn()
+
+    def _run_turn(self) -> None:
+        self._turn_scheduled = False
+        if self.frozen or not self.up:
+            return
+        inbox, self._inbox = self._batch()
+        if self._inbox:
+            self._schedule_turn()
+        if self._clockwork.trace.on:
+            for event, _spoken in inbox:
+                self._clockwork.trace.event(self.name, event)
+        self._take_turn(inbox)
+
+    def _batch(self) -> tuple[Inbox, Inbox]:
+        """What this turn takes, and what is left for the next."""
+        return self._inbox, []
+
+    def _handle(self, inbox: Inbox) -> list[Effect] | None:
+        """What the core wants; nothing if it fell over."""
+        try:
+            events = self._meddler.events([event for event, _spoken in inbox])
+            return self.broker.handle(events, self._clockwork.now_ms)
+        except Exception as error:
+            text = f"{self.name} raised {type(error).__name__}: {error}"
+            self._clockwork.checkers.complain("the node lives", text)
+            return None
+
+    def _meddled(self, effects: list[Effect]) -> list[Effect]:
+        effects = self._meddler.effects(effects)
+        if self._clockwork.trace.on:
+            for effect in effects:
+                self._clockwork.trace.effect(self.name, effect)
+        return effects
+
+    def _carry_out(self, effect: Effect) -> None:
+        self._seen(type(effect).__name__)
+        if isinstance(effect, SetTimer):
+            self._timer_serial += 1
+            serial = self._timer_serial
+            delay_ms = max(0, effect.at_ms - self._clockwork.now_ms)
+            self._clockwork.schedule(delay_ms, lambda: self._timer_due(serial))
+        elif isinstance(effect, Store | Seal | KeepCheckpoint | DropSegments):
+            self.disk.order(effect)
+        elif isinstance(effect, ReadIndex | ReadJournal):
+            self.disk.read(effect)
+        elif isinstance(effect, VerifyPassword):
+            good = is_password(effect.password, effect.algorithm, effect.password_hash)
+            self._later(self._chance.randint(1, 100), PasswordVerified(effect.ticket, good))
+        elif isinstance(effect, Note):
+            self._noted(effect)
+        elif isinstance(effect, Answered):
+            self._answered(effect)
+        elif isinstance(effect, StopNode):
+            life = self.lives
+            self._clockwork.schedule(0, lambda: self._stopped(life))
+        elif isinstance(effect, SendBytes | CloseConnection | PauseReading | ResumeReading):
+            link = self.links.get(effect.connection_id)
+            if link is not None:
+                _move_bytes(link, effect)
+
+    def _later(self, delay_ms: int, event: Event) -> None:
+        """Something will have happened, if the node lives to see it."""
+        life = self.lives
+        self._clockwork.schedule(delay_ms, lambda: self.add(event) if life == self.lives else None)
+
+    @abstractmethod
+    def _seen(self, what: str) -> None:
+        """Count how often each kind of thing happens."""
+
+
+def _move_bytes(link: Link, effect: SendBytes | CloseConnection | PauseReading | ResumeReading) -> None:
+    if isinstance(effect, SendBytes):
+        link.node_writes(effect.data)
+    elif isinstance(effect, CloseConnection):
+        link.node_closes()
+    else:
+        link.node_reads(isinstance(effect, ResumeReading))
