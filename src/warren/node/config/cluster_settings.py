@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from warren.cluster.addresses import PEER_PORT, NodeAddress, PeerAddress, parse_address
 from warren.errors import ConfigError
 from warren.node.config.etcd_settings import EtcdSettings, etcd_settings
+from warren.node.disk.names import COOKIE
 from warren.node.listeners import ListenAddress
 from warren.node.peers.contexts import TLS_FAMILY
 from warren.node.peers.cookie import LENGTH_MIN
@@ -38,7 +39,6 @@ PARTITION_HANDLINGS = {
 RECOVERIES = ("ignore", "autoheal")
 NODE_TYPES = ("disc", "ram")
 DEFAULT_SILENCE_S = 3
-COOKIE_FILE = "cookie"
 
 
 @dataclass
@@ -52,7 +52,7 @@ class ClusterSettings:
     ram: bool = False
     # empty: in the file
     cookie: str = field(default="", repr=False)
-    cookie_file: str = COOKIE_FILE
+    cookie_file: str = COOKIE
     silence_s: int = DEFAULT_SILENCE_S
     tls: TlsSettings = field(default_factory=lambda: TlsSettings(family=TLS_FAMILY))
     discovery: str = CLASSIC_CONFIG
@@ -92,7 +92,7 @@ def cluster_settings(
         join=[_joined(text) for text in flags.join],
         ram=flags.ram or values.get("cluster.node_type") == "ram",
         cookie=values.get("cluster.cookie", ""),
-        cookie_file=values.get("cluster.cookie_file") or os.path.join(data_dir, COOKIE_FILE),
+        cookie_file=values.get("cluster.cookie_file") or os.path.join(data_dir, COOKIE),
         silence_s=values.get("cluster.silence_s", DEFAULT_SILENCE_S),
         tls=_tls(values),
         discovery=DISCOVERY_BACKENDS[values.get("cluster.discovery", CLASSIC_CONFIG)],

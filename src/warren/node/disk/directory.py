@@ -22,8 +22,8 @@ FORMAT = 1
 DIRECTORY_MODE = 0o750
 _MARK = re.compile(r"warren (\d{1,9})\n(?s:(.*))")
 _NAME = re.compile(r"name=(\S+)\n")
-# what a start that was cut off may leave, and what a file system puts into its root
-_AS_GOOD_AS_EMPTY = frozenset({names.LOCK, names.NODE + names.UNFINISHED_SUFFIX, "lost+found"})
+# what a start that was cut off may leave, what an operator puts there first, and a file system into its root
+_AS_GOOD_AS_EMPTY = frozenset({names.LOCK, names.NODE + names.UNFINISHED_SUFFIX, names.COOKIE, "lost+found"})
 _CHOOSE_ANOTHER = "choose another directory with --data"
 
 

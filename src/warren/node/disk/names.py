@@ -4,6 +4,7 @@
 
     NODE                   marks the directory as ours: the format, and the node's name
     LOCK                   locked while a node runs; holds its pid
+    cookie                 the secret that the nodes of a cluster share, unless it is elsewhere
     metadata.db            exchanges, queues, bindings
     journal/
         NNNNNNNNNNNN.seg   a segment
@@ -22,6 +23,7 @@ import re
 
 NODE = "NODE"
 LOCK = "LOCK"
+COOKIE = "cookie"
 METADATA = "metadata.db"
 JOURNAL = "journal"
 TRACES = "traces"

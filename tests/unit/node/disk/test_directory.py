@@ -48,8 +48,8 @@ def test_a_directory_that_is_absent_is_made_with_its_parents(tmp_path: Path, bel
     directory.close()
 
 
-@pytest.mark.parametrize("left_over", [[], ["LOCK"], ["LOCK", "NODE.new"], ["lost+found"]])
-def test_an_empty_directory_becomes_ours_whatever_an_interrupted_start_left(
+@pytest.mark.parametrize("left_over", [[], ["LOCK"], ["LOCK", "NODE.new"], ["lost+found"], ["cookie"]])
+def test_an_empty_directory_becomes_ours_whatever_an_interrupted_start_or_an_operator_left(
     tmp_path: Path, left_over: list[str]
 ) -> None:
     for name in left_over:
