@@ -11,6 +11,8 @@ from tests.node.certificate_files import Authority
 from warren.errors import ConfigError, StoreError
 from warren.node.etcd import messages
 from warren.node.etcd.connection import Declined, EtcdAddress, EtcdConnection, NoAnswer
+from warren.node.etcd.holding import Holding
+from warren.node.etcd.keys import KeySpace
 from warren.node.etcd.protobuf import message, number, octets, text
 from warren.node.etcd.store import EtcdStore
 from warren.node.tls import TlsFiles
@@ -100,6 +102,17 @@ def test_a_user_without_permission_is_told_so(guarded: Members, files: TlsFiles)
         async with connected(*guarded.endpoints(), **as_user("stranger", "friend", files)) as connection:
             with pytest.raises(StoreError, match="does not let this user do that"):
                 await EtcdStore(connection, "guarded", "warren@a").begun()
+
+    play(scenario())
+
+
+def test_a_key_that_cannot_be_held_says_why(guarded: Members, files: TlsFiles) -> None:
+    async def scenario() -> None:
+        async with connected(*guarded.endpoints(), **as_user("stranger", "friend", files)) as connection:
+            holding = Holding(connection, KeySpace("guarded"), "alive/a", b"", 60)
+            with pytest.raises(ConnectionError, match="does not let this user do that"):
+                await holding.held(1.0)
+            await holding.release()
 
     play(scenario())
 

@@ -189,6 +189,32 @@ def test_a_join_that_is_abandoned_leaves_the_first_member_alone_and_able(pair: M
     play(scenario())
 
 
+def test_a_member_whose_others_are_lost_goes_on_alone_with_its_data(pair: Members) -> None:
+    async def scenario() -> None:
+        first, second = pair.member(0), pair.member(1)
+        await second.join([first.endpoint])
+        await second.close()
+        cluster = pair.cluster()
+        async with store_at(first.endpoint, cluster=cluster) as store:
+            before = await store.commit([("a", 0)], [("a", b"1")])
+        pair.kill(1)
+        await first.resume_alone()
+        assert [found.name for found in await first.members()] == ["warren@0"]
+        async with store_at(first.endpoint, cluster=cluster) as store:
+            assert (await store.snapshot())[1]["a"] == (before.revision, before.revision, b"1")
+            assert (await store.commit([("a", before.revision)], [("a", b"2")])).outcome == "agreed"
+        # it joins others again, and is no less for having been alone when it is started again
+        os.kill(first.pid, signal.SIGKILL)
+        await until(lambda: first.pid != 0)
+        third = member_of(pair.directory(2), "warren@2")
+        await third.join([first.endpoint])
+        assert sorted(found.name for found in await third.members()) == ["warren@0", "warren@2"]
+        await third.stop()
+        await first.stop()
+
+    play(scenario())
+
+
 def test_a_founding_that_is_abandoned_leaves_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         member = member_of(tmp_path / "etcd", "warren@0")

@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 
 from warren.node.etcd import messages
-from warren.node.etcd.connection import CALL_DEADLINE_S, Declined, EtcdConnection, NoAnswer, failure
+from warren.node.etcd.connection import CALL_DEADLINE_S, PATIENCE_S, Declined, EtcdConnection, NoAnswer, failure
 from warren.node.etcd.keys import KeySpace
 
 _PAUSE_S = 0.2
@@ -31,11 +31,16 @@ class Holding:
         self._ttl_s = ttl_s
         self._lease = 0
         self._held = asyncio.Event()
+        self._trouble = ""
         self._keeper = asyncio.create_task(self._keep())
 
-    async def held(self) -> None:
-        """Wait until the key is there for the first time."""
-        await self._held.wait()
+    async def held(self, patience_s: float = PATIENCE_S) -> None:
+        """Wait until the key is there for the first time; a `ConnectionError` that says why if it is not by then."""
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._held.wait()
+        except TimeoutError:
+            raise NoAnswer(self._trouble or "the metadata store does not answer") from None
 
     async def release(self) -> None:
         """The key goes at once, if etcd can be told, else when its time is over."""
@@ -51,7 +56,8 @@ class Holding:
                 await self._take()
                 while await self._renew():
                     await asyncio.sleep(self._ttl_s / 3)
-            except (NoAnswer, Declined):
+            except (NoAnswer, Declined) as trouble:
+                self._trouble = str(trouble)
                 await asyncio.sleep(_PAUSE_S)
 
     async def _take(self) -> None:

@@ -4,7 +4,7 @@
 
     found (the first of a cluster) ─┐
     join (others are there already) ┼──► process runs ──ends──► started again, after a pause that grows
-    resume (its data is here)      ─┘        │
+    resume (its data is here)      ─┘        │                 (resume_alone: the others are lost for good)
                                              └── the node ends: the process stays, and `resume` finds it
 
 It outlives the node, so that a broker that is killed or restarted does not also cost the cluster an election. It is
@@ -111,6 +111,22 @@ class EtcdMember:
         else:
             self._spawn()
         self._look_after()
+
+    async def resume_alone(self) -> None:
+        """Go on with the data that is here as the only member: for when the others are gone for good.
+
+        What a majority agreed to without this member is lost, and the others must not come back with their data.
+        """
+        if self._process.find():
+            await self.stop()
+        command = await self._whole_command("", "existing")
+        self._process.command = [*command, "--force-new-cluster"]
+        self._notes["endpoints"] = []
+        self._spawn()
+        # another start must not do it again
+        self._process.command = command
+        self._look_after()
+        await self.ready()
 
     async def ready(self, patience_s: float = START_PATIENCE_S) -> None:
         """Wait until it answers, is known to be ours, and has its vote."""
