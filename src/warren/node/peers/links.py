@@ -23,12 +23,13 @@ from typing import Any
 
 from warren.cluster.addresses import PeerAddress, parse_address
 from warren.cluster.hello import AcceptHello, Acquaintances, DialHello, Hello
-from warren.cluster.hello_messages import JOIN, KNOCK, LINK, NONCE_BYTES, Facts
+from warren.cluster.hello_messages import ASK, JOIN, KNOCK, LINK, NONCE_BYTES, Facts
 from warren.model.effects import DropPeer, Effect, SendToPeer
 from warren.model.events import PeerConnected, PeerLost
 from warren.node.config.cluster_settings import ClusterSettings
 from warren.node.listeners import bind, bound_address
 from warren.node.logs import Log
+from warren.node.peers.asking import Answerer, Asker, Conversation
 from warren.node.peers.complaints import Complaints
 from warren.node.peers.contexts import peer_contexts
 from warren.node.peers.dialling import DialFailed, dial
@@ -73,6 +74,9 @@ class Links(Acquaintances):
         self._ending: set[Link] = set()
         self._answering: set[asyncio.Task[None]] = set()
         self._closed = False
+        # what operators ask of other nodes, and others of this one
+        self.asker = Asker(self._converse)
+        self.answerer = Answerer()
         self._door: Door | None = None
         self._complaints: Complaints | None = None
 
@@ -130,6 +134,8 @@ class Links(Acquaintances):
             for bound in self.sockets:
                 bound.close()
             return
+        self.asker.close()
+        self.answerer.close()
         for keeper in self._keepers.values():
             keeper.stop()
         for link in list(self.links.values()):
@@ -170,6 +176,17 @@ class Links(Acquaintances):
         greeting = self._greeting(LINK if dials else KNOCK, keeper.name, self._begin if dials else _hang_up)
         await dial(keeper.address, self._contexts.dialling, greeting)
 
+    async def _converse(self, conversation: Conversation) -> None:
+        """Give it a socket to its node."""
+        if self._closed or conversation.node not in self._keepers:
+            raise DialFailed(f"{conversation.node} is not a member")
+
+        def taken(hello: Hello, transport: asyncio.Transport) -> None:
+            conversation.take_over(transport, hello.rest)
+
+        address = self._keepers[conversation.node].address
+        await dial(address, self._contexts.dialling, self._greeting(ASK, conversation.node, taken))
+
     def _greeting(self, purpose: str, meant: str, taken: Taken) -> Greeting:
         def hello(channel: bytes) -> Hello:
             nonce = secrets.token_bytes(NONCE_BYTES)
@@ -191,6 +208,8 @@ class Links(Acquaintances):
             task = self._loop.create_task(self._answer(hello.peer, transport, hello.rest))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
+        elif hello.purpose == ASK:
+            self.answerer.let_in(hello.peer.name, transport, hello.rest)
         else:
             self._be_knocked_at(hello.peer)
             transport.close()
@@ -228,7 +247,8 @@ class Links(Acquaintances):
             self._ending.add(link)
             link.gone.add_done_callback(lambda gone: self._ending.discard(link))
         del self.links[name]
-        self._log.warning("peer.lost", node=name, reason=reason)
+        if not self._closed:
+            self._log.warning("peer.lost", node=name, reason=reason)
         self._turns.add(PeerLost(name, reason, proved_dead=False))
         if name in self._keepers:
             self._keepers[name].lost()
