@@ -221,7 +221,7 @@ def _check_new_queue(channel: "Channel", name: str, arguments: Table) -> None:
 
 def _declare_reply_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
     """A client may ask whether an inbox is still there by declaring it."""
-    if name != direct_reply.REPLY_TO and name not in channel.node.reply_inboxes:
+    if name != direct_reply.REPLY_TO and not direct_reply.is_open(channel.node, name):
         raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     if not method.nowait:
         channel.send(QueueDeclareOk(queue=name, message_count=0, consumer_count=1))

@@ -71,6 +71,11 @@ def deliver_reply(node: "NodePort", name: str, message: Message) -> None:
         node.reply_elsewhere(home, name, message)
 
 
+def is_open(node: "NodePort", name: str) -> bool:
+    """Whether there is such an inbox; one at another node is taken to be there, since only that node knows."""
+    return name in node.reply_inboxes or _home_of(name) not in ("", node.settings.node_name)
+
+
 def _home_of(name: str) -> str:
     """The node whose inbox this is; empty if the name does not say."""
     part = name[len(INBOX_PREFIX) :].partition(".")[0]

@@ -5,7 +5,16 @@ import pytest
 from tests.support.core_driver import Client, published
 from tests.unit.remote.linked import Together
 from tests.unit.session.journalled import persistent
-from warren.wire.methods import BasicAck, BasicConsume, BasicDeliver, BasicGet, BasicReject
+from warren.wire.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicDeliver,
+    BasicGet,
+    BasicReject,
+    ChannelClose,
+    QueueDeclare,
+    QueueDeclareOk,
+)
 from warren.wire.properties import Properties, decode_properties
 
 REPLY_TO = "amq.rabbitmq.reply-to"
@@ -89,6 +98,20 @@ def test_a_direct_reply_finds_its_way_to_another_node(nodes: Together) -> None:
     (reply,) = asker.heard()
     assert isinstance(reply.method, BasicDeliver)
     assert (reply.method.consumer_tag, reply.body) == ("inbox", b"so")
+
+
+def test_an_inbox_is_found_from_other_nodes_too(nodes: Together) -> None:
+    asker, answerer = nodes.client("here"), nodes.client("there")
+    asker.say(BasicConsume(REPLY_TO, "inbox", no_ack=True))
+    (name,) = nodes["here"].node.reply_inboxes
+    for client in (asker, answerer):
+        client.heard()
+        client.say(QueueDeclare(name, passive=True))
+        assert client.methods() == [QueueDeclareOk(name, 0, 1)]
+    asker.lose()
+    other = nodes.client("here")
+    other.say(QueueDeclare(name, passive=True))
+    assert isinstance(other.methods()[0], ChannelClose)
 
 
 def test_replies_to_inboxes_nobody_has_go_nowhere(nodes: Together) -> None:
