@@ -376,6 +376,8 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         held_bytes = self.turn.held_bytes
         self.turn.tight = self._memory.tight(held_bytes)
         alarm = reason_of(self._memory.look(held_bytes), self._disk.look())
+        if self._entry.clustering is not None:
+            alarm = self._entry.clustering.notices.alarmed(alarm)
         if alarm == self.alarm:
             return
         self.alarm = alarm

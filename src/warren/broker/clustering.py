@@ -14,7 +14,7 @@ Not here: agreeing (`broker.shared_agreement`), clearing up (`broker.sharing.lef
 """
 
 from abc import abstractmethod
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import trait
 
@@ -24,6 +24,7 @@ from warren.broker.membership import Membership
 from warren.broker.names import FreshNames
 from warren.broker.shared_agreement import SharedAgreement
 from warren.broker.sharing.leftovers import Leftovers
+from warren.broker.sharing.notices import Notices
 from warren.broker.sharing.placing import QueuePlacer
 from warren.broker.vhost import Vhost, Whereabouts
 from warren.cluster.partitions import CHECK_EVERY_MS, PAUSE, RESTART, RESUME, PartitionHandling
@@ -52,8 +53,6 @@ from warren.session.ports import NodePort
 from warren.store.cluster_definitions import alive_key
 from warren.store.plan import AgreementWaiter, Plan
 from warren.store.topology_definitions import QueueDefinition
-
-REVISION_BYTES: Final = 8
 
 
 @trait
@@ -100,6 +99,7 @@ class Clustering(Home, Whereabouts, Timed):
         self.leftovers: Leftovers = Leftovers(turn, self.shared, self.membership, homes, vhosts)
         self.membership.watcher = self.leftovers
         self.links: Links = Links(turn, self)
+        self.notices: Notices = Notices(self.links, self.shared)
         turn.set_timer(turn.now_ms + CHECK_EVERY_MS, self)
 
     def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:
@@ -129,12 +129,13 @@ class Clustering(Home, Whereabouts, Timed):
         self.links.connected(event.node, event.incarnation)
         self.membership.peer_connected(event.node, event.incarnation)
         self.shared.peer_connected(event.node)
-        self.links.notify(event.node, self.shared.applied.to_bytes(REVISION_BYTES, "big"))
+        self.notices.peer_connected(event.node)
 
     def _peer_lost(self, event: PeerLost) -> None:
         self.links.lost(event.node)
         self.membership.peer_lost(event.node)
         self.shared.peer_lost(event.node)
+        self.notices.peer_lost(event.node)
         if event.proved_dead and self.membership.members.incarnation(event.node) is not None:
             # everybody would learn it when its lease runs out; whoever has proof need not wait
             plan = Plan()
@@ -160,11 +161,7 @@ class Clustering(Home, Whereabouts, Timed):
 
     def end_turn(self) -> None:
         """The last thing of a turn."""
-        applied = self.shared.take_untold()
-        if applied:
-            told = applied.to_bytes(REVISION_BYTES, "big")
-            for node in self.links.nodes():
-                self.links.notify(node, told)
+        self.notices.end_turn()
         members = self.membership.members
         if members.version != self._members_told:
             self._members_told = members.version
@@ -210,7 +207,7 @@ class Clustering(Home, Whereabouts, Timed):
         direct_reply.deliver_reply(self._node, inbox, message)
 
     def notice_arrived(self, node: str, data: bytes) -> None:
-        self.shared.peer_applied(node, int.from_bytes(data[:REVISION_BYTES], "big"))
+        self.notices.arrived(node, data)
 
 
 @final

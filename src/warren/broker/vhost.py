@@ -30,12 +30,13 @@ from warren.broker.topology_plans import (
     plan_unbinding,
 )
 from warren.model.message import Message
-from warren.model.ports import DeadLetter, QueueLog, QueueLogs, QueuePort
+from warren.model.ports import Consumer, DeadLetter, QueueLog, QueueLogs, QueuePort
 from warren.model.turn import Turn
 from warren.policy.policies import Policies
 from warren.policy.policy import Policy
 from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
+from warren.remote.remote_queue import RemoteQueue
 from warren.routing.exchange import Binding, Exchange
 from warren.routing.removal import Removal
 from warren.routing.types import matcher_for
@@ -336,8 +337,8 @@ class Vhost(VhostPort):
         self.tracing = on
         # what publishers remember of their routes tells whether copies are made
         self.topology.version += 1
-        for queue in self._queues.values():
-            for consumer, _active in queue.consumers():
+        for queue in self.topology.queues.values():
+            for consumer in _consumers_of(queue):
                 if isinstance(consumer, ChannelConsumer):
                     consumer.traced = on
 
@@ -358,6 +359,13 @@ class Vhost(VhostPort):
         for queue in self._queues.values():
             queue.check()
         self._governor.check(list(self._queues.values()))
+
+
+def _consumers_of(queue: QueuePort) -> list[Consumer]:
+    """Those that this node knows."""
+    if isinstance(queue, RemoteQueue):
+        return queue.consumers()
+    return [consumer for consumer, _active in queue.consumers()] if isinstance(queue, Queue) else []
 
 
 @final

@@ -177,7 +177,8 @@ class ClusterLife:
         assert self._links is not None
         etcd = self._settings.cluster.etcd
         directory = os.path.join(self._disk.path, STORE_DIRECTORY)
-        return SharedStore(etcd, self._links.own.address, directory, self.name, self._log)
+        cookie = read_cookie(self._settings.cluster)
+        return SharedStore(etcd, self._links.own.address, directory, self.name, cookie, self._log)
 
     # -- with a core
 

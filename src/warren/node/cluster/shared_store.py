@@ -14,13 +14,16 @@ from warren.node.cluster.cluster_file import DISC, ClusterFacts
 from warren.node.config.etcd_settings import EtcdSettings
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
 from warren.node.etcd.holding import Holding
+from warren.node.etcd.identity import cluster_files
 from warren.node.etcd.member import EtcdMember
 from warren.node.etcd.program import MemberSettings
 from warren.node.etcd.store import EtcdStore
 from warren.node.logs import Log
+from warren.node.tls import TlsFiles
 from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, node_key
 from warren.store.metadata import AGREED, OUTDATED, SharedSnapshot, Snapshot
 
+IDENTITY_SUFFIX = "-identity"
 LIFE_S = 5
 """How long others take a silent node to be alive."""
 
@@ -28,9 +31,15 @@ LIFE_S = 5
 class SharedStore:
     """One node's. `found`, `join` or `resume` comes first, then `open`."""
 
-    def __init__(self, settings: EtcdSettings, peer_address: str, directory: str, name: str, log: Log) -> None:
-        """`peer_address` is where other nodes reach this one: so is its part of the store, unless it is set."""
+    def __init__(
+        self, settings: EtcdSettings, peer_address: str, directory: str, name: str, cookie: bytes, log: Log
+    ) -> None:
+        """`peer_address` is where other nodes reach this one: so is its part of the store, unless it is set.
+
+        Whoever has the cookie may speak to the store, and nobody else, unless other certificates are set.
+        """
         self._settings = settings
+        self._cookie = cookie
         self._peer_address = parse_address(peer_address)
         self._directory = directory
         self._name = name
@@ -138,8 +147,16 @@ class SharedStore:
             self._connection.use(endpoints)
             return
         settings = self._settings
-        self._connection = EtcdConnection(EtcdAddress(tuple(endpoints), settings.tls, settings.user, settings.password))
+        address = EtcdAddress(tuple(endpoints), self._tls(), settings.user, settings.password)
+        self._connection = EtcdConnection(address)
         self.store = EtcdStore(self._connection, cluster_id, self._name)
+
+    def _tls(self) -> TlsFiles | None:
+        settings = self._settings
+        if settings.tls is not None or settings.endpoints:
+            return settings.tls
+        host, _client_port, _peer_port = settings.listens(self._peer_address)
+        return cluster_files(self._directory + IDENTITY_SUFFIX, self._cookie, host)
 
     def _new_member(self, cluster_id: str) -> EtcdMember:
         settings = self._settings
@@ -153,7 +170,7 @@ class SharedStore:
                 client_port,
                 peer_port,
                 settings.binary,
-                settings.tls,
+                self._tls(),
             ),
             self._log,
         )
