@@ -211,7 +211,8 @@ class Links(Acquaintances):
         elif hello.purpose == ASK:
             self.answerer.let_in(hello.peer.name, transport, hello.rest)
         else:
-            self._be_knocked_at(hello.peer)
+            if hello.purpose == KNOCK:
+                self._be_knocked_at(hello.peer)
             transport.close()
 
     def _be_knocked_at(self, facts: Facts) -> None:
