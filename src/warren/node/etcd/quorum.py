@@ -17,7 +17,7 @@ from warren.node.etcd.messages import Member
 
 PATIENCE_S = 60.0
 _PAUSE_S = 0.2
-_STRAY_S = 10.0
+_STRAY_S = 20.0
 _RELIEF_PATIENCE_S = 30.0
 # an id that was removed a moment ago is given out again within the same second, and refused
 _NOT_YET = (
