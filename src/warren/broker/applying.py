@@ -9,10 +9,13 @@ Not here: who plans (`broker.control` and the handlers of commands, `broker.vhos
 from abc import ABC, abstractmethod
 from typing import final
 
+from mypy_extensions import mypyc_attr
+
 from warren.errors import InvariantBroken
 from warren.store.metadata import Definition, parts_of
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Applier(ABC):
     """Makes and unmakes things of some kinds."""
 

@@ -13,16 +13,16 @@ one key the last one counts, and stands where it was planned.
 Not here: keys and values (`store.metadata`), what a change does (`broker.applying`), agreeing (`broker.agreement`).
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import final
 
-from mypy_extensions import trait
+from mypy_extensions import mypyc_attr
 
 from warren.store.metadata import Definition
 
 
-@trait
-class AgreementWaiter:
+@mypyc_attr(allow_interpreted_subclasses=True)
+class AgreementWaiter(ABC):
     """Whoever wants to know what became of a plan; told once, and never within `Agreement.agree`."""
 
     @abstractmethod

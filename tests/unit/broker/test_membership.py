@@ -2,22 +2,12 @@
 
 import pytest
 
-from warren.broker.membership import LifeWatcher, Membership
+from warren.broker.membership import Membership
 from warren.cluster.partitions import AUTOHEAL, GO_ON, PAUSE, PAUSE_MINORITY, RESTART, RESUME, PartitionHandling
 from warren.cluster.suspicion import PARTED_AFTER_MS
 from warren.model.effects import Note
 from warren.model.turn import Turn
 from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
-
-
-class Witness(LifeWatcher):
-    """Counts."""
-
-    def __init__(self) -> None:
-        self.told = 0
-
-    def lives_changed(self) -> None:
-        self.told += 1
 
 
 def membership(mode: str = PAUSE_MINORITY, own: str = "a") -> Membership:
@@ -38,17 +28,6 @@ def test_members_and_lives_are_told_as_they_are_agreed_upon() -> None:
     known = made.members.get("b")
     assert known is not None
     assert (known.kind, known.peer) == ("disc", "b:25672")
-
-
-def test_whoever_watches_lives_hears_of_each_change_once() -> None:
-    made = membership()
-    made.watcher = witness = Witness()
-    made.put(AliveDefinition("b", 1), 5)
-    assert witness.told == 0
-    made.put(AliveDefinition("b", 2), 6)
-    made.delete(["alive", "b"])
-    made.delete(["alive", "b"])
-    assert witness.told == 2
 
 
 def test_comings_and_goings_are_noted() -> None:

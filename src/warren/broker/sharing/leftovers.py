@@ -39,7 +39,7 @@ BATCH_MAX: Final = 20
 
 
 @final
-class Leftovers(LifeWatcher, AgreementWaiter, Timed):
+class Leftovers(AgreementWaiter, LifeWatcher, Timed):
     """One node's part in clearing up."""
 
     def __init__(
