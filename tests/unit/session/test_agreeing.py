@@ -243,7 +243,9 @@ def test_what_could_not_be_agreed_upon_ends_the_channel(core: AgreeingCore, clie
 def test_a_client_that_is_gone_is_not_answered(core: AgreeingCore, client: Client) -> None:
     client.say(QueueDeclare("q"), QueueDeclare("r"))
     client.lose()
-    core.grant()
+    core.agreement.grant()
+    assert core.node.turn.inputs == []
+    core.turn()
     assert (list(core.vhost.topology.queues), core.agreement.waiting) == (["q"], [])
 
 
