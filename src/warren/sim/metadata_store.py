@@ -27,7 +27,7 @@ from warren.model.events import (
     SharedSnapshot,
 )
 from warren.model.journal import Change
-from warren.store.metadata import AGREED, FAILED, OUTDATED, UNKNOWN, Decision
+from warren.store.metadata import AGREED, FAILED, OUTDATED, UNKNOWN, Decision, Snapshot
 
 ANSWER_PATIENCE_MS = 2_000
 CURRENT_EVERY_MS = 1_000
@@ -75,6 +75,12 @@ class PretendStore:
 
     def snapshot(self) -> tuple[int, SharedSnapshot]:
         return self.revision, dict(self._values)
+
+    def move_in(self, revision: int, snapshot: Snapshot) -> None:
+        """Begin with what a node had that was alone; `revision` is the highest that names anything in it."""
+        self.revision = max(self.revision, revision) + 1
+        self._values = {key: (created, self.revision, value) for key, (created, value) in snapshot.items()}
+        self.forget_history()
 
     def modified(self, key: str) -> int:
         return self._values[key][1] if key in self._values else 0
@@ -204,9 +210,7 @@ class Seat:
 
     def stop(self) -> None:
         """The node has stopped in good order: what it held goes at once."""
-        if self._open():
-            for key in self._held:
-                self._store.let_go(key)
+        self.let_go()
         self.crash()
 
     def road_changed(self) -> None:
@@ -252,6 +256,18 @@ class Seat:
         """Keep the key there for as long as this node is."""
         self._held[key] = value
         self._later(self._renew_now)
+
+    def hold_at_once(self, key: str, value: bytes) -> None:
+        """The same, for a node that does not go on before it is known."""
+        self._held[key] = value
+        self._renew_now()
+
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        held, self._held = self._held, {}
+        if self._open():
+            for key in held:
+                self._store.let_go(key)
 
     def _renew_held(self) -> None:
         if not self._gone:

@@ -37,6 +37,8 @@ class Outcome:
     steps_taken: int
     # how often each kind of thing happened
     seen: Counter[str] = field(default_factory=Counter)
+    # what else it takes to see the run again
+    options: str = ""
 
     @property
     def good(self) -> bool:
@@ -48,7 +50,7 @@ class Outcome:
         if self.good:
             return f"seed {self.seed}: good ({figures})"
         told = "\n".join(f"  {complaint}" for complaint in self.complaints)
-        again = f"warren sim --seed {self.seed} --steps {self.steps}"
+        again = f"warren sim --seed {self.seed} --steps {self.steps} {self.options}".rstrip()
         return f"seed {self.seed}: BROKEN ({figures}); replay with {again}\n{told}"
 
 

@@ -1,0 +1,239 @@
+"""What the clients of a cluster were promised, seen from their side alone.
+
+A publish is an *attempt* with a number of its own, which its body carries. It is CONFIRMED if a node said so, WITHDRAWN
+if its transaction was rolled back; whatever else becomes of it promises nothing: a message that was refused, or never
+answered for, may be delivered or not. Of a confirmed attempt there is a *copy* in each queue that its route led to,
+which must come to a consumer, unless something happened since it was sent that *excuses* the loss:
+
+- the queue was deleted or purged;
+- the queue's home ended, and either the message or the queue does not outlive it.
+
+Rules that are looked at here, with every delivery: only what was published arrives, where its route leads; a second
+delivery is marked; the deliveries of one consumer that are not marked follow the order of publishing; nobody gets what
+another holds. Messages go back to the middle of a queue without a mark if the client never saw them, and order and
+holding can be judged only while nobody gave anything back and nothing was disrupted.
+
+Not here: what clients do (`sim.cluster.clients`), what must hold at the end (`sim.cluster.rules`).
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from warren.sim.history import CONFIRMED, NUMBER_DIGITS, SENT, WITHDRAWN
+from warren.store.definition_kinds import decode_definition
+from warren.store.topology_definitions import QueueDefinition
+
+if TYPE_CHECKING:
+    from warren.sim.cluster.world import ClusterWorld
+    from warren.sim.network import Link
+
+CHANNEL = 1
+"""The only one that clients open."""
+
+
+@dataclass(eq=False)
+class Attempt:
+    """One publish."""
+
+    number: int
+    publisher: str
+    queues: tuple[str, ...]
+    persistent: bool
+    mandatory: bool
+    body: bytes
+    sent_ms: int
+    state: str = SENT
+    returned: bool = False
+    copies: dict[str, "Copy"] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Copy:
+    """An attempt in one queue, as far as clients know of it."""
+
+    deliveries: int = 0
+    # somebody said ack; somebody said that it is to be dropped or dead-lettered
+    acked: bool = False
+    rejected: bool = False
+    # who has it, over which link, and how often the world had been disrupted when it came
+    holder: "Link | None" = None
+    disruptions: int = 0
+
+
+@dataclass(eq=False)
+class QueueStory:
+    """What happened to the queues of one name."""
+
+    node: str = ""
+    durable: bool = False
+    # when it was last deleted, purged; when something in it may last have gone back unmarked
+    deleted_ms: int = 0
+    purged_ms: int = 0
+    shaken_ms: int = 0
+    purges_open: int = 0
+
+
+class Promises:
+    """The books of one world."""
+
+    def __init__(self, world: "ClusterWorld") -> None:
+        self.attempts: dict[int, Attempt] = {}
+        self.queues: dict[str, QueueStory] = {}
+        # what is rejected in the one turns up in the other
+        self.graves: dict[str, str] = {}
+        self._world = world
+        self._node_ended_ms: Counter[str] = Counter()
+        # by consumer and publisher
+        self._last: dict[tuple[str, str], int] = {}
+
+    # -- publishing
+
+    def attempt(
+        self, publisher: str, queues: tuple[str, ...], persistent: bool, mandatory: bool, filler_bytes: int
+    ) -> Attempt:
+        number = len(self.attempts) + 1
+        body = str(number).zfill(NUMBER_DIGITS).encode() + b"." * filler_bytes
+        made = Attempt(number, publisher, queues, persistent, mandatory, body, self._world.now_ms)
+        self.attempts[number] = made
+        return made
+
+    def confirmed(self, attempt: Attempt) -> None:
+        attempt.state = CONFIRMED
+
+    def withdrawn(self, attempt: Attempt) -> None:
+        attempt.state = WITHDRAWN
+
+    def returned(self, body: bytes) -> None:
+        attempt = self._attempt_of(body)
+        if attempt is None or not attempt.mandatory:
+            self._complain("returns are due", f"{_shown(body)} came back, which was not mandatory")
+        else:
+            attempt.returned = True
+
+    # -- what happens to queues
+
+    def story(self, queue: str) -> QueueStory:
+        return self.queues.setdefault(queue, QueueStory())
+
+    def definition_changed(self, key: str, value: bytes | None) -> None:
+        """The store was changed."""
+        if not key.startswith("queues/"):
+            return
+        name = key.split("/")[2]
+        story = self.story(name)
+        if value is None:
+            self.deleted(name)
+            return
+        definition = decode_definition(key, value)
+        assert isinstance(definition, QueueDefinition), "its key says so"
+        story.node, story.durable = definition.node, definition.durable
+
+    def process_ended(self, node: str) -> None:
+        self._node_ended_ms[node] = self._world.now_ms
+
+    def deleted(self, queue: str) -> None:
+        """It is gone, or somebody has asked for that."""
+        self.story(queue).deleted_ms = self._world.now_ms
+
+    def purging(self, queue: str) -> None:
+        self.story(queue).purges_open += 1
+
+    def purged(self, queue: str) -> None:
+        story = self.story(queue)
+        story.purges_open -= 1
+        story.purged_ms = self._world.now_ms
+
+    def shaken(self, queue: str) -> None:
+        """Something in it may go back to where it was."""
+        self.story(queue).shaken_ms = self._world.now_ms
+
+    # -- deliveries
+
+    def delivered(self, consumer: str, link: "Link", queue: str, body: bytes, redelivered: bool) -> Attempt | None:
+        """A client was given something; the attempt, if there was one."""
+        what = f"{_shown(body)} from '{queue}' to {consumer}"
+        attempt = self._attempt_of(body)
+        if attempt is None or attempt.body != body:
+            self._complain("only what was published", f"{what}: nobody published it")
+            return None
+        if queue not in attempt.queues and queue not in [self.graves.get(one) for one in attempt.queues]:
+            self._complain("only what was published", f"{what}: it was routed to {attempt.queues}")
+        if attempt.state == WITHDRAWN:
+            self._complain("only what was published", f"{what}: its transaction was rolled back")
+        copy = attempt.copies.setdefault(queue, Copy())
+        if copy.deliveries and not redelivered:
+            self._complain("a second delivery is marked", f"{what}: delivered {copy.deliveries} times before")
+        if copy.holder is not None and self._still_holds(copy) and copy.holder is not link:
+            self._complain("one holder at a time", f"{what}: #{copy.holder.number} has not given it back")
+        self._look_at_order(attempt, consumer, queue, redelivered, what)
+        copy.deliveries += 1
+        copy.holder, copy.disruptions = link, self._world.disruptions
+        return attempt
+
+    def settled(self, attempt: Attempt, queue: str, acked: bool, requeued: bool) -> None:
+        """A client said what is to become of something."""
+        copy = attempt.copies[queue]
+        copy.holder = None
+        copy.acked = copy.acked or acked
+        copy.rejected = copy.rejected or not (acked or requeued)
+        if requeued:
+            self.shaken(queue)
+
+    def given_back(self, attempt: Attempt, queue: str) -> None:
+        attempt.copies[queue].holder = None
+        self.shaken(queue)
+
+    def _still_holds(self, copy: Copy) -> bool:
+        link = copy.holder
+        return link is not None and self._world.is_open(link, CHANNEL) and copy.disruptions == self._world.disruptions
+
+    def _look_at_order(self, attempt: Attempt, consumer: str, queue: str, redelivered: bool, what: str) -> None:
+        if redelivered or queue not in attempt.queues:
+            return
+        key = (f"{consumer}/{queue}", attempt.publisher)
+        last = self._last.get(key, 0)
+        steady_ms = max(self.story(queue).shaken_ms, self._world.disrupted_ms)
+        if attempt.number < last and steady_ms < attempt.sent_ms:
+            self._complain("order kept", f"{what}: message {last} of its publisher went first")
+        self._last[key] = max(last, attempt.number)
+
+    # -- at the end
+
+    def lost(self) -> str:
+        """Something that was promised and never came; nothing if everything did."""
+        for attempt in self.attempts.values():
+            if attempt.state != CONFIRMED or attempt.returned:
+                continue
+            for queue in attempt.queues:
+                copy = attempt.copies.get(queue)
+                what = f"message {attempt.number}, confirmed for '{queue}' on {self.story(queue).node},"
+                if (copy is None or copy.deliveries == 0) and not self._excused(attempt, queue):
+                    return f"{what} never came"
+                grave = self.graves.get(queue)
+                if copy is not None and copy.rejected and not copy.acked and grave is not None:
+                    kept = self._excused(attempt, queue) or self._excused(attempt, grave)
+                    if grave not in attempt.copies and not kept:
+                        return f"{what} was rejected and never came to '{grave}'"
+        return ""
+
+    def _excused(self, attempt: Attempt, queue: str) -> bool:
+        story = self.story(queue)
+        if story.purges_open or max(story.deleted_ms, story.purged_ms) >= attempt.sent_ms:
+            return True
+        lasts = attempt.persistent and story.durable
+        if not lasts and self._node_ended_ms[story.node] >= attempt.sent_ms:
+            return True
+        # a queue that is not durable may have been gone when this was published: only who asked can tell
+        return not story.durable and not attempt.mandatory
+
+    def _attempt_of(self, body: bytes) -> Attempt | None:
+        number = body[:NUMBER_DIGITS]
+        return self.attempts.get(int(number)) if number.isdigit() else None
+
+    def _complain(self, rule: str, text: str) -> None:
+        self._world.checkers.complain(rule, text)
+
+
+def _shown(body: bytes) -> str:
+    return f"message {body[:NUMBER_DIGITS].decode(errors='replace').lstrip('0')}"

@@ -1,0 +1,152 @@
+"""What must hold of a cluster: while it runs, and once all faults are over and everyone had time to finish.
+
+*What is answered for is agreed upon.* When a client is told that something was made, it was in the store at some moment
+since it asked, and every node knows it that was connected with the answering one all that time. One that has not heard
+of the store for a while is excepted: it knows itself that it is behind.
+
+*All nodes end up the same.* Each has applied exactly what the store holds, and its queues, exchanges and bindings are
+those of the keys: what lives on this node as a queue, what lives elsewhere as one that stands in.
+
+Not here: messages (`sim.cluster.promises`).
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from warren.queue.queue import Queue
+from warren.routing.topology import PREDECLARED_NAMES
+from warren.sim.cluster.promises import Attempt
+from warren.store.definition_kinds import decode_definition
+from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition, queue_key
+
+if TYPE_CHECKING:
+    from warren.sim.cluster.member import Member
+    from warren.sim.cluster.world import ClusterWorld
+
+
+class Rules:
+    """Of one world."""
+
+    def __init__(self, world: "ClusterWorld") -> None:
+        self._world = world
+        # by key: when it was last put, when it was last deleted
+        self._put_ms: dict[str, int] = {}
+        self._deleted_ms: Counter[str] = Counter()
+
+    def definition_changed(self, key: str, value: bytes | None) -> None:
+        if value is None:
+            self._deleted_ms[key] = self._world.now_ms
+        else:
+            self._put_ms[key] = self._world.now_ms
+
+    # -- while it runs
+
+    def turned(self, member: "Member") -> None:
+        """A node does not contradict itself."""
+        try:
+            member.broker.check()
+        except Exception as error:
+            self._complain("the node checks itself", f"{member.name}: {type(error).__name__}: {error}")
+
+    def answered_for(self, node: str, key: str, sent_ms: int) -> None:
+        """A client was told by a node that there is something."""
+        world = self._world
+        answering = world.member(node)
+        if not answering.is_member:
+            return
+        if key not in self._put_ms:
+            self._complain("what is answered for is agreed upon", f"{node} answered for {key}, which never was")
+            return
+        for other in world.members:
+            if other is answering or not other.up or other.broker.clustering is None:
+                continue
+            since_ms = world.wires.between(node, other.name).whole_since_ms()
+            shared = other.broker.clustering.shared
+            if since_ms is None or since_ms > sent_ms or shared.is_stale(world.now_ms):
+                continue
+            if shared.modified(key) == 0 and self._deleted_ms[key] < sent_ms:
+                text = f"{node} answered for {key}, and {other.name} does not know it"
+                self._complain("what is answered for is known everywhere", text)
+
+    def missing(self, text: str, queue: str, attempts: list[Attempt]) -> None:
+        """A queue has less than was confirmed."""
+        sent_ms = min(attempt.sent_ms for attempt in attempts)
+        if self._world.disrupted_ms < sent_ms and self._deleted_ms[queue_key("/", queue)] < sent_ms:
+            self._complain("what is confirmed is there", text)
+
+    # -- at the end
+
+    def ended(self) -> None:
+        """Everything is settled."""
+        lost = self._world.promises.lost()
+        if lost:
+            self._complain("nothing confirmed is lost", lost)
+        for member in self._world.members:
+            self._look_at_definitions(member)
+
+    def unsettled(self) -> str:
+        """Who keeps the world from coming to rest; nothing if nobody does."""
+        for client in self._world.clients:
+            if not client.done():
+                return f"{client.name} waits: {client.waiting_for()}"
+        for member in self._world.members:
+            clustering = member.broker.clustering if member.up else None
+            if clustering is None:
+                return f"{member.name} is no member"
+            if clustering.shared.applied != self._world.store.revision:
+                return f"{member.name} has applied {clustering.shared.applied} of {self._world.store.revision}"
+            if not clustering.leftovers.clear:
+                return f"{member.name} has something to clear up"
+            if member.busy():
+                return f"{member.name} is busy"
+            left = self._left_in(member)
+            if left:
+                return left
+        return "" if self._world.whole() else "some nodes are not connected"
+
+    def _left_in(self, member: "Member") -> str:
+        for name, queue in member.broker.vhosts["/"].topology.queues.items():
+            if isinstance(queue, Queue) and not queue.exclusive and queue.ready_count() + queue.unacked_count():
+                held = f"{queue.ready_count()} ready and {queue.unacked_count()} unacked"
+                return f"'{name}' on {member.name} still holds {held}"
+        return ""
+
+    def _look_at_definitions(self, member: "Member") -> None:
+        rule = "all nodes end up the same"
+        clustering = member.broker.clustering
+        assert clustering is not None, "that was waited for"
+        _revision, snapshot = self._world.store.snapshot()
+        for key, (_created, modified, _value) in snapshot.items():
+            if clustering.shared.modified(key) != modified:
+                self._complain(rule, f"{member.name} knows {key} of {clustering.shared.modified(key)}, not {modified}")
+                return
+        wanted: set[tuple[str, ...]] = set()
+        for key, (_created, _modified, value) in snapshot.items():
+            definition = decode_definition(key, value)
+            if isinstance(definition, QueueDefinition):
+                wanted.add(("queue", definition.name, definition.node))
+            elif isinstance(definition, ExchangeDefinition):
+                wanted.add(("exchange", definition.name))
+            elif isinstance(definition, BindingDefinition):
+                wanted.add(("binding", definition.source, definition.destination, definition.routing_key))
+        found = _what_is_made(member)
+        if found != wanted:
+            text = f"{member.name} lacks {sorted(wanted - found)} and has {sorted(found - wanted)} for nothing"
+            self._complain(rule, text)
+
+    def _complain(self, rule: str, text: str) -> None:
+        self._world.checkers.complain(rule, text)
+
+
+def _what_is_made(member: "Member") -> set[tuple[str, ...]]:
+    topology = member.broker.vhosts["/"].topology
+    made: set[tuple[str, ...]] = set()
+    for name, queue in topology.queues.items():
+        made.add(("queue", name, member.name if isinstance(queue, Queue) else str(getattr(queue, "node", ""))))
+    for name, exchange in topology.exchanges.items():
+        if name not in PREDECLARED_NAMES:
+            made.add(("exchange", name))
+        for binding in topology.bindings_from(exchange):
+            if name:
+                made.add(("binding", name, binding.destination.name, binding.routing_key))
+    return made

@@ -1,0 +1,92 @@
+"""One run of a cluster: it is founded, chaos for so many steps, then healing, then the reckoning.
+
+Not here: what happens in a run (`sim.cluster.workload`, `sim.cluster.faults`), what must hold (`sim.cluster.promises`,
+`sim.cluster.rules`).
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from warren.sim.checkers import Checkers
+from warren.sim.cluster.faults import ClusterFaults
+from warren.sim.cluster.workload import ClusterWorkload
+from warren.sim.cluster.world import ClusterWorld, MakeMeddler
+from warren.sim.history import CONFIRMED
+from warren.sim.run import Outcome
+from warren.sim.trace import Trace
+
+FOUNDING_STEPS_MAX = 20_000
+HEALING_STEPS_MAX = 200_000
+QUIET_MS = 60_000
+"""A cluster that is healed and not at rest after that much time is stuck."""
+
+
+def run_cluster(
+    seed: int,
+    steps: int,
+    nodes: int,
+    sink: Callable[[str], None] | None = None,
+    make_meddler: MakeMeddler | None = None,
+) -> Outcome:
+    """Run one seed."""
+    checkers = Checkers([])
+    world = ClusterWorld(seed, nodes, Trace(sink), checkers, make_meddler)
+    chance = Random(f"{seed}/run")
+    workload = ClusterWorkload(world)
+    _come_together(world, workload, chance)
+    faults = ClusterFaults(world, every_ms=chance.choice((300, 1_000, 3_000, 1_000_000)))
+    world.run_until(lambda: False, steps)
+    if not checkers.complaints:
+        world.trace.say("world", "heals")
+        faults.heal()
+        workload.calm()
+        _rest(world, workload)
+    attempts = world.promises.attempts.values()
+    confirmed = sum(1 for attempt in attempts if attempt.state == CONFIRMED)
+    again = f"--nodes {nodes}"
+    return Outcome(
+        seed, steps, tuple(checkers.complaints), len(attempts), confirmed, world.steps_taken, world.seen, again
+    )
+
+
+def _come_together(world: ClusterWorld, workload: ClusterWorkload, chance: Random) -> None:
+    """Clients begin while the first node is alone, or when everybody is there."""
+    early = chance.random() < 0.5
+    if early:
+        _await(world, "what lasts is declared", workload.founder.done)
+        workload.begin()
+        world.run_until(lambda: False, chance.randint(0, 300))
+    _await(world, "the first node runs", lambda: world.members[0].up and world.elapsed_ms() > 0)
+    world.found()
+    _await(world, "the cluster is founded", lambda: world.members[0].is_member)
+    world.join()
+    _await(world, "everybody is connected", world.whole)
+    if not early:
+        _await(world, "what lasts is declared", workload.founder.done)
+        workload.begin()
+
+
+def _rest(world: ClusterWorld, workload: ClusterWorkload) -> None:
+    """Everybody finishes, whatever is left is read, and all is as it should be."""
+    _await(world, "everybody is back, and errands are done", lambda: world.whole() and workload.errands_done())
+    workload.drain()
+    _await(world, "everything is settled", lambda: not world.rules.unsettled())
+    if not world.checkers.complaints:
+        world.rules.ended()
+
+
+def _await(world: ClusterWorld, what: str, met: Callable[[], bool]) -> None:
+    if world.checkers.complaints:
+        return
+    until_ms = world.now_ms + QUIET_MS
+    world.run_until(lambda: world.now_ms > until_ms or met(), HEALING_STEPS_MAX)
+    if not world.checkers.complaints and not met():
+        reason = world.rules.unsettled()
+        world.checkers.complain("nobody waits for ever", f"it never came to pass that {what}: {reason}")
+
+
+def replay_cluster(seed: int, steps: int, nodes: int) -> int:
+    """Run one seed and print what happens."""
+    outcome = run_cluster(seed, steps, nodes, sink=print)
+    print(outcome.verdict())
+    return 0 if outcome.good else 1
