@@ -103,7 +103,7 @@ class Clustering(Home, Whereabouts, Timed):
         turn.set_timer(turn.now_ms + CHECK_EVERY_MS, self)
 
     def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:
-        """All of this is made: the node was started with it, or it came from here."""
+        """All of this is made: the node was started with it."""
         self.shared.adopt(revision, snapshot)
         self.leftovers.node_started()
 

@@ -109,7 +109,8 @@ class ClusterEntry(DeferringHandler):
             for queue in vhost.topology.queues.values():
                 if isinstance(queue, Queue):
                     queue.queue_id = snapshot[queue_key(vhost.name, queue.name)][0]
-        clustering.adopt(revision, snapshot)
+        # its clients are served all the while: nothing of theirs is a leftover
+        clustering.shared.adopt(revision, snapshot)
         clustering.shared.begin()
 
     def _stay_alone(self) -> None:
