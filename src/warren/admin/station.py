@@ -1,5 +1,5 @@
 """All that a resource works on: the broker to read, the desk for changes, the node's facts, the history of figures,
-the traces, and the process itself.
+the traces, the process itself, and the nodes around it.
 
 Not here: the request (`http.call`).
 """
@@ -7,6 +7,7 @@ Not here: the request (`http.call`).
 from dataclasses import dataclass
 
 from warren.admin.accounts import Accounts
+from warren.admin.cluster.peers import Peers
 from warren.admin.desk import Desk
 from warren.admin.direct_link import DirectLinks
 from warren.admin.history_port import HistoryPort
@@ -28,3 +29,4 @@ class Station:
     links: DirectLinks
     control: NodeControl
     traces: Traces
+    peers: Peers

@@ -34,7 +34,8 @@ name that another node has. Whoever dials again from the same process, or from t
 other: it has lost the link that this side still believes in.
 
 **Purposes.** `link`: the bytes that follow are the link's. `knock`: a member asks to be dialled; nothing follows.
-`join`: a node that is no member yet asks for something; its cluster is not looked at.
+`join`: a node that is no member yet asks for something; its cluster is not looked at. `ask`: a member passes
+questions of operators on, and is answered.
 
 What a stranger costs: one buffer of two kilobytes. The time he may take is up to the shell.
 

@@ -31,7 +31,8 @@ PROOF_BYTES: Final = 32
 LINK: Final = "link"
 JOIN: Final = "join"
 KNOCK: Final = "knock"
-PURPOSES: Final = (LINK, JOIN, KNOCK)
+ASK: Final = "ask"
+PURPOSES: Final = (LINK, JOIN, KNOCK, ASK)
 
 DISC: Final = "disc"
 RAM: Final = "ram"

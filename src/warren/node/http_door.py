@@ -10,6 +10,9 @@ import ssl
 
 from warren.admin.accounts import Accounts
 from warren.admin.api import router_of
+from warren.admin.cluster.answering import PeerAnswers
+from warren.admin.cluster.peer_port import PeerPort
+from warren.admin.cluster.peers import Peers
 from warren.admin.desk import Desk
 from warren.admin.direct_link import DirectLinks
 from warren.admin.history.history import History
@@ -74,20 +77,29 @@ class HttpDoor:
             facts.listens(listener, self._settings.tls.certfile if tls else "")
 
     async def open(
-        self, broker: Broker, desk: Desk, facts: ProcessFacts, links: DirectLinks, control: ProcessControl
+        self,
+        broker: Broker,
+        desk: Desk,
+        facts: ProcessFacts,
+        links: DirectLinks,
+        control: ProcessControl,
+        peer_links: PeerPort | None,
     ) -> None:
-        """Serve this broker."""
+        """Serve this broker, to operators and to the operators of other nodes."""
         loop = asyncio.get_running_loop()
         self._history = History(Sampler(broker, facts, self._settings.sample_interval_ms))
         self._history.start(loop, facts.now_ms())
         directory = TraceDirectory(self._settings.trace_directory or os.path.join(facts.data_dir, TRACES))
         self._traces = Traces(broker, desk, links, facts, directory, self._settings.trace_rotation, self._log)
-        station = Station(broker, desk, Accounts(broker, desk), facts, self._history, links, control, self._traces)
+        accounts, peers = Accounts(broker, desk), Peers(broker, facts.name, peer_links)
+        station = Station(broker, desk, accounts, facts, self._history, links, control, self._traces, peers)
         metrics = Metrics(station, self._settings.prometheus.per_object)
         router = router_of(station)
         for template, resource in metrics.routes().items():
             router.add(template, resource)
         application = Application(router, station, self._settings.application, self._log)
+        if peer_links is not None:
+            peer_links.answers(PeerAnswers(application, station).answer)
         self._server = HttpServer(application, loop, self._settings.limits)
         self._server.start()
         facts.counts_sockets(self._server.connection_count)

@@ -231,7 +231,8 @@ class Node:
     async def _open_http(self, core: Broker, desk: Desk, facts: ProcessFacts, memory: MemoryWatch) -> None:
         links = DirectLinks(self._turns, self._serial.__next__, self._settings.broker.frame_max)
         control = ProcessControl(self._settings, facts, memory, self._disk_watch, self._log, self._stop_asked)
-        await self._http.open(core, desk, facts, links, control)
+        peers = None if self._life is None else self._life.links
+        await self._http.open(core, desk, facts, links, control, peers)
 
     def _facts(self, loop_name: str) -> ProcessFacts:
         disk = self._disk

@@ -3,6 +3,7 @@
 Not here: reading them (`resources.connections`).
 """
 
+from warren.admin.cluster.forwarding import ALONE, elsewhere
 from warren.admin.http.answers import Answer, no_content
 from warren.admin.http.call import Call
 from warren.admin.http.faults import not_authorised
@@ -26,13 +27,16 @@ def routes(station: Station) -> dict[str, Resource]:
 
 
 async def close_one(call: Call) -> Answer:
-    return await _close(call, [connection_named(call, call.params["name"])])
+    connection = connection_named(call, call.params["name"])
+    return await (elsewhere(call) if connection is None else _close(call, [connection]))
 
 
 async def close_all_of_user(call: Call) -> Answer:
     user = call.params["user"]
     if not call.visitor.is_monitor and user != call.visitor.name:
         raise not_authorised("User not authorised to access object")
+    if call.part is None:
+        await call.station.peers.ask_all(call.question(ALONE))
     return await _close(call, [one for one in listed_connections(call.station.broker) if one.user == user])
 
 

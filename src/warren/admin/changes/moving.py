@@ -19,7 +19,15 @@ from warren.admin.http.router import Resource
 from warren.admin.station import Station
 from warren.wire.header_edits import edit_headers
 from warren.wire.method_stream import Heard
-from warren.wire.methods import BasicAck, BasicGet, BasicGetEmpty, BasicGetOk, BasicNack
+from warren.wire.methods import (
+    BasicAck,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    QueueDeclare,
+    QueueDeclareOk,
+)
 
 BATCH_MESSAGES = 200
 BATCH_BYTES = 8 * 1024 * 1024
@@ -41,9 +49,11 @@ async def move(call: Call) -> Answer:
         raise bad_request(f"no queue '{destination}' in vhost '{call.params['vhost']}'")
     if destination == source:
         raise bad_request("a queue's messages are in it already")
-    wanted = fields.number(document, "count", queues[source].ready_count())
     moved = 0
     async with message_link(call) as link:
+        # its home knows how many there are
+        ready = (await link.ask(QueueDeclare(source, passive=True), QueueDeclareOk)).message_count
+        wanted = fields.number(document, "count", ready)
         while moved < wanted:
             batch = await _take(link, source, min(BATCH_MESSAGES, wanted - moved))
             gone = await _hand_over(link, destination, batch)

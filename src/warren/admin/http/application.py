@@ -68,15 +68,7 @@ class Application:
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
         call = Call(Request(scope, receive), {}, self._station, self._settings.body_bytes_max)
-        try:
-            answer = await self._answer(call)
-        except HttpFault as fault:
-            answer = _of_fault(fault)
-        except Refused as refusal:
-            answer = _of_fault(of_refusal(refusal))
-        except Exception as defect:
-            self._tell_defect(call, defect)
-            answer = Answer(500, headers={"connection": "close"})
+        answer = await self.answer(call)
         headers = self._headers(call, answer)
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         if answer.chunks is not None:
@@ -88,6 +80,18 @@ class Application:
                 # the server closes the connection without an end, so nobody takes this for the whole
                 raise
         await send({"type": "http.response.body", "body": answer.body})
+
+    async def answer(self, call: Call) -> Answer:
+        """Whatever comes of a request."""
+        try:
+            return await self._answer(call)
+        except HttpFault as fault:
+            return _of_fault(fault)
+        except Refused as refusal:
+            return _of_fault(of_refusal(refusal))
+        except Exception as defect:
+            self._tell_defect(call, defect)
+            return Answer(500, headers={"connection": "close"})
 
     def _tell_defect(self, call: Call, defect: Exception) -> None:
         self._log.error("http.failed", method=call.method, path=call.request.scope["path"], exc_info=defect)
@@ -116,7 +120,8 @@ class Application:
     async def _admit(self, call: Call, door: Door) -> None:
         if door.level is None:
             return
-        call.visitor = await visitor_of(call)
+        if call.part is None:
+            call.visitor = await visitor_of(call)
         reason = door.level(call)
         if reason:
             raise not_authorised(reason)

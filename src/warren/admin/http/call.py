@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 
+from warren.admin.cluster.question import Part, Question
 from warren.admin.http.documents import document_in
 from warren.admin.http.faults import body_too_large, malformed, not_found
 from warren.admin.http.visitor import Visitor
@@ -30,6 +31,8 @@ class Call:
         self.station = station
         # nobody, unless the resource asks who it is
         self.visitor = Visitor("", [], [])
+        # what another node that asks wants of this one; None: whoever asks wants to hear of the whole cluster
+        self.part: Part | None = None
         self._body_bytes_max = body_bytes_max
 
     @property
@@ -45,6 +48,12 @@ class Call:
         text = self.request.scope["query_string"].decode("ascii", "replace")
         pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
         return dict(reversed(pairs))
+
+    def question(self, part: Part) -> Question:
+        """The same request to another node, for its part of the answer."""
+        scope = self.request.scope
+        reason = self.header("x-reason")
+        return Question(self.method, scope["raw_path"], scope["query_string"], reason, self.visitor, part)
 
     def flag(self, name: str) -> bool:
         return self.query.get(name) == "true"

@@ -1,49 +1,32 @@
 """A list of objects as rows: filtered, ordered, cut to a page, and only then built.
 
-A row costs some dozen microseconds, and there may be many thousands of objects. So of those that are not shown
-nothing is built but the column they are ordered by, and a long list is built in slices, between which the node goes
-on with its turns. An object that goes meanwhile is shown as it was.
-
 The objects come in their natural order (virtual host, then name). A sort keeps that order among equals, and
 `sort_reverse` turns the whole list round, as RabbitMQ does.
 
-Not here: what a row is (`admin.views`), which objects a visitor may see (the resources).
+A list that reaches over several nodes is put together by the node that is asked (`listing.spread`); another node that
+asks for a part of it gets that part (`listing.parts`).
+
+Not here: what there is to list (`listing.listed`).
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
-
+from warren.admin.cluster.question import HERE
 from warren.admin.http.answers import JSON, Answer, json_answer, to_json
 from warren.admin.http.call import Call
-from warren.admin.listing.columns import Wanted, value_at, wanted_of
+from warren.admin.listing.columns import Wanted, wanted_of
+from warren.admin.listing.listed import Listed, Row, T, chunks, column, in_order, whole
 from warren.admin.listing.ordering import place
 from warren.admin.listing.pagination import Page, page_of
-from warren.admin.pace import Pace
-
-_CHUNK = 64
-
-T = TypeVar("T")
-Row = dict[str, Any]
-Build = Callable[[T], Row]
-
-
-@dataclass(frozen=True)
-class Listed(Generic[T]):
-    """Objects in their natural order, and how they become rows.
-
-    `plan` is asked once how to build the wanted part of any row. `name_of` is what a filter looks at. `columns` has
-    short ways to values that are often sorted by.
-    """
-
-    objects: list[T]
-    plan: Callable[[Wanted], Build[T]]
-    name_of: Callable[[T], str]
-    columns: Mapping[str, Callable[[T], Any]] = field(default_factory=dict)
+from warren.admin.listing.parts import answer_part
+from warren.admin.listing.spread import spread_list
 
 
 async def answer_list(call: Call, listed: Listed[T], paginated: bool = True) -> Answer:
     """The list, or the page of it, that a request asks for."""
+    if listed.spread is not None:
+        if call.part is not None and call.part.kind != HERE:
+            return await answer_part(call.part, wanted_of(call.query), listed, call.station.peers.own)
+        if call.part is None and call.station.peers.clustered():
+            return await _answer_spread(call, listed, paginated)
     query = call.query
     wanted = wanted_of(query)
     page = page_of(query) if paginated else None
@@ -68,11 +51,6 @@ async def answer_rows(call: Call, rows: list[Row], order: tuple[str, ...] = (), 
     return await answer_list(call, Listed(rows, whole(_as_it_is), _row_name), paginated)
 
 
-def whole(build: Build[T]) -> Callable[[Wanted], Build[T]]:
-    """A plan that always builds the whole row."""
-    return lambda wanted: build
-
-
 def _as_it_is(row: Row) -> Row:
     return row
 
@@ -81,12 +59,33 @@ def _row_name(row: Row) -> str:
     return str(row.get("name", ""))
 
 
+async def _answer_spread(call: Call, listed: Listed[T], paginated: bool) -> Answer:
+    """The same for a list of the whole cluster; what is shown of other nodes' things comes from them."""
+    query = call.query
+    wanted = wanted_of(query)
+    page = page_of(query) if paginated else None
+    path = query.get("sort") or ""
+    spread = spread_list(call, listed)
+    items = await spread.items(path)
+    passing = items
+    if page is not None and page.passes is not None:
+        passing = [item for item in items if page.passes(spread.name_of(item))]
+    ordered = in_order(passing, await spread.values(passing, path)) if path else passing
+    if query.get("sort_reverse") == "true":
+        ordered = ordered[::-1]
+    rows = await spread.rows(ordered if page is None else page.cut(ordered), wanted)
+    if page is not None:
+        return json_answer(page.envelope(len(items), len(passing), rows))
+    parts = [to_json(chunk)[1:-1] async for chunk in chunks(rows)]
+    return Answer(200, b"[" + b",".join(parts) + b"]", JSON)
+
+
 async def _filtered(listed: Listed[T], page: Page) -> list[T]:
     passes, name_of = page.passes, listed.name_of
     if passes is None:
         return listed.objects
     passing: list[T] = []
-    async for chunk in _chunks(listed.objects):
+    async for chunk in chunks(listed.objects):
         passing += [item for item in chunk if passes(name_of(item))]
     return passing
 
@@ -94,35 +93,13 @@ async def _filtered(listed: Listed[T], page: Page) -> list[T]:
 async def _ordered(objects: list[T], listed: Listed[T], query: dict[str, str]) -> list[T]:
     path = query.get("sort")
     if path:
-        objects = await _sorted_by(objects, listed, path)
+        value_of = column(listed, path)
+        values = [value_of(item) async for chunk in chunks(objects) for item in chunk]
+        objects = in_order(objects, values)
     return objects[::-1] if query.get("sort_reverse") == "true" else objects
-
-
-async def _sorted_by(objects: list[T], listed: Listed[T], path: str) -> list[T]:
-    value_of = listed.columns.get(path) or _column(listed, path)
-    values: list[Any] = []
-    async for chunk in _chunks(objects):
-        values += [value_of(item) for item in chunk]
-    if not all(type(value) is int or type(value) is float for value in values):
-        values = [place(value) for value in values]
-    # a stable sort keeps the natural order among equals
-    return [objects[at] for at in sorted(range(len(values)), key=values.__getitem__)]
-
-
-def _column(listed: Listed[T], path: str) -> Callable[[T], Any]:
-    build = listed.plan(Wanted([path]))
-    return lambda item: value_at(build(item), path)
 
 
 async def _dumped(objects: list[T], listed: Listed[T], wanted: Wanted) -> bytes:
     build = listed.plan(wanted)
-    parts = [to_json([wanted.cut(build(item)) for item in chunk])[1:-1] async for chunk in _chunks(objects)]
+    parts = [to_json([wanted.cut(build(item)) for item in chunk])[1:-1] async for chunk in chunks(objects)]
     return b"[" + b",".join(parts) + b"]"
-
-
-async def _chunks(objects: list[T]) -> AsyncIterator[list[T]]:
-    """A long list piece by piece; the node goes on when a piece of work has held it up long enough."""
-    pace = Pace()
-    for start in range(0, len(objects), _CHUNK):
-        await pace.rest()
-        yield objects[start : start + _CHUNK]

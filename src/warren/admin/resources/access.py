@@ -6,16 +6,20 @@ Not here: changing them.
 from collections.abc import Iterable
 
 from warren.access.permissions import Permission, TopicPermission
-from warren.admin.http.answers import Answer
+from warren.admin.cluster.forwarding import ALONE
+from warren.admin.cluster.question import Key
+from warren.admin.cluster.sums import added
+from warren.admin.http.answers import Answer, json_answer
 from warren.admin.http.call import Call
 from warren.admin.http.faults import not_found
 from warren.admin.http.levels import administrator, in_vhost_or_monitor, manager
 from warren.admin.http.router import Resource
 from warren.admin.http.spans import spans_of
 from warren.admin.listing.columns import EVERYTHING
-from warren.admin.listing.rows import Listed, answer_list, answer_object, answer_rows, whole
+from warren.admin.listing.listed import Listed, Shared, whole
+from warren.admin.listing.rows import answer_list, answer_object, answer_rows
 from warren.admin.station import Station
-from warren.admin.views.access import VhostRows, permission_row, topic_permission_row, user_row
+from warren.admin.views.access import KNOWN_OF_VHOSTS, VhostRows, permission_row, topic_permission_row, user_row
 from warren.broker.vhost import Vhost
 
 
@@ -47,13 +51,27 @@ def routes(station: Station) -> dict[str, Resource]:
 
 async def all_vhosts(call: Call) -> Answer:
     rows = VhostRows(call.station.facts.name, call.station.history, spans_of(call.query))
-    plan = whole(rows.bare) if call.flag("disable_stats") else rows.plan
-    return await answer_list(call, Listed(_seen_vhosts(call), plan, _vhost_name))
+    if call.flag("disable_stats"):
+        return await answer_list(call, Listed(_seen_vhosts(call), whole(rows.bare), _vhost_name))
+    vhosts = call.station.broker.vhosts
+
+    def find(key: Key) -> Vhost | None:
+        return vhosts.get(key[0])
+
+    spread = Shared(_vhost_key, find, _everywhere, rows.share, rows.bare, KNOWN_OF_VHOSTS)
+    return await answer_list(call, Listed(_seen_vhosts(call), rows.plan, _vhost_name, spread=spread))
 
 
 async def one_vhost(call: Call) -> Answer:
     rows = VhostRows(call.station.facts.name, call.station.history, spans_of(call.query))
-    return answer_object(call, rows.plan(EVERYTHING)(call.vhost()))
+    vhost = call.vhost()
+    if call.part is not None:
+        return json_answer(rows.share(EVERYTHING)(vhost))
+    row = rows.plan(EVERYTHING)(vhost)
+    for told in (await call.station.peers.ask_all(call.question(ALONE))).values():
+        if told.status == 200:
+            row = added(row, told.document)
+    return answer_object(call, row)
 
 
 async def all_vhost_limits(call: Call) -> Answer:
@@ -67,6 +85,15 @@ async def limits_of_vhost(call: Call) -> Answer:
 def _seen_vhosts(call: Call) -> list[Vhost]:
     vhosts = call.station.broker.vhosts
     return [vhosts[name] for name in sorted(vhosts) if call.visitor.is_monitor or name in call.visitor.vhosts]
+
+
+def _vhost_key(vhost: Vhost) -> Key:
+    return (vhost.name,)
+
+
+def _everywhere(vhost: Vhost) -> str:
+    """Every node has all virtual hosts, and counts what its own clients and queues do."""
+    return ""
 
 
 def _vhost_name(vhost: Vhost) -> str:

@@ -8,7 +8,8 @@ from warren.admin.http.call import Call
 from warren.admin.http.faults import not_found
 from warren.admin.http.levels import in_vhost, manager
 from warren.admin.http.router import Resource
-from warren.admin.listing.rows import Listed, answer_list, answer_object, answer_rows, whole
+from warren.admin.listing.listed import Listed, whole
+from warren.admin.listing.rows import answer_list, answer_object, answer_rows
 from warren.admin.resources.exchanges import exchange_named
 from warren.admin.station import Station
 from warren.admin.views.bindings import BindingFacts, all_in, binding_row, is_called, leading_from

@@ -7,17 +7,22 @@ Not here: closing connections.
 
 from collections.abc import Iterator
 
+from warren.admin.cluster.forwarding import elsewhere
+from warren.admin.cluster.question import Key
 from warren.admin.http.answers import Answer
 from warren.admin.http.call import Call
 from warren.admin.http.faults import bad_request, not_authorised, not_found
 from warren.admin.http.levels import in_vhost, manager
 from warren.admin.http.router import Resource
 from warren.admin.http.spans import spans_of
-from warren.admin.listing.rows import Listed, Row, answer_list, answer_object, answer_rows, whole
+from warren.admin.listing.listed import Gathered, Listed, Row, whole
+from warren.admin.listing.rows import answer_list, answer_object
 from warren.admin.station import Station
 from warren.admin.views.channels import ChannelRows, channel_name, consumer_row
 from warren.admin.views.connections import ConnectionRows, connection_name, listed_connections
+from warren.model.ports import Consumer
 from warren.queue.queue import Queue
+from warren.remote.remote_queue import RemoteQueue
 from warren.session.channel import Channel
 from warren.session.connection import Connection
 from warren.session.consumer import ChannelConsumer
@@ -38,15 +43,15 @@ def routes(station: Station) -> dict[str, Resource]:
     }
 
 
-def connection_named(call: Call, name: str) -> Connection:
-    """The connection of that name; a fault if it is not there, or somebody else's."""
+def connection_named(call: Call, name: str) -> Connection | None:
+    """The connection of that name, if it is one of this node; a fault if it is somebody else's."""
     for connection in listed_connections(call.station.broker):
         if connection_name(connection) == name:
             visitor = call.visitor
             if not visitor.is_monitor and connection.user != visitor.name:
                 raise not_authorised("User not authorised to access object")
             return connection
-    raise not_found()
+    return None
 
 
 async def all_connections(call: Call) -> Answer:
@@ -59,13 +64,16 @@ async def connections_of_vhost(call: Call) -> Answer:
 
 async def one_connection(call: Call) -> Answer:
     connection = connection_named(call, call.params["name"])
+    if connection is None:
+        return await elsewhere(call)
     return answer_object(call, _connection_rows(call).detailed(connection))
 
 
 async def connections_of_user(call: Call) -> Answer:
     user = call.params["user"]
-    rows = _connection_rows(call)
-    return await answer_rows(call, [rows.short(c) for c in _seen_connections(call) if c.user == user])
+    found = [connection for connection in _seen_connections(call) if connection.user == user]
+    listed = Listed(found, whole(_connection_rows(call).short), connection_name, spread=Gathered(_connection_key))
+    return await answer_list(call, listed, paginated=False)
 
 
 async def all_channels(call: Call) -> Answer:
@@ -73,7 +81,8 @@ async def all_channels(call: Call) -> Answer:
 
 
 async def channels_of_connection(call: Call) -> Answer:
-    return await _list_channels(call, [connection_named(call, call.params["name"])])
+    connection = connection_named(call, call.params["name"])
+    return await (elsewhere(call) if connection is None else _list_channels(call, [connection]))
 
 
 async def channels_of_vhost(call: Call) -> Answer:
@@ -84,6 +93,8 @@ async def one_channel(call: Call) -> Answer:
     _refuse_without_stats(call)
     name = call.params["name"]
     connection = connection_named(call, name.rpartition(" (")[0])
+    if connection is None:
+        return await elsewhere(call)
     for channel in connection.channels.values():
         if channel_name(channel) == name:
             return answer_object(call, _channel_rows(call).detailed(channel))
@@ -119,16 +130,30 @@ def _channel_rows(call: Call) -> ChannelRows:
     return ChannelRows(station.facts.name, station.history, station.facts.now_ms(), spans_of(call.query))
 
 
+def _connection_key(connection: Connection) -> Key:
+    return (connection_name(connection),)
+
+
+def _channel_key(channel: Channel) -> Key:
+    return (channel_name(channel),)
+
+
+def _consumer_key(found: tuple[ChannelConsumer, bool]) -> Key:
+    consumer = found[0]
+    return (consumer.tag, channel_name(consumer.channel), consumer.queue.vhost, consumer.queue.name)
+
+
 async def _list_connections(call: Call, connections: list[Connection]) -> Answer:
     rows = _connection_rows(call)
     build = rows.short if call.flag("disable_stats") else rows.row
-    return await answer_list(call, Listed(connections, whole(build), connection_name))
+    return await answer_list(call, Listed(connections, whole(build), connection_name, spread=Gathered(_connection_key)))
 
 
 async def _list_channels(call: Call, connections: list[Connection]) -> Answer:
     _refuse_without_stats(call)
     channels: list[Channel] = [channel for connection in connections for channel in connection.channels.values()]
-    return await answer_list(call, Listed(channels, whole(_channel_rows(call).row), channel_name))
+    listed = Listed(channels, whole(_channel_rows(call).row), channel_name, spread=Gathered(_channel_key))
+    return await answer_list(call, listed)
 
 
 def _refuse_without_stats(call: Call) -> None:
@@ -142,7 +167,8 @@ async def _list_consumers(call: Call, vhosts: list[str]) -> Answer:
     def build(found: tuple[ChannelConsumer, bool]) -> Row:
         return consumer_row(node, *found)
 
-    return await answer_list(call, Listed(list(_consumers(call, vhosts)), whole(build), _tag), paginated=False)
+    listed = Listed(list(_consumers(call, vhosts)), whole(build), _tag, spread=Gathered(_consumer_key))
+    return await answer_list(call, listed, paginated=False)
 
 
 def _tag(found: tuple[ChannelConsumer, bool]) -> str:
@@ -150,15 +176,19 @@ def _tag(found: tuple[ChannelConsumer, bool]) -> str:
 
 
 def _consumers(call: Call, vhosts: list[str]) -> Iterator[tuple[ChannelConsumer, bool]]:
-    """Those the visitor may see, and whether each is active."""
+    """Those of this node's clients that the visitor may see, and whether each is active."""
     broker, visitor = call.station.broker, call.visitor
     for name in vhosts:
         if name not in broker.vhosts:
             continue
         for queue in broker.vhosts[name].topology.queues.values():
-            if not isinstance(queue, Queue) or not queue.consumer_count():
-                continue
-            for consumer, active in queue.consumers():
+            found: list[tuple[Consumer, bool]] = []
+            if isinstance(queue, Queue) and queue.consumer_count():
+                found = queue.consumers()
+            elif isinstance(queue, RemoteQueue):
+                # which of several is active its home knows
+                found = [(consumer, True) for consumer in queue.consumers()]
+            for consumer, active in found:
                 if not isinstance(consumer, ChannelConsumer) or consumer.channel.connection.opened.internal:
                     continue
                 if visitor.is_monitor or consumer.channel.connection.user == visitor.name:

@@ -5,6 +5,7 @@ Not here: what a change does (`node.control`).
 
 from typing import Any
 
+from warren.admin.cluster.forwarding import at_node
 from warren.admin.http.answers import Answer, json_answer, no_content
 from warren.admin.http.call import Call
 from warren.admin.http.faults import bad_request, not_found
@@ -12,13 +13,12 @@ from warren.admin.http.levels import administrator
 from warren.admin.http.router import Resource
 from warren.admin.listing.rows import answer_object
 from warren.admin.node_control import LEVELS
-from warren.admin.resources.node import check_node
 from warren.admin.station import Station
 
 
 def routes(station: Station) -> dict[str, Resource]:
     return {
-        "/api/nodes/{node}/stop": Resource(administrator, {"POST": stop}),
+        "/api/nodes/{node}/stop": Resource(administrator, {"POST": at_node(stop)}),
         "/api/warren/settings": Resource(administrator, {"GET": settings}),
         "/api/warren/settings/{key}": Resource(administrator, {"PUT": set_setting}),
         "/api/warren/log-levels": Resource(administrator, {"GET": log_levels, "PUT": set_log_levels}),
@@ -27,7 +27,6 @@ def routes(station: Station) -> dict[str, Resource]:
 
 
 async def stop(call: Call) -> Answer:
-    check_node(call)
     call.station.control.stop(call.visitor.name)
     return no_content()
 

@@ -5,12 +5,12 @@ Not here: the aliveness test, which sends a message.
 
 from typing import Any
 
+from warren.admin.cluster.forwarding import ALONE, at_node
 from warren.admin.http.answers import Answer, json_answer
 from warren.admin.http.call import Call
 from warren.admin.http.faults import bad_request
 from warren.admin.http.levels import manager
 from warren.admin.http.router import Resource
-from warren.admin.resources.node import check_node
 from warren.admin.station import Station
 
 _DAYS = {"days": 1, "weeks": 7, "months": 28, "years": 365}
@@ -21,15 +21,15 @@ _PROTOCOL_NAMES = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp0-9-1": "amqp", 
 def routes(station: Station) -> dict[str, Resource]:
     checks = {
         "/api/healthchecks/node": node_health,
-        "/api/healthchecks/node/{node}": node_health,
+        "/api/healthchecks/node/{node}": at_node(node_health),
         "/api/health/checks/alarms": alarms,
         "/api/health/checks/local-alarms": local_alarms,
         "/api/health/checks/certificate-expiration/{within}/{unit}": certificate_expiration,
         "/api/health/checks/port-listener/{port}": port_listener,
         "/api/health/checks/protocol-listener/{protocol}": protocol_listener,
         "/api/health/checks/virtual-hosts": virtual_hosts,
-        "/api/health/checks/node-is-mirror-sync-critical": alone,
-        "/api/health/checks/node-is-quorum-critical": alone,
+        "/api/health/checks/node-is-mirror-sync-critical": mirror_sync_critical,
+        "/api/health/checks/node-is-quorum-critical": quorum_critical,
     }
     return {template: Resource(manager, {"GET": check}) for template, check in checks.items()}
 
@@ -48,7 +48,6 @@ def _alarms(call: Call) -> list[dict[str, Any]]:
 
 
 async def node_health(call: Call) -> Answer:
-    check_node(call)
     raised = _alarms(call)
     if raised:
         return json_answer({"status": "failed", "reason": "resource alarm(s) in effect"})
@@ -56,7 +55,12 @@ async def node_health(call: Call) -> Answer:
 
 
 async def alarms(call: Call) -> Answer:
+    """Of every node that answers."""
     raised = _alarms(call)
+    if call.part is not None:
+        return json_answer(raised)
+    for told in (await call.station.peers.ask_all(call.question(ALONE))).values():
+        raised += told.document if told.status == 200 else []
     return _failed("There are alarms in effect in the cluster", alarms=raised) if raised else _good()
 
 
@@ -111,5 +115,20 @@ async def virtual_hosts(call: Call) -> Answer:
     return _good()
 
 
-async def alone(call: Call) -> Answer:
-    return _good(reason="single node cluster")
+async def mirror_sync_critical(call: Call) -> Answer:
+    """No queue has mirrors that this node could be the last synchronised one of."""
+    return _good() if call.station.peers.clustered() else _good(reason="single node cluster")
+
+
+async def quorum_critical(call: Call) -> Answer:
+    """Whether the cluster could agree upon nothing any more if this node went."""
+    peers = call.station.peers
+    names = peers.names()
+    if len(names) == 1:
+        return _good(reason="single node cluster")
+    discs = [name for name in names if peers.kind(name) == "disc"]
+    left = [name for name in peers.running() if name in discs and name != peers.own]
+    if peers.own not in discs or len(left) > len(discs) // 2:
+        return _good()
+    reason = "There are not enough other disc nodes for a majority if the target node is shut down"
+    return _failed(reason, disc_nodes=discs, running_disc_nodes=sorted([*left, peers.own]))

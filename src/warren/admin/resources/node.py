@@ -5,6 +5,8 @@ Not here: health checks (`resources.health`).
 
 from typing import Any
 
+from warren.admin.cluster.forwarding import ALONE, at_node
+from warren.admin.cluster.question import Told
 from warren.admin.http.answers import Answer, json_answer, no_content
 from warren.admin.http.call import Call
 from warren.admin.http.faults import not_found
@@ -36,32 +38,39 @@ def routes(station: Station) -> dict[str, Resource]:
         "/api/cluster-name": Resource(manager, {"GET": cluster_name}),
         "/api/nodes": Resource(monitor, {"GET": all_nodes}),
         "/api/nodes/{node}": Resource(monitor, {"GET": one_node}),
-        "/api/nodes/{node}/memory": Resource(monitor, {"GET": memory}),
-        "/api/nodes/{node}/memory/relative": Resource(monitor, {"GET": relative_memory}),
+        "/api/nodes/{node}/memory": Resource(monitor, {"GET": at_node(memory)}),
+        "/api/nodes/{node}/memory/relative": Resource(monitor, {"GET": at_node(relative_memory)}),
         "/api/extensions": Resource(manager, {"GET": extensions}),
         "/api/feature-flags": Resource(administrator, {"GET": feature_flags}),
         "/api/whoami": Resource(manager, {"GET": whoami}),
         "/api/auth": Resource(None, {"GET": auth}),
-        "/api/auth/attempts/{node}": Resource(monitor, {"GET": auth_attempts, "DELETE": forget_attempts}),
-        "/api/auth/attempts/{node}/source": Resource(monitor, {"GET": auth_sources, "DELETE": forget_attempts}),
+        "/api/auth/attempts/{node}": Resource(
+            monitor, {"GET": at_node(auth_attempts), "DELETE": at_node(forget_attempts)}
+        ),
+        "/api/auth/attempts/{node}/source": Resource(
+            monitor, {"GET": at_node(auth_sources), "DELETE": at_node(forget_attempts)}
+        ),
         "/api/login": Resource(None, {"POST": login}),
     }
 
 
-def check_node(call: Call) -> None:
-    """404 unless the path names this node."""
-    if call.params.get("node", call.station.facts.name) != call.station.facts.name:
-        raise not_found()
-
-
 async def show_overview(call: Call) -> Answer:
     station = call.station
+    broker, facts, visitor = station.broker, station.facts, call.visitor
     if call.flag("disable_stats"):
-        return answer_object(call, overview.without_stats(station.broker, station.facts, call.visitor))
-    spans = spans_of(call.query)
-    return answer_object(
-        call, overview.overview_row(station.broker, station.facts, station.history, call.visitor, spans)
-    )
+        row = overview.without_stats(broker, facts, visitor)
+    else:
+        row = overview.overview_row(broker, facts, station.history, visitor, spans_of(call.query))
+    if call.part is not None:
+        return json_answer(row)
+    told = await station.peers.ask_all(call.question(ALONE))
+    if told:
+        row = overview.of_cluster(row, _documents(told), broker, visitor)
+    return answer_object(call, row)
+
+
+def _documents(told: dict[str, Told]) -> list[Any]:
+    return [told[node].document for node in sorted(told) if told[node].status == 200]
 
 
 async def cluster_name(call: Call) -> Answer:
@@ -69,31 +78,44 @@ async def cluster_name(call: Call) -> Answer:
 
 
 async def all_nodes(call: Call) -> Answer:
-    station = call.station
+    """This one's own row and those of all others, as they tell them."""
+    peers = call.station.peers
     if call.flag("disable_stats"):
-        return await answer_rows(call, [nodes.without_stats(station.facts)])
-    span = spans_of(call.query).node
-    return await answer_rows(call, [nodes.node_row(station.broker, station.facts, station.history, span)])
+        return await answer_rows(call, [nodes.without_stats(name, peers) for name in peers.names()])
+    if call.part is not None:
+        return json_answer([_own_row(call)])
+    told = await peers.ask_all(call.question(ALONE))
+    rows = {row["name"]: row for found in _documents(told) for row in found} | {peers.own: _own_row(call)}
+    return await answer_rows(call, [rows.get(name) or nodes.away(name, peers) for name in peers.names()], ("name",))
 
 
 async def one_node(call: Call) -> Answer:
-    check_node(call)
-    station = call.station
-    row = nodes.node_row(station.broker, station.facts, station.history, spans_of(call.query).node)
-    if call.flag("memory"):
-        row["memory"] = nodes.memory_breakdown(station.broker, station.facts)
-    if call.flag("binary"):
-        row["binary"] = {}
+    peers = call.station.peers
+    name = call.params["node"]
+    if name not in peers.names():
+        raise not_found()
+    if name == peers.own:
+        row = _own_row(call)
+        if call.flag("memory"):
+            row["memory"] = nodes.memory_breakdown(call.station.broker, call.station.facts)
+        if call.flag("binary"):
+            row["binary"] = {}
+        return json_answer(row) if call.part is not None else answer_object(call, row)
+    told = await peers.ask(name, call.question(ALONE))
+    row = nodes.away(name, peers) if told is None or told.status != 200 else told.document
     return answer_object(call, row)
 
 
+def _own_row(call: Call) -> dict[str, Any]:
+    station = call.station
+    return nodes.node_row(station.broker, station.facts, station.history, spans_of(call.query).node, station.peers)
+
+
 async def memory(call: Call) -> Answer:
-    check_node(call)
     return answer_object(call, {"memory": nodes.memory_breakdown(call.station.broker, call.station.facts)})
 
 
 async def relative_memory(call: Call) -> Answer:
-    check_node(call)
     return answer_object(call, {"memory": nodes.relative_memory(call.station.broker, call.station.facts)})
 
 
@@ -125,7 +147,6 @@ async def auth(call: Call) -> Answer:
 
 
 async def auth_attempts(call: Call) -> Answer:
-    check_node(call)
     accounts, figures = call.station.accounts, call.station.broker.figures
     rows = [
         _attempts("http", accounts.attempts, accounts.refused),
@@ -144,14 +165,12 @@ def _attempts(protocol: str, attempts: int, failed: int) -> dict[str, Any]:
 
 
 async def forget_attempts(call: Call) -> Answer:
-    check_node(call)
     call.station.accounts.forget_attempts()
     return no_content()
 
 
 async def auth_sources(call: Call) -> Answer:
     """RabbitMQ counts by address only when told to."""
-    check_node(call)
     return json_answer([])
 
 

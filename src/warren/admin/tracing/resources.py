@@ -8,13 +8,13 @@ from typing import Any
 
 from warren.access.commands import Authenticate
 from warren.admin.changes.fields import Document, require, short, text
+from warren.admin.cluster.forwarding import at_node, check_node
 from warren.admin.http.answers import Answer, created, no_content
 from warren.admin.http.call import Call
 from warren.admin.http.faults import bad_request, not_found
 from warren.admin.http.levels import administrator
 from warren.admin.http.router import Handler, Resource
 from warren.admin.listing.rows import answer_object, answer_rows
-from warren.admin.resources.node import check_node
 from warren.admin.station import Station
 from warren.admin.tracing.trace import FORMATS, Trace, TraceOrder
 from warren.admin.views.amqp_values import plain
@@ -25,18 +25,18 @@ _LOOPBACK = "127.0.0.1"
 
 
 def routes(station: Station) -> dict[str, Resource]:
-    one_trace: dict[str, Handler] = {"GET": trace, "PUT": start_trace, "DELETE": stop_trace}
-    one_file: dict[str, Handler] = {"GET": read_file, "DELETE": delete_file}
+    one_trace: dict[str, Handler] = {"GET": at_node(trace), "PUT": start_trace, "DELETE": at_node(stop_trace)}
+    one_file: dict[str, Handler] = {"GET": read_file, "DELETE": at_node(delete_file)}
     paths: dict[str, dict[str, Handler]] = {
-        "/api/traces": {"GET": traces},
-        "/api/traces/{vhost}": {"GET": traces},
+        "/api/traces": {"GET": at_node(traces)},
+        "/api/traces/{vhost}": {"GET": at_node(traces)},
         "/api/traces/{vhost}/{name}": one_trace,
-        "/api/traces/node/{node}": {"GET": traces},
-        "/api/traces/node/{node}/{vhost}": {"GET": traces},
+        "/api/traces/node/{node}": {"GET": at_node(traces)},
+        "/api/traces/node/{node}/{vhost}": {"GET": at_node(traces)},
         "/api/traces/node/{node}/{vhost}/{name}": one_trace,
-        "/api/trace-files": {"GET": files},
+        "/api/trace-files": {"GET": at_node(files)},
         "/api/trace-files/{name}": one_file,
-        "/api/trace-files/node/{node}": {"GET": files},
+        "/api/trace-files/node/{node}": {"GET": at_node(files)},
         "/api/trace-files/node/{node}/{name}": one_file,
     }
     return {path: Resource(administrator, handlers) for path, handlers in paths.items()}
@@ -46,14 +46,12 @@ def routes(station: Station) -> dict[str, Resource]:
 
 
 async def traces(call: Call) -> Answer:
-    check_node(call)
     vhost = call.vhost().name if "vhost" in call.params else None
     listed = call.station.traces.listed()
     return await answer_rows(call, [_row(call, one) for one in listed if vhost in (None, one.order.vhost)])
 
 
 async def trace(call: Call) -> Answer:
-    check_node(call)
     found = call.station.traces.find(call.params["vhost"], call.params["name"])
     if found is None:
         raise not_found()
@@ -79,7 +77,6 @@ async def start_trace(call: Call) -> Answer:
 
 
 async def stop_trace(call: Call) -> Answer:
-    check_node(call)
     if not await call.station.traces.stop(call.params["vhost"], call.params["name"]):
         raise not_found()
     return no_content()
@@ -153,7 +150,6 @@ def _queue_row(queue: Queue, vhost: str, node: str) -> dict[str, Any]:
 
 
 async def files(call: Call) -> Answer:
-    check_node(call)
     found = await asyncio.to_thread(call.station.traces.directory.listed)
     return await answer_rows(call, [{"name": facts.name, "size": facts.size_bytes} for facts in found])
 
@@ -179,7 +175,6 @@ def _tail_bytes(call: Call) -> int | None:
 
 
 async def delete_file(call: Call) -> Answer:
-    check_node(call)
     if not await asyncio.to_thread(call.station.traces.directory.delete, call.params["name"]):
         raise not_found()
     return no_content()

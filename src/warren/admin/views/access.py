@@ -15,6 +15,9 @@ from warren.admin.views import figures
 from warren.broker.vhost import Vhost
 from warren.broker.watching.sums import QueueSums
 
+KNOWN_OF_VHOSTS = frozenset({"default_queue_type", "description", "metadata", "name", "tags", "tracing"})
+"""What is agreed about a virtual host."""
+
 _LENGTHS = ("messages", "messages_ready", "messages_unacknowledged")
 
 
@@ -28,10 +31,15 @@ class VhostRows:
 
     def plan(self, wanted: Wanted) -> Callable[[Vhost], dict[str, Any]]:
         """How to build the wanted part of a row; lengths are those of all queues, so they are worth leaving out."""
+        share = self.share(wanted)
+        return lambda vhost: self.bare(vhost) | share(vhost)
+
+    def share(self, wanted: Wanted) -> Callable[[Vhost], dict[str, Any]]:
+        """How to build what this node alone knows of one."""
         counts_messages = wanted.any_of(*_LENGTHS, *(f"{name}_details" for name in _LENGTHS))
 
         def build(vhost: Vhost) -> dict[str, Any]:
-            row = self.bare(vhost)
+            row: dict[str, Any] = {"cluster_state": {self._node: "running"}}
             if counts_messages:
                 sums = QueueSums([vhost])
                 lengths = figures.lengths(sums.ready, sums.unacked)

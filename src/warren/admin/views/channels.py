@@ -62,7 +62,8 @@ class ChannelRows:
         consumers = []
         for consumer in channel.consumers.values():
             queue = consumer.queue
-            known = queue.consumers() if isinstance(queue, Queue) else []
+            # which of several is active the home of a queue knows
+            known = queue.consumers() if isinstance(queue, Queue) else [(consumer, True)]
             active = any(one is consumer and is_active for one, is_active in known)
             consumers.append(consumer_row(self._node, consumer, active))
         return {

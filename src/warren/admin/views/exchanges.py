@@ -23,6 +23,11 @@ _DESCRIPTIONS = {
     "x-consistent-hash": "Consistent Hashing Exchange",
     "x-delayed-message": "Delayed Message Exchange.",
 }
+KNOWN_EVERYWHERE = frozenset(
+    {"arguments", "auto_delete", "durable", "internal", "name", "policy", "type", "user_who_performed_action", "vhost"}
+)
+"""What is agreed about an exchange."""
+
 _PREDECLARED_NAMES = frozenset(name for name, _, _ in PREDECLARED)
 
 
@@ -34,7 +39,11 @@ class ExchangeRows:
         self._spans = spans
 
     def row(self, vhost: str, exchange: Exchange) -> dict[str, Any]:
-        row = self.bare(vhost, exchange)
+        return self.bare(vhost, exchange) | self.stats(vhost, exchange)
+
+    def stats(self, vhost: str, exchange: Exchange) -> dict[str, Any]:
+        """What passed through it, if anything did."""
+        row: dict[str, Any] = {}
         key = (vhost, exchange.name)
         counted = figures.of_exchange(exchange)
         figures.add_message_stats(row, self._history, "exchange", key, counted, self._spans.messages)

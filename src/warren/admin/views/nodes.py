@@ -8,6 +8,8 @@ Not here: measuring (`node.facts`), alarms (`broker.alarms`).
 from typing import Any
 
 from warren import __version__
+from warren.admin.cluster.peer_port import LinkFacts
+from warren.admin.cluster.peers import Peers
 from warren.admin.history_port import HistoryPort, Span
 from warren.admin.node_facts import IoFigures, ListenerFacts, NodeFacts
 from warren.admin.views import figures
@@ -36,10 +38,10 @@ _NEVER_COUNTED = (
 NO_LIMIT_OF_PROCESSES = 1048576
 
 
-def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span | None) -> dict[str, Any]:
+def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span | None, peers: Peers) -> dict[str, Any]:
     measured = _measured(broker, facts)
     return {
-        "partitions": [],
+        "partitions": peers.parted(),
         "os_pid": str(facts.pid),
         "fd_total": facts.descriptors_total,
         "sockets_total": facts.descriptors_total,
@@ -68,10 +70,10 @@ def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span 
         "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
         "name": facts.name,
         "running": True,
-        "type": "disc",
+        "type": peers.kind(facts.name),
         **history.rated("node", facts.name, measured, span),
         **_averages(facts.io()),
-        "cluster_links": [],
+        "cluster_links": [_link(link) for link in peers.links()],
         "metrics_gc_queue_length": METRICS_GC_QUEUE_LENGTH,
         "event_loop_lag_ms": round(facts.loop_lag_ms(), 3),
         "event_loop": facts.loop_name,
@@ -79,8 +81,32 @@ def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span 
     }
 
 
-def without_stats(facts: NodeFacts) -> dict[str, Any]:
-    return {"name": facts.name, "type": "disc", "running": True}
+def without_stats(name: str, peers: Peers) -> dict[str, Any]:
+    return {"name": name, "type": peers.kind(name), "running": name in peers.running()}
+
+
+def away(name: str, peers: Peers) -> dict[str, Any]:
+    """A member that says nothing of itself."""
+    return {"name": name, "type": peers.kind(name), "running": False, "partitions": [], "cluster_links": []}
+
+
+def _link(link: LinkFacts) -> dict[str, Any]:
+    """RabbitMQ's words for a connection between two nodes."""
+    return {
+        "name": link.node,
+        "peer_addr": link.peer_host,
+        "peer_port": link.peer_port,
+        "sock_addr": link.own_host,
+        "sock_port": link.own_port,
+        "recv_bytes": link.received_bytes,
+        "send_bytes": link.sent_bytes,
+        "stats": {
+            "recv_bytes": link.received_bytes,
+            "recv_bytes_details": NO_RATE,
+            "send_bytes": link.sent_bytes,
+            "send_bytes_details": NO_RATE,
+        },
+    }
 
 
 def _measured(broker: Broker, facts: NodeFacts) -> dict[str, int]:

@@ -7,6 +7,7 @@ Not here: the node's own figures (`views.nodes`).
 
 from typing import Any
 
+from warren.admin.cluster.sums import sum_of
 from warren.admin.history_port import HistoryPort, Spans
 from warren.admin.http.visitor import Visitor
 from warren.admin.node_facts import NodeFacts
@@ -48,6 +49,25 @@ def overview_row(
         row["node"] = facts.name
         row["listeners"] = listener_rows(facts)
         row["contexts"] = contexts(facts)
+    return row
+
+
+def of_cluster(own: dict[str, Any], others: list[dict[str, Any]], broker: Broker, visitor: Visitor) -> dict[str, Any]:
+    """The overviews of several nodes as one; what is agreed upon is the same for all of them."""
+    parts = [own, *others]
+    row = {**own}
+    for name in ("message_stats", "churn_rates", "queue_totals", "object_totals"):
+        if name in own:
+            row[name] = sum_of([part.get(name) for part in parts])
+    vhosts = _seen(broker, visitor)
+    row["object_totals"] |= {
+        "queues": sum(len(vhost.topology.queues) for vhost in vhosts),
+        "exchanges": own["object_totals"]["exchanges"],
+    }
+    for name in ("listeners", "contexts"):
+        if name in own:
+            found = [one for part in parts for one in part.get(name, [])]
+            row[name] = sorted(found, key=lambda one: str(one["node"]))
     return row
 
 

@@ -5,7 +5,7 @@ Lists are long, so what to build of a row is decided once for a list, and what n
 Not here: which queues (`resources.queues`), bindings (`views.bindings`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from warren.admin.history_port import HistoryPort, Spans
@@ -15,13 +15,22 @@ from warren.admin.views.amqp_values import plain
 from warren.admin.views.channels import consumer_row
 from warren.admin.views.connections import connection_details
 from warren.admin.views.erlang import GARBAGE_COLLECTION, NO_RATE
+from warren.broker.broker import Broker
+from warren.model.ports import QueuePort
 from warren.queue.arguments import type_of
 from warren.queue.queue import Queue
 from warren.queue.report import QueueReport
-from warren.session.connection import Connection
+from warren.remote.hosted_consumer import HostedConsumer
+from warren.remote.remote_queue import RemoteQueue
 
 _BARE = ("arguments", "auto_delete", "durable", "exclusive", "name", "node", "owner_pid_details", "type", "vhost")
 _POLICIES = ("policy", "operator_policy", "effective_policy_definition")
+KNOWN_EVERYWHERE = frozenset({*_BARE, *_POLICIES} - {"owner_pid_details"})
+"""What is agreed about a queue, whichever node it lives on."""
+
+NOWHERE = "-"
+"""The home of a queue that should not have outlived its node, until it is cleared away."""
+
 _LENGTHS = ("messages", "messages_ready", "messages_unacknowledged")
 _CONSUMING = ("exclusive_consumer_tag", "single_active_consumer_tag", "single_active_consumer_ctag")
 _REPORTED = (
@@ -47,7 +56,7 @@ _REPORTED = (
     "state",
 )
 
-QUEUE_COLUMNS: dict[str, Callable[[Queue], Any]] = {
+QUEUE_COLUMNS: dict[str, Callable[[Any], Any]] = {
     "name": lambda queue: queue.name,
     "consumers": lambda queue: queue.consumer_count(),
     "memory": lambda queue: queue.report().memory_bytes,
@@ -64,21 +73,28 @@ QUEUE_COLUMNS: dict[str, Callable[[Queue], Any]] = {
 _Part = Callable[[dict[str, Any], Queue], None]
 
 
+def waiting_consumers(queue: Queue) -> list[list[str]]:
+    """Consumers whose clients are at other nodes and that are not active: the node and the tag of each."""
+    return [
+        [consumer.node, consumer.tag]
+        for consumer, active in queue.consumers()
+        if not active and isinstance(consumer, HostedConsumer)
+    ]
+
+
 class QueueRows:
     """Builds rows of one node's queues."""
 
-    def __init__(
-        self, node: str, history: HistoryPort, now_ms: int, spans: Spans, connections: Mapping[int, Connection]
-    ) -> None:
-        """`connections` are those of the node, by id: some are owners of queues."""
-        self._connections = connections
+    def __init__(self, node: str, history: HistoryPort, now_ms: int, spans: Spans, broker: Broker) -> None:
+        self._broker = broker
+        self._connections = broker.connections
         self._node = node
         self._history = history
         self._now_ms = now_ms
         self._spans = spans
 
-    def plan(self, wanted: Wanted) -> Callable[[Queue], dict[str, Any]]:
-        """How to build the wanted part of a row."""
+    def plan(self, wanted: Wanted) -> Callable[[QueuePort], dict[str, Any]]:
+        """How to build the wanted part of a row of a queue that lives here."""
         known: list[tuple[tuple[str, ...], _Part]] = [
             (_BARE, self._add_bare),
             (_POLICIES, _add_policies),
@@ -89,7 +105,9 @@ class QueueRows:
         ]
         parts = [part for names, part in known if wanted.any_of(*names)]
 
-        def build(queue: Queue) -> dict[str, Any]:
+        def build(queue: QueuePort) -> dict[str, Any]:
+            if not isinstance(queue, Queue):
+                return self.stand_in(queue)
             row: dict[str, Any] = {"consumers": queue.consumer_count()}
             for part in parts:
                 part(row, queue)
@@ -98,33 +116,78 @@ class QueueRows:
 
         return build
 
-    def detailed(self, queue: Queue) -> dict[str, Any]:
-        """One queue alone, with its consumers."""
+    def share(self, wanted: Wanted) -> Callable[[QueuePort], dict[str, Any]]:
+        """How to build what this node's clients did to a queue that lives elsewhere, if they did anything."""
+        if "message_stats" not in wanted:
+            return lambda queue: {}
+
+        def build(queue: QueuePort) -> dict[str, Any]:
+            row: dict[str, Any] = {}
+            self._add_message_stats(row, queue)
+            return row
+
+        return build
+
+    def stand_in(self, queue: QueuePort) -> dict[str, Any]:
+        """What is agreed about a queue, when its home does not say the rest."""
+        row: dict[str, Any] = {"state": "down"}
+        self._add_bare(row, queue)
+        in_force = self._broker.policies.for_queue(queue.vhost, queue.name)
+        row["policy"] = in_force.policy or None
+        row["operator_policy"] = in_force.operator_policy or None
+        row["effective_policy_definition"] = plain(in_force.definition)
+        return row
+
+    def detailed(self, queue: QueuePort) -> dict[str, Any]:
+        """One queue alone, with its consumers: all that is known of it here."""
+        if not isinstance(queue, Queue):
+            return {"consumer_details": self._consumers_of(queue), **self.share(EVERYTHING)(queue)}
         return {
-            "consumer_details": [consumer_row(self._node, consumer, active) for consumer, active in queue.consumers()],
+            "consumer_details": self._consumers_of(queue),
             "deliveries": [],
             "incoming": [],
             **self.plan(EVERYTHING)(queue),
         }
 
-    def without_stats(self, queue: Queue) -> dict[str, Any]:
-        row: dict[str, Any] = {"state": "live"}
+    def _consumers_of(self, queue: QueuePort) -> list[dict[str, Any]]:
+        """Those whose clients are connected to this node."""
+        if isinstance(queue, Queue):
+            consumers = queue.consumers()
+        else:
+            consumers = [(one, True) for one in queue.consumers()] if isinstance(queue, RemoteQueue) else []
+        return [
+            consumer_row(self._node, consumer, active)
+            for consumer, active in consumers
+            if not isinstance(consumer, HostedConsumer)
+        ]
+
+    def without_stats(self, queue: QueuePort) -> dict[str, Any]:
+        lives = not isinstance(queue, RemoteQueue) or queue.reachable()
+        row: dict[str, Any] = {"state": "live" if lives else "down"}
         self._add_bare(row, queue)
         return row
 
-    def totals(self, queue: Queue) -> dict[str, Any]:
+    def totals(self, queue: QueuePort) -> dict[str, Any]:
+        if not isinstance(queue, Queue):
+            return self.without_stats(queue)
         row: dict[str, Any] = {"state": "running", **figures.lengths(queue.ready_count(), queue.unacked_count())}
         self._add_bare(row, queue)
         return row
 
-    def _add_bare(self, row: dict[str, Any], queue: Queue) -> None:
+    def home_of(self, queue: QueuePort) -> str:
+        """The node that a queue lives on."""
+        if not isinstance(queue, RemoteQueue):
+            return self._node
+        return queue.node if queue.node != self._node else NOWHERE
+
+    def _add_bare(self, row: dict[str, Any], queue: QueuePort) -> None:
         """What a queue is, whatever it does."""
         row["arguments"] = plain(queue.arguments)
         row["auto_delete"] = queue.auto_delete
         row["durable"] = queue.durable
         row["exclusive"] = queue.exclusive
         row["name"] = queue.name
-        row["node"] = self._node
+        row["node"] = queue.node if isinstance(queue, RemoteQueue) else self._node
         row["type"] = type_of(queue.arguments)
         row["vhost"] = queue.vhost
         owner = self._connections.get(queue.owner_id) if queue.owner_id else None
@@ -135,7 +198,7 @@ class QueueRows:
         lengths = figures.lengths(queue.ready_count(), queue.unacked_count())
         row |= self._history.rated("queue", (queue.vhost, queue.name), lengths, self._spans.lengths)
 
-    def _add_message_stats(self, row: dict[str, Any], queue: Queue) -> None:
+    def _add_message_stats(self, row: dict[str, Any], queue: QueuePort) -> None:
         counted = figures.of_queue(queue.figures)
         if counted:
             key = (queue.vhost, queue.name)

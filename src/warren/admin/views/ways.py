@@ -13,12 +13,12 @@ from warren.admin.history_port import HistoryPort
 from warren.admin.views import figures
 from warren.admin.views.channels import channel_details, part_key
 from warren.broker.broker import Broker
-from warren.queue.queue import Queue
+from warren.model.ports import QueuePort
 from warren.routing.exchange import Exchange
 from warren.session.channel import Channel
 
 
-def deliveries(queue: Queue, broker: Broker, node: str, history: HistoryPort) -> list[dict[str, Any]]:
+def deliveries(queue: QueuePort, broker: Broker, node: str, history: HistoryPort) -> list[dict[str, Any]]:
     """What each channel took from a queue."""
     ways = []
     for channel in _channels(broker, queue.vhost):

@@ -78,6 +78,11 @@ class ClusterLife:
         """Where other nodes reach this one; empty if they cannot."""
         return "" if self._links is None else self._links.own.address
 
+    @property
+    def links(self) -> Links | None:
+        """The links to other nodes; none if this one cannot be reached."""
+        return self._links
+
     # -- before there is a core
 
     async def begin(self, now_ms: int, http: str, amqp: str) -> Found:

@@ -202,5 +202,3 @@ class Answerer:
         self._conversations.pop(conversation, None)
         if conversation in self._answering:
             self._answering[conversation].cancel()
-
-

@@ -109,6 +109,11 @@ class Link(asyncio.Protocol):
         if rest:
             self.data_received(rest)
 
+    def endpoints(self) -> tuple[tuple[str, int], tuple[str, int]]:
+        """The addresses of this side and of the other."""
+        own, peer = self._transport.get_extra_info("sockname"), self._transport.get_extra_info("peername")
+        return (own[0], own[1]) if own else ("", 0), (peer[0], peer[1]) if peer else ("", 0)
+
     def age_s(self) -> float:
         return self._loop.time() - self._since
 

@@ -21,6 +21,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from warren.admin.cluster.peer_port import LinkFacts
 from warren.cluster.addresses import PeerAddress, parse_address
 from warren.cluster.hello import AcceptHello, Acquaintances, DialHello, Hello
 from warren.cluster.hello_messages import ASK, JOIN, KNOCK, LINK, NONCE_BYTES, Facts
@@ -29,7 +30,7 @@ from warren.model.events import PeerConnected, PeerLost
 from warren.node.config.cluster_settings import ClusterSettings
 from warren.node.listeners import bind, bound_address
 from warren.node.logs import Log
-from warren.node.peers.asking import Answerer, Asker, Conversation
+from warren.node.peers.asking import Answerer, AnswerQuestion, Asker, Conversation
 from warren.node.peers.complaints import Complaints
 from warren.node.peers.contexts import peer_contexts
 from warren.node.peers.dialling import DialFailed, dial
@@ -75,8 +76,8 @@ class Links(Acquaintances):
         self._answering: set[asyncio.Task[None]] = set()
         self._closed = False
         # what operators ask of other nodes, and others of this one
-        self.asker = Asker(self._converse)
-        self.answerer = Answerer()
+        self._asker = Asker(self._converse)
+        self._answerer = Answerer()
         self._door: Door | None = None
         self._complaints: Complaints | None = None
 
@@ -134,8 +135,8 @@ class Links(Acquaintances):
             for bound in self.sockets:
                 bound.close()
             return
-        self.asker.close()
-        self.answerer.close()
+        self._asker.close()
+        self._answerer.close()
         for keeper in self._keepers.values():
             keeper.stop()
         for link in list(self.links.values()):
@@ -169,6 +170,19 @@ class Links(Acquaintances):
             except ValueError as error:
                 self._log.warning("peer.unreachable", node=name, address=where, reason=f"its address must be {error}")
         return found
+
+    async def ask(self, node: str, question: bytes) -> bytes:
+        """What a member answers to a question of operators; `OSError` if it does not."""
+        return await self._asker.ask(node, question)
+
+    def answers(self, answer: AnswerQuestion) -> None:
+        """Others' questions are answered by this from here on."""
+        self._answerer.answer = answer
+
+    def standing(self) -> list[LinkFacts]:
+        """The links there are."""
+        found = [(name, link, *link.endpoints()) for name, link in sorted(self.links.items())]
+        return [LinkFacts(name, *own, *peer, link.sent_bytes, link.received_bytes) for name, link, own, peer in found]
 
     async def _reach(self, keeper: Keeper) -> None:
         """Dial, or have the other side dial."""
@@ -209,7 +223,7 @@ class Links(Acquaintances):
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         elif hello.purpose == ASK:
-            self.answerer.let_in(hello.peer.name, transport, hello.rest)
+            self._answerer.let_in(hello.peer.name, transport, hello.rest)
         else:
             if hello.purpose == KNOCK:
                 self._be_knocked_at(hello.peer)
