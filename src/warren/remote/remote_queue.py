@@ -228,9 +228,14 @@ class RemoteQueue(DistantQueue):
             return
         for subscription in self._subscriptions.values():
             if subscription.waits():
-                self._woken = True
-                self._turn.drains.append(self)
+                self.await_drain()
                 return
+
+    def await_drain(self) -> None:
+        """Something waits for a consumer, which may be able when the turn ends."""
+        if not self._woken:
+            self._woken = True
+            self._turn.drains.append(self)
 
     def drain(self) -> None:
         self._woken = False

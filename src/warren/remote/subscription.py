@@ -48,7 +48,8 @@ class Subscription:
     def arrived(self, entry: Entry) -> None:
         if self._waiting or not self.started or not self.consumer.able():
             self._waiting.append(entry)
-            self.queue.wake()
+            if self.started:
+                self.queue.await_drain()
         else:
             self._hand_on(entry)
 

@@ -24,6 +24,7 @@ from mypy_extensions import i64
 
 from warren.model.distant import DistantQueue
 from warren.session.distant_run import ConfirmTeller, DistantRun, NumberRun
+from warren.session.tallies import PublishTally
 from warren.wire.frames import write_ack
 
 __all__ = ["ConfirmTeller", "Confirms"]
@@ -88,24 +89,26 @@ class Confirms:
             self._begin_run(number)
         self.last_no = number
 
-    def elsewhere(self, queue: DistantQueue, teller: ConfirmTeller) -> None:
+    def elsewhere(self, queue: DistantQueue, teller: ConfirmTeller, tally: PublishTally) -> None:
         """The next publish is decided by a queue of another node."""
         number: i64 = self.last_no + 1
         run = self._growing_elsewhere
-        if run is not None and run.last == self.last_no and run.queue is queue:
+        if run is not None and run.last == self.last_no and run.queue is queue and run.tally is tally:
             run.last = number
         else:
-            run = DistantRun(number, 0, queue, 1, teller)
+            run = DistantRun(number, 0, queue, 1, teller, tally)
             self._add_distant(run)
             self._growing_elsewhere = run
         self.last_no = number
         queue.await_settlement(run)
 
-    def elsewhere_too(self, queues: list[DistantQueue], in_batch: bool, teller: ConfirmTeller) -> None:
+    def elsewhere_too(
+        self, queues: list[DistantQueue], in_batch: bool, teller: ConfirmTeller, tally: PublishTally
+    ) -> None:
         """The next publish is decided by all of these, and by the batch begun last if it is in it."""
         number: i64 = self.last_no + 1
         batch_no: i64 = self._batch_no if in_batch else 0
-        run = DistantRun(number, batch_no, queues[0], len(queues), teller)
+        run = DistantRun(number, batch_no, queues[0], len(queues), teller, tally)
         self._add_distant(run)
         self.last_no = number
         for queue in queues:

@@ -13,6 +13,7 @@ from typing import final
 from mypy_extensions import i64, trait
 
 from warren.model.distant import DistantQueue, SettlementWaiter
+from warren.session.tallies import PublishTally
 
 
 class NumberRun:
@@ -38,9 +39,19 @@ class ConfirmTeller:
 class DistantRun(NumberRun, SettlementWaiter):
     """Publishes that wait for queues of other nodes."""
 
-    def __init__(self, number: i64, batch_no: i64, queue: DistantQueue, queues: i64, teller: ConfirmTeller) -> None:
+    def __init__(
+        self,
+        number: i64,
+        batch_no: i64,
+        queue: DistantQueue,
+        queues: i64,
+        teller: ConfirmTeller,
+        tally: PublishTally,
+    ) -> None:
         super().__init__(number, number, batch_no)
         self.queue: DistantQueue = queue
+        # where they are counted
+        self.tally: PublishTally = tally
         # how many queues have yet to settle each of them; more than one if it is a single publish
         self._queues: i64 = queues
         # of the first ones, how many are settled
@@ -72,6 +83,7 @@ class DistantRun(NumberRun, SettlementWaiter):
     def decide(self, flushed_no: i64, settled: list[NumberRun], rejected: list[int]) -> None:
         """Take out what is decided; `first` is beyond `last` if that is all."""
         rejected.extend(self._untold)
+        self.tally.refused += len(self._untold)
         self._untold = []
         if self.batch_no > flushed_no and not self._lost:
             return
@@ -91,4 +103,5 @@ class DistantRun(NumberRun, SettlementWaiter):
             while self.first <= self.last:
                 if int(self.first) not in self._refused:
                     rejected.append(int(self.first))
+                    self.tally.refused += 1
                 self.first += 1

@@ -13,6 +13,7 @@ from mypy_extensions import i64
 
 from warren.model.distant import DistantQueue
 from warren.model.ports import CROWDED, PENDING, QueuePort
+from warren.session.tallies import PublishTally
 
 if TYPE_CHECKING:
     from warren.session.channel import Channel
@@ -36,17 +37,18 @@ def hold_if_crowded(connection: "Connection", queues: list[QueuePort], outcome: 
         connection.await_answer()
 
 
-def await_homes(channel: "Channel", queues: list[QueuePort], outcome: i64) -> None:
+def await_homes(channel: "Channel", queues: list[QueuePort], outcome: i64, tally: PublishTally) -> None:
     """The next confirm waits for the homes of these queues, and for the disk if it must."""
     confirms = channel.confirms
-    if len(queues) == 1:
+    in_batch = outcome & PENDING != 0
+    if len(queues) == 1 and not in_batch:
         queue = queues[0]
         assert isinstance(queue, DistantQueue), "its outcome says so"
-        confirms.elsewhere(queue, channel)
+        confirms.elsewhere(queue, channel, tally)
         return
-    if outcome & PENDING:
+    if in_batch:
         channel.await_batch()
-    confirms.elsewhere_too(awaited(queues), outcome & PENDING != 0, channel)
+    confirms.elsewhere_too(awaited(queues), in_batch, channel, tally)
 
 
 def awaited(queues: list[QueuePort]) -> list[DistantQueue]:

@@ -268,7 +268,7 @@ def _published_elsewhere(channel: "Channel", queues: list[QueuePort], outcome: i
     if outcome & REJECTED:
         _confirm(channel, REJECTED, tally)
     else:
-        elsewhere.await_homes(channel, queues, outcome)
+        elsewhere.await_homes(channel, queues, outcome, tally)
 
 
 def _tell_unroutable(channel: "Channel", message: Message, mandatory: bool, tally: PublishTally) -> None:

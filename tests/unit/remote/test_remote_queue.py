@@ -223,6 +223,8 @@ def test_a_full_queue_elsewhere_refuses(nodes: Together, client: Client) -> None
     client.publish("q", b"1", b"2", b"3")
     nodes.settle()
     assert client.methods() == [BasicNack(2, requeue=True), BasicNack(3, requeue=True), BasicAck(1)]
+    (tally,) = nodes["here"].connections[client.number].channels[1].tallies.publishes()
+    assert (tally.published, tally.confirmed) == (3, 1)
 
 
 def test_a_message_for_queues_here_and_elsewhere_is_confirmed_when_all_have_it() -> None:
