@@ -189,6 +189,13 @@ class Clustering(Home, Whereabouts, Timed):
             self.links,
         )
 
+    def rehome(self, queue: QueuePort, node: str) -> None:
+        # one that lives here stays: nobody moves the queues of a node that runs
+        if isinstance(queue, RemoteQueue) and queue.node != node:
+            self.links.remove(queue)
+            queue.node = node
+            self.links.add(queue)
+
     def forget(self, queue: QueuePort) -> None:
         assert isinstance(queue, RemoteQueue), "it stands in for another node's"
         self.links.remove(queue)

@@ -26,7 +26,7 @@ from warren.store.metadata import Definition
 
 @trait
 class LifeWatcher:
-    """Whoever must act when nodes come alive or die."""
+    """Whoever must act when nodes come alive, die, or are members no longer."""
 
     @abstractmethod
     def lives_changed(self) -> None: ...
@@ -65,6 +65,7 @@ class Membership(Applier):
             if self.members.get(name) is not None:
                 self._turn.note("info", "member.left", {"node": name})
             self.members.forget(name)
+            self._tell()
         else:
             self._died(name)
 

@@ -44,9 +44,14 @@ class TopologyApplier(Applier):
 
     def _put_queue(self, definition: QueueDefinition, revision: int) -> None:
         vhost = self._vhosts.get(definition.vhost)
-        if vhost is not None and definition.name not in vhost.topology.queues:
+        if vhost is None:
+            return
+        queue = vhost.topology.queues.get(definition.name)
+        if queue is None:
             vhost.make_queue(definition, revision)
             self._figures.queues_created += 1
+        elif vhost.whereabouts is not None:
+            vhost.whereabouts.rehome(queue, definition.node)
 
     def _put_exchange(self, definition: ExchangeDefinition, revision: int) -> None:
         vhost = self._vhosts.get(definition.vhost)

@@ -64,6 +64,10 @@ class Whereabouts:
         """What stands in for a queue that lives on another node; nothing for one that lives here."""
 
     @abstractmethod
+    def rehome(self, queue: QueuePort, node: str) -> None:
+        """A queue lives on that node from now on; nothing if it did before."""
+
+    @abstractmethod
     def forget(self, queue: QueuePort) -> None:
         """A queue of another node is gone."""
 

@@ -18,22 +18,26 @@ class QueueHomes:
     def __init__(self) -> None:
         self._homes: dict[str, Home] = {}
         self._fleeting: dict[Home, dict[str, tuple[str, str]]] = {}
-        self._counts: dict[str, int] = {}
+        self._by_node: dict[str, dict[str, tuple[str, str]]] = {}
 
     def put(self, definition: QueueDefinition) -> None:
         key = definition.key()
         self.delete(key)
         home = (definition.node, definition.incarnation)
         self._homes[key] = home
-        self._counts[definition.node] = self.count(definition.node) + 1
+        queue = (definition.vhost, definition.name)
+        self._by_node.setdefault(definition.node, {})[key] = queue
         if definition.incarnation:
-            self._fleeting.setdefault(home, {})[key] = (definition.vhost, definition.name)
+            self._fleeting.setdefault(home, {})[key] = queue
 
     def delete(self, key: str) -> None:
         home = self._homes.pop(key, None)
         if home is None:
             return
-        self._counts[home[0]] -= 1
+        there = self._by_node[home[0]]
+        del there[key]
+        if not there:
+            del self._by_node[home[0]]
         if home in self._fleeting:
             queues = self._fleeting[home]
             queues.pop(key, None)
@@ -42,7 +46,15 @@ class QueueHomes:
 
     def count(self, node: str) -> int:
         """How many queues live there."""
-        return self._counts.get(node, 0)
+        return len(self._by_node.get(node, {}))
+
+    def nodes(self) -> list[str]:
+        """Those with queues."""
+        return sorted(self._by_node)
+
+    def of_node(self, node: str) -> list[tuple[str, str]]:
+        """The virtual hosts and names of the queues that live there."""
+        return list(self._by_node.get(node, {}).values())
 
     def fleeting_homes(self) -> list[Home]:
         """Runs of nodes with queues that end with them."""

@@ -1,10 +1,12 @@
-"""What dead nodes leave behind goes: the transient and exclusive queues of a run that is over, with their bindings.
+"""What dead nodes leave behind goes: the transient and exclusive queues of a run that is over, with their bindings;
+and all queues of a node that is no member any more.
 
-A queue is a leftover exactly if its node does not live, or lives in a later run. That is seen by every node at the same
-revision, so it needs no messenger: whoever sees it plans the removal. All keys are relied on, so
-however many do it at once, each queue goes once; and as everybody would, they take turns: the first of the living in
-the order of all members begins at once, the next one waits a while longer, and so on. What could not be agreed upon is
-tried again, as long as there is anything left; when the node that had begun dies, the next one goes on.
+A queue is a leftover exactly if its node is no member, or it ends with a run of its node that is not the one that
+lives. That is seen by every node at the same revision, so it needs no messenger: whoever sees it plans the removal. All
+keys are relied on, so however many do it at once, each queue goes once; and as everybody would, they take turns: the
+first of the living in the order of all members begins at once, the next one waits a while longer, and so on. What could
+not be agreed upon is tried again, as long as there is anything left; when the node that had begun dies, the next one
+goes on.
 
 A node that starts has a new run, so what its earlier runs left are leftovers like all others. Transient exchanges have
 no home: those there are go when a node starts and nobody else is alive, for then all nodes were down. If another one
@@ -26,7 +28,7 @@ from warren.model.ports import QueuePort
 from warren.model.turn import Timed, Timer, Turn
 from warren.routing.exchange import Exchange
 from warren.routing.topology import PREDECLARED_NAMES
-from warren.store.cluster_definitions import ALIVE, alive_key
+from warren.store.cluster_definitions import ALIVE, alive_key, node_key
 from warren.store.metadata import beginning
 from warren.store.plan import AgreementWaiter, Plan
 from warren.store.topology_definitions import queue_key
@@ -74,7 +76,7 @@ class Leftovers(AgreementWaiter, LifeWatcher, Timed):
     @property
     def clear(self) -> bool:
         """Whether nothing is left to be cleared up."""
-        return not self._under_way and not self._exchanges and not self._dead_homes()
+        return not self._under_way and not self._exchanges and not self._dead_homes() and not self._strangers()
 
     # -- one batch after another
 
@@ -107,24 +109,28 @@ class Leftovers(AgreementWaiter, LifeWatcher, Timed):
             if plan.changes:
                 return plan
         for node, incarnation in self._dead_homes():
-            plan = self._plan_queues(node, incarnation)
+            # it must not come alive first
+            plan = self._plan_queues(alive_key(node), self._homes.fleeting((node, incarnation)))
+            if plan.changes:
+                return plan
+        for node in self._strangers():
+            plan = self._plan_queues(node_key(node), self._homes.of_node(node))
             if plan.changes:
                 return plan
         return None
 
-    def _plan_queues(self, node: str, incarnation: int) -> Plan:
+    def _plan_queues(self, relied_on: str, queues: list[tuple[str, str]]) -> Plan:
         plan = Plan()
-        # it must not come alive first
-        plan.rely_on(alive_key(node))
+        plan.rely_on(relied_on)
         doomed: dict[str, list[QueuePort]] = {}
-        for vhost, name in self._homes.fleeting((node, incarnation))[:BATCH_MAX]:
+        for vhost, name in queues[:BATCH_MAX]:
             queue = None if vhost not in self._vhosts else self._vhosts[vhost].topology.queues.get(name)
             if queue is None:
                 plan.delete(queue_key(vhost, name), kept=False)
             else:
                 doomed.setdefault(vhost, []).append(queue)
-        for vhost, queues in doomed.items():
-            plan_removal_of(plan, self._vhosts[vhost].topology, queues, [])
+        for vhost, found in doomed.items():
+            plan_removal_of(plan, self._vhosts[vhost].topology, found, [])
         return plan
 
     def _plan_exchanges(self) -> Plan:
@@ -149,9 +155,14 @@ class Leftovers(AgreementWaiter, LifeWatcher, Timed):
         dead: list[tuple[str, int]] = []
         for node, incarnation in self._homes.fleeting_homes():
             living = self._membership.incarnation if node == own else members.incarnation(node)
-            if living is None or incarnation < living:
+            if incarnation != living:
                 dead.append((node, incarnation))
         return dead
+
+    def _strangers(self) -> list[str]:
+        """Nodes with queues that are no members."""
+        members = self._membership.members
+        return [node for node in self._homes.nodes() if members.get(node) is None]
 
     def _place(self) -> int:
         """How many of the living go before this node."""

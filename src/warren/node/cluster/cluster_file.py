@@ -5,7 +5,7 @@ are in the cluster's store, and the database has nothing to say. The file appear
 it is written once everything it promises is there. So whatever interrupts a node that founds a cluster or joins one, it
 is afterwards a node alone or a member, and nothing in between.
 
-Not here: founding and joining themselves (`node.cluster.founding`, `node.cluster.joining`).
+Not here: founding (`node.cluster.life`) and joining (`node.cluster.joining`).
 """
 
 import json
@@ -15,8 +15,8 @@ from typing import Any
 
 from warren.errors import StoreError
 from warren.node.disk.durable import replace_file, sync_directory
+from warren.node.disk.names import CLUSTER
 
-NAME = "cluster.json"
 VERSION = 1
 DISC = "disc"
 RAM = "ram"
@@ -32,11 +32,15 @@ class MemberAddresses:
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What a member knows when it starts, before it has asked anybody."""
+    """What a member knows when it starts, before it has asked anybody.
+
+    `enlisted`: the cluster has this node among its members. If it has it not any more, it was removed.
+    """
 
     cluster_id: str
     kind: str
     members: dict[str, MemberAddresses] = field(default_factory=dict)
+    enlisted: bool = False
 
     def store_addresses(self) -> list[str]:
         """Where the store may be reached."""
@@ -47,7 +51,7 @@ class ClusterFile:
     """The file of one data directory."""
 
     def __init__(self, data_dir: str) -> None:
-        self.path = os.path.join(data_dir, NAME)
+        self.path = os.path.join(data_dir, CLUSTER)
 
     def read(self) -> ClusterFacts | None:
         """Nothing if the node is alone; a `StoreError` if the file cannot be understood."""
@@ -76,4 +80,4 @@ def _facts_of(document: dict[str, Any]) -> ClusterFacts:
     members = {name: MemberAddresses(**addresses) for name, addresses in document["members"].items()}
     if document["kind"] not in (DISC, RAM):
         raise ValueError("no kind of node")
-    return ClusterFacts(str(document["cluster_id"]), document["kind"], members)
+    return ClusterFacts(str(document["cluster_id"]), document["kind"], members, bool(document["enlisted"]))

@@ -17,6 +17,7 @@ import stat
 from warren.errors import ConfigError, StoreError
 from warren.node.disk import names
 from warren.node.disk.durable import FILE_MODE, replace_file, sync_directory, write_all
+from warren.node.disk.reset import delete_everything, finish_deletion
 
 FORMAT = 1
 DIRECTORY_MODE = 0o750
@@ -64,8 +65,24 @@ class DataDirectory:
             )
         self._sign()
         if not kept:
-            mark = f"warren {FORMAT}\nname={node_name}\n"
-            replace_file(os.path.join(self.path, names.NODE), mark.encode())
+            self._mark(node_name)
+        finish_deletion(self.path)
+        self._make_journal()
+
+    def rename(self, node_name: str) -> None:
+        """It is the data of a node of that name from here on."""
+        self._mark(node_name)
+
+    def delete_everything(self) -> None:
+        """The node has nothing any more; see `node.disk.reset`."""
+        delete_everything(self.path)
+        self._make_journal()
+
+    def _mark(self, node_name: str) -> None:
+        mark = f"warren {FORMAT}\nname={node_name}\n"
+        replace_file(os.path.join(self.path, names.NODE), mark.encode())
+
+    def _make_journal(self) -> None:
         if not os.path.isdir(self.journal_path):
             os.mkdir(self.journal_path, DIRECTORY_MODE)
             sync_directory(self.path)

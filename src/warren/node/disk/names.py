@@ -6,6 +6,9 @@
     LOCK                   locked while a node runs; holds its pid
     cookie                 the secret that the nodes of a cluster share, unless it is elsewhere
     metadata.db            exchanges, queues, bindings
+    cluster.json           what a member of a cluster knows of it
+    etcd/, etcd-identity/  its part of the cluster's store, and its certificate there
+    RESET                  everything is being deleted
     journal/
         NNNNNNNNNNNN.seg   a segment
         NNNNNNNNNNNN.idx   the index of a sealed segment
@@ -25,6 +28,10 @@ NODE = "NODE"
 LOCK = "LOCK"
 COOKIE = "cookie"
 METADATA = "metadata.db"
+CLUSTER = "cluster.json"
+ETCD = "etcd"
+ETCD_IDENTITY = "etcd-identity"
+RESET = "RESET"
 JOURNAL = "journal"
 TRACES = "traces"
 CHECKPOINT = "checkpoint"

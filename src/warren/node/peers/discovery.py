@@ -33,6 +33,13 @@ async def discover(settings: ClusterSettings, own_name: str) -> list[PeerAddress
     return list(dict.fromkeys(found))
 
 
+async def comes_first(settings: ClusterSettings, own_name: str) -> bool:
+    """Whether this node is the first of those that are configured: the one that others can wait for."""
+    if settings.discovery == DNS:
+        return _is_own((await resolve(settings.discovery_hostname))[0], settings.peer_listener)
+    return bool(settings.discovery_nodes) and settings.discovery_nodes[0].name == own_name
+
+
 async def resolve(hostname: str) -> list[str]:
     """All addresses that a name has, those of IPv4 first, in an order that is the same for everybody."""
     loop = asyncio.get_running_loop()

@@ -36,3 +36,13 @@ def test_a_run_is_forgotten_with_its_last_queue() -> None:
     assert (homes.fleeting_homes(), homes.fleeting(("a", 3))) == ([("a", 3)], [("/", "one")])
     homes.delete(queue("one", "a", 3).key())
     assert (homes.fleeting_homes(), homes.fleeting(("a", 3))) == ([], [])
+
+
+def test_the_queues_of_a_node_are_those_that_live_there() -> None:
+    homes = QueueHomes()
+    homes.put(queue("one", "a"))
+    homes.put(queue("two", "a", 3))
+    homes.put(queue("three", "b"))
+    assert (homes.nodes(), homes.of_node("a")) == (["a", "b"], [("/", "one"), ("/", "two")])
+    homes.delete(queue("three", "b").key())
+    assert (homes.nodes(), homes.of_node("b")) == (["a"], [])

@@ -12,7 +12,7 @@ from warren.broker.topology_plans import plan_binding, plan_exchange, plan_queue
 from warren.broker.vhost import Vhost
 from warren.cluster.partitions import PartitionHandling
 from warren.sim.metadata_store import LEASE_MS
-from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
+from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, node_key
 from warren.store.metadata import Definition
 from warren.store.plan import Plan
 from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
@@ -67,6 +67,14 @@ class World:
     def kill(self, name: str) -> None:
         self.cluster.lose(self.cluster.nodes[name])
         del self.living[name]
+
+    def forget(self, name: str) -> None:
+        """It is no member from now on."""
+        plan = Plan()
+        plan.delete(node_key(name), kept=True)
+        node = self.cluster.nodes[next(iter(self.living))]
+        node.agreement.agree(plan, None)
+        node.end_turn()
 
     def pass_ms(self, milliseconds: int) -> None:
         self.cluster.clock.pass_ms(milliseconds)
@@ -124,6 +132,32 @@ def test_the_transient_queues_of_a_dead_node_go_with_all_that_lived_by_them(worl
         assert living.exchanges() == ["b.x"]
         assert living.leftovers.clear
     assert keys(world) == ["bindings/%2F/b.x/q/theirs//-", "exchanges/%2F/b.x", "queues/%2F/kept", "queues/%2F/theirs"]
+
+
+def test_all_queues_of_a_node_go_that_is_no_member_any_more(world: World) -> None:
+    world.agree("c", *[QueueDefinition("/", f"q{number}", True, False, False, {}, "c") for number in range(3)])
+    world.agree("c", BindingDefinition("/", "amq.fanout", "q1", True, "", {}, True))
+    world.agree("b", QueueDefinition("/", "theirs", True, False, False, {}, "b"))
+    world.kill("c")
+    world.pass_ms(LONG_MS)
+    assert world.living["a"].leftovers.clear
+    world.forget("c")
+    world.pass_ms(LONG_MS)
+    for living in world.living.values():
+        assert living.queues() == ["theirs"]
+        assert living.leftovers.clear
+    assert keys(world) == ["queues/%2F/theirs"]
+
+
+def test_a_run_with_a_lower_number_is_another_run_all_the_same(world: World) -> None:
+    """A node that was reset counts its runs anew."""
+    world.start("c")
+    world.fleeting("c", "old")
+    world.kill("c")
+    world.runs["c"] = 0
+    back = world.start("c")
+    world.pass_ms(LONG_MS)
+    assert back.queues() == []
 
 
 def test_nothing_goes_while_its_node_may_live(world: World) -> None:

@@ -9,7 +9,7 @@ from warren.errors import ConfigError
 from warren.node.config.cluster_settings import DNS, ClusterSettings
 from warren.node.listeners import ListenAddress
 from warren.node.peers import discovery
-from warren.node.peers.discovery import discover, resolve
+from warren.node.peers.discovery import comes_first, discover, resolve
 
 ANT, BEE = PeerAddress("ant", 25672), PeerAddress("bee", 25673)
 NODES = [parse_node("warren@ant"), parse_node("warren@bee:25673")]
@@ -53,3 +53,17 @@ def test_a_name_that_leads_nowhere_is_asked_for_again_and_then_said_so(monkeypat
 
 def test_nothing_configured_is_nowhere_to_look() -> None:
     assert found(ClusterSettings()) == []
+
+
+def test_the_first_of_the_list_is_the_one_to_wait_for() -> None:
+    settings = ClusterSettings(discovery_nodes=NODES)
+    assert [asyncio.run(comes_first(settings, name)) for name in ("warren@ant", "warren@bee")] == [True, False]
+    assert not asyncio.run(comes_first(ClusterSettings(), "warren@ant"))
+
+
+@pytest.mark.parametrize(("hostname", "first"), [("127.0.0.1", True), ("192.0.2.7", False)])
+def test_the_first_address_is_the_one_to_wait_for(hostname: str, first: bool) -> None:
+    settings = ClusterSettings(
+        peer_listener=ListenAddress("127.0.0.1", 25700), discovery=DNS, discovery_hostname=hostname
+    )
+    assert asyncio.run(comes_first(settings, "warren@ant")) is first
