@@ -13,6 +13,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.broker.vhost import Vhost
+from warren.model.distant import DistantQueue
 from warren.model.figures import ChannelFigures, TakenFigures
 from warren.model.ports import QueuePort
 from warren.routing.exchange import Exchange
@@ -162,12 +163,15 @@ def channel_figures(figures: ChannelFigures) -> list[int]:
 
 
 def sums_of_queues(vhost: Vhost) -> list[int]:
-    """Of all queues of a virtual host: ready, unacked, read from disk, written to disk."""
+    """Of all queues of a virtual host that live here: ready, unacked, read from disk, written to disk."""
     ready: i64 = 0
     unacked: i64 = 0
     disk_reads: i64 = 0
     disk_writes: i64 = 0
     for queue in vhost.topology.queues.values():
+        if isinstance(queue, DistantQueue):
+            # what is known of it here is what its home told last
+            continue
         ready += queue.ready_count()
         unacked += queue.unacked_count()
         figures = queue.figures

@@ -96,6 +96,7 @@ GROUPS: Final[dict[str, list[Verb]]] = {
     "Access Control": permissions.VERBS,
     "Monitoring, observability and health checks": [
         queues.LIST,
+        queues.LIST_UNRESPONSIVE,
         *topology.VERBS,
         *connections.LISTS,
         nodes.PING,

@@ -117,11 +117,13 @@ class Call:
         wanted = self.options.node
         if not wanted:
             return str(self.api.get("overview", columns="node")["node"])
-        names = [str(node["name"]) for node in self.api.get("nodes", columns="name")]
-        for name in names:
+        nodes = {str(node["name"]): node for node in self.api.get("nodes", columns="name,running")}
+        detail = f"the cluster at {self.api.url} consists of {', '.join(nodes)}"
+        for name, node in nodes.items():
             if wanted in (name, name.partition("@")[0]):
-                return name
-        detail = f"the cluster at {self.api.url} consists of {', '.join(names)}"
+                if node.get("running", True):
+                    return name
+                detail = f"{name} does not run, as far as {self.api.url} can tell"
         raise Failure(UNAVAILABLE, unreachable(wanted, detail))
 
     def banner(self) -> str:

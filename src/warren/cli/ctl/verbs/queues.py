@@ -53,6 +53,15 @@ def list_queues(call: Call) -> Rows:
     return listed(call, "name messages", "queues", call.vhost, lists=_wanted(call), needs=("node", "state"))
 
 
+def list_unresponsive_queues(call: Call) -> Rows:
+    """Those whose home is away, or does not answer."""
+
+    def unresponsive(queue: dict[str, Any]) -> bool:
+        return queue.get("state") not in REACHABLE
+
+    return listed(call, "name", "queues", call.vhost, lists=unresponsive, needs=("node", "state"))
+
+
 def _wanted(call: Call) -> Any:
     """Which queues `--online`, `--offline` and `--local` leave."""
     here = call.node if call.own("local") else None
@@ -134,6 +143,16 @@ LIST: Final = Verb(
     "Timeout: {timeout:.1f} seconds ...\nListing queues for vhost {vhost} ...",
     (0, MANY),
     {"online": bool, "offline": bool, "local": bool},
+    columns=COLUMNS,
+)
+LIST_UNRESPONSIVE: Final = Verb(
+    "list_unresponsive_queues",
+    "Lists the queues of a virtual host whose node is away or does not answer",
+    list_unresponsive_queues,
+    "[--vhost <vhost>] [--no-table-headers] [<column>, ...] [--timeout <timeout>]",
+    "list_unresponsive_queues -p / name pid",
+    "Timeout: {timeout:.1f} seconds ...\nListing unresponsive queues for vhost {vhost} ...",
+    (0, MANY),
     columns=COLUMNS,
 )
 VERBS: Final = [

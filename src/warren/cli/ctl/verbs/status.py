@@ -212,20 +212,36 @@ def cluster_status(call: Call) -> Text:
         "disk_nodes": [node["name"] for node in nodes if node.get("type") != "ram"],
         "ram_nodes": [node["name"] for node in nodes if node.get("type") == "ram"],
         "running_nodes": [node["name"] for node in running],
-        "versions": {node["name"]: _version(overview) for node in running},
+        "versions": {node["name"]: _versions(node, overview) for node in running},
         "maintenance_status": {node["name"]: _maintenance(node) for node in running},
         "alarms": node_alarms(running),
         "partitions": {node["name"]: node["partitions"] for node in running if node.get("partitions")},
-        "listeners": listeners(overview),
+        "listeners": _by_node(listeners(overview)),
         "feature_flags": flags,
     }
     return Text(_sections(_cluster_sections(facts)), facts)
 
 
-def _version(overview: Facts) -> str:
-    words = f"{overview.get('product_name', 'RabbitMQ')} {overview.get('product_version', '')}".rstrip()
-    erlang_version = overview.get("erlang_version")
-    return f"{words} on Erlang {erlang_version}" if erlang_version else words
+def _by_node(found: list[Facts]) -> dict[str, list[Facts]]:
+    grouped: dict[str, list[Facts]] = {}
+    for listener in found:
+        grouped.setdefault(listener["node"], []).append(listener)
+    return grouped
+
+
+def _versions(node: Facts, overview: Facts) -> Facts:
+    """Those that a node tells itself, since nodes of a cluster may differ while they are replaced one by one."""
+    told = {one["name"]: one["version"] for one in node.get("applications") or []}
+    return {
+        "rabbitmq_name": overview.get("product_name", "RabbitMQ"),
+        "rabbitmq_version": told.get("rabbit", overview.get("product_version", "")),
+        "erlang_version": overview.get("erlang_version", ""),
+    }
+
+
+def _version(versions: Facts) -> str:
+    words = f"{versions['rabbitmq_name']} {versions['rabbitmq_version']}".rstrip()
+    return f"{words} on Erlang {versions['erlang_version']}" if versions["erlang_version"] else words
 
 
 def _maintenance(node: Facts) -> str:
@@ -239,7 +255,7 @@ def _cluster_sections(facts: Facts) -> list[tuple[str, list[str]]]:
         ("Disk Nodes", facts["disk_nodes"]),
         ("RAM Nodes", facts["ram_nodes"]),
         ("Running Nodes", facts["running_nodes"]),
-        ("Versions", [f"{node}: {version}" for node, version in facts["versions"].items()]),
+        ("Versions", [f"{node}: {_version(versions)}" for node, versions in facts["versions"].items()]),
         (
             "Maintenance status",
             [f"Node: {node}, status: {state}" for node, state in facts["maintenance_status"].items()],
@@ -248,7 +264,7 @@ def _cluster_sections(facts: Facts) -> list[tuple[str, list[str]]]:
         ("Network Partitions", apart or ["(none)"]),
         (
             "Listeners",
-            [f"Node: {one['node']}, i{listener_line(one)[1:]}" for one in facts["listeners"]],
+            [f"Node: {node}, i{listener_line(one)[1:]}" for node, own in facts["listeners"].items() for one in own],
         ),
         ("Feature flags", [f"Flag: {flag['name']}, state: {flag['state']}" for flag in facts["feature_flags"]]),
     ]
