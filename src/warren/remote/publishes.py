@@ -94,6 +94,9 @@ class Publishes:
         for run in runs:
             run.waiter.lost(reason)
 
-    def end(self) -> i64:
-        """The queue is no more, so all of them are as safe as they can be; how many bytes were on their way."""
-        return self.settled_to(self._sent, self._sent_bytes)
+    def unsettled_bytes(self) -> i64:
+        return self._sent_bytes - self._settled_bytes
+
+    def end(self) -> None:
+        """The queue is no more, so all of them are as safe as they can be."""
+        self.settled_to(self._sent, self._sent_bytes)

@@ -305,6 +305,15 @@ class RemoteQueue(DistantQueue):
         publishes.lost(self.down().text)
         self._dismiss_all()
 
+    def rehome(self, node: str) -> None:
+        """It lives on another node from here on; with the old one everything ends as if that were lost."""
+        self._links.remove(self)
+        if self._link is not None:
+            self._withdraw(self._link)
+            self.link_lost()
+        self.node = node
+        self._links.add(self)
+
     # -- the end
 
     def close(self) -> None:
@@ -315,14 +324,21 @@ class RemoteQueue(DistantQueue):
         self._links.remove(self)
         link = self._link
         self._link = None
-        if link is not None and self._number != 0:
-            # as a queue that is deleted does: what it was given is gone with it
-            link.admission.arrived(link, self._publishes.end())
-            link.forget(self._number)
-            for subscription in self._subscriptions.values():
-                link.unsubscribe(subscription.number)
+        if link is not None:
+            self._withdraw(link)
+        # as a queue that is deleted does: what it was given is gone with it
+        self._publishes.end()
         self._dismiss_all()
         self._wake_longing()
+
+    def _withdraw(self, link: "Link") -> None:
+        """Nothing more goes over this link, or is expected from it."""
+        link.admission.arrived(link, self._publishes.unsettled_bytes())
+        for subscription in self._subscriptions.values():
+            link.unsubscribe(subscription.number)
+        if self._number != 0:
+            link.forget(self._number)
+            self._number = 0
 
     def _define(self, link: "Link") -> None:
         self._number = link.define(self)

@@ -143,3 +143,43 @@ def test_bytes_that_make_no_sense_end_the_link(nodes: Together, client: Client) 
     assert client.methods() == [BasicCancel("c", nowait=True)]
     here.turn(PeerReceived("there", b"\xff" * 64))
     assert len(here.dropped) == 1
+
+
+def test_a_queue_that_moves_to_another_node_begins_anew_there() -> None:
+    nodes = Together("here", "there", "yonder", flushes=False)
+    old = nodes.place("q", "there", durable=True)
+    client = nodes.client("here")
+    client.confirm()
+    client.consume("q")
+    nodes.settle()
+    client.heard()
+    client.read(persistent("q", b"1"))
+    nodes["yonder"].unmake("q")
+    nodes["yonder"].client().declare("q", durable=True)
+    nodes["here"].remote("q").rehome("yonder")
+    nodes["here"].turn()
+    assert client.methods() == [BasicCancel("c", nowait=True), BasicNack(1, requeue=True)]
+    assert nodes["here"].links.admission.unsettled_bytes == 0
+    nodes.settle()
+    assert old.consumer_count() == 0
+    client.publish("q", b"2")
+    nodes.settle()
+    assert client.methods() == [BasicAck(2)]
+    assert nodes["yonder"].queue("q").ready_count() == 1
+
+
+def test_a_queue_that_is_deleted_leaves_nothing_at_its_home(nodes: Together, client: Client) -> None:
+    nodes.client("there").publish("q", b"1", b"2")
+    client.confirm()
+    client.consume("q")
+    nodes.settle()
+    client.heard()
+    client.read(persistent("q", b"3"))
+    nodes["here"].unmake("q")
+    nodes["here"].turn()
+    assert client.methods() == [BasicCancel("c", nowait=True), BasicAck(1)]
+    assert nodes["here"].links.admission.unsettled_bytes == 0
+    client.say(BasicAck(1))
+    nodes.settle()
+    queue = nodes["there"].queue("q")
+    assert (queue.consumer_count(), queue.unacked_count()) == (0, 0)
