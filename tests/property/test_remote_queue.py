@@ -123,9 +123,17 @@ class TwoWorlds(RuleBasedStateMachine):
             self.consuming[who].add(tag)
             self._both(who, spoken(BasicQos(0, prefetch, False), BasicConsume("q", tag, no_ack=no_ack)))
 
+    @rule(who=WHO, before=st.integers(0, 3), after=st.integers(0, 3))
+    def consume_with_channel_prefetch(self, who: int, before: int, after: int) -> None:
+        """Only for a channel with one consumer it is the home that holds."""
+        if not self.consuming[who]:
+            self.consuming[who] |= {"a", "b", "alone"}
+            self._both(who, spoken(BasicQos(0, before, True), BasicConsume("q", "a"), BasicQos(0, after, True)))
+
     @rule(who=WHO, tag=st.sampled_from(["a", "b"]))
     def cancel(self, who: int, tag: str) -> None:
-        self.consuming[who].discard(tag)
+        if "alone" not in self.consuming[who]:
+            self.consuming[who].discard(tag)
         self._both(who, spoken(BasicCancel(tag)))
 
     @rule(who=WHO, no_ack=st.booleans())

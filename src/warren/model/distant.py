@@ -113,6 +113,10 @@ class DistantQueue(QueuePort):
         """The client knows that it consumes: deliveries may come."""
 
     @abstractmethod
+    def limit(self, consumer: Consumer) -> None:
+        """The consumer's `unacked_max` may be another."""
+
+    @abstractmethod
     def await_settlement(self, waiter: SettlementWaiter) -> None:
         """Tell the waiter what becomes of what was sent last."""
 

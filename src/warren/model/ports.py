@@ -60,9 +60,9 @@ class Consumer(ABC):
     def cancelled(self) -> None:
         """The queue is gone: tell the client, forget the consumer."""
 
-    def prefetches(self) -> tuple[int, int]:
-        """How many unacked it takes, and how many together with others; 0 for no limit."""
-        return 0, 0
+    def unacked_max(self) -> int:
+        """How many unacked it takes at most, whatever others of its client have; 0 for no limit."""
+        return 0
 
 
 class QueuePort(ABC):

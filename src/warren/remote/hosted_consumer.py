@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from warren.remote.hosted_queue import HostedQueue
     from warren.remote.hosting import Hosting
 
+WINDOW_MESSAGES: Final[i64] = 4096
 WINDOW_BYTES: Final[i64] = 2 * 1024 * 1024
 """What may be sent and not be in the client's hands; the client's node tells when half of it is."""
 
@@ -48,7 +49,6 @@ class HostedConsumer(Consumer):
         priority: i64,
         arguments: Table,
         prefetch: i64,
-        window: i64,
     ) -> None:
         super().__init__(tag, False, exclusive, priority, arguments)
         self.number: i64 = number
@@ -60,7 +60,6 @@ class HostedConsumer(Consumer):
         self._hosting: Hosting = hosting
         # 0 means no limit
         self._prefetch: i64 = prefetch
-        self._window: i64 = window
         self._sent: i64 = 0
         self._sent_bytes: i64 = 0
         self._taken: i64 = 0
@@ -74,12 +73,17 @@ class HostedConsumer(Consumer):
     def able(self) -> bool:
         if self.stopped or (self._prefetch != 0 and len(self.loans.lent) >= self._prefetch):
             return False
-        return self._sent - self._taken < self._window and self._sent_bytes - self._taken_bytes < WINDOW_BYTES
+        return self._sent - self._taken < WINDOW_MESSAGES and self._sent_bytes - self._taken_bytes < WINDOW_BYTES
 
     def deliver(self, entry: Entry) -> None:
         self._sent += 1
         self._sent_bytes += len(entry.message.content)
         self._hosting.deliver(self, entry)
+
+    def limit(self, prefetch: i64) -> None:
+        """From here on it takes so many."""
+        self._prefetch = prefetch
+        self.loans.queue.wake()
 
     def taken(self, count: i64, size_bytes: i64) -> None:
         """So many of its deliveries, in all, are in the client's hands."""

@@ -156,6 +156,10 @@ class Hosting:
             count, size_bytes = arguments.longlong(), arguments.longlong()
             if consumer is not None:
                 consumer.taken(count, size_bytes)
+        elif kind == records.LIMIT:
+            limited = self._consumers.get(int(arguments.longlong()))
+            if limited is not None:
+                limited.limit(arguments.longlong())
         elif kind == records.QUEUE:
             self._define_queue(arguments)
         elif kind == records.FORGET_QUEUE:
@@ -202,14 +206,13 @@ class Hosting:
 
     def _consume(self, ticket: i64, hosted: HostedQueue, flags: i64, arguments: ArgumentReader) -> None:
         queue = hosted.usable()
-        number, priority = arguments.longlong(), arguments.longlong()
-        prefetch, window = arguments.longlong(), arguments.longlong()
+        number, priority, prefetch = arguments.longlong(), arguments.longlong(), arguments.longlong()
         tag = arguments.shortstr()
-        if int(number) in self._consumers or window < 1 or prefetch < 0:
+        if int(number) in self._consumers or prefetch < 0:
             raise PeerFault(f"consumer {number} makes no sense")
         exclusive = flags & records.EXCLUSIVE != 0
         loans = Loans(hosted, queue)
-        consumer = HostedConsumer(self, number, loans, tag, exclusive, priority, arguments.table(), prefetch, window)
+        consumer = HostedConsumer(self, number, loans, tag, exclusive, priority, arguments.table(), prefetch)
         consumer.acks = flags & records.NO_ACK == 0
         queue.add_consumer(consumer)
         self._consumers[int(number)] = consumer

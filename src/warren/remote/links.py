@@ -20,10 +20,11 @@ That is what a nack means: nobody promises anything.
 
 *Deliveries* of one link are counted, on both sides, from 1. The home notes under this number what it lent, and to which
 consumer; acks come back as ranges of numbers, everything else as lists of them. The home knows a consumer's prefetch,
-so that is exact. What it sends beyond is bounded by the *window*: messages, and bytes, that the client's node has not
-handed to the client. What comes for a consumer that is not able (its connection is full, its channel has as much as
-it may) waits in its `Subscription`. For a consumer without acks the home lends as for any other, and the client's node
-acks in the turn in which it hands on: so nothing is lost that had not left for the client.
+or its channel's if that is less, so that is exact for a channel with one consumer. What it sends beyond is bounded by
+the *window*: messages, and bytes, that the client's node has not handed to the client. What comes for a consumer that
+is not able (its connection is full, its channel's other consumers have as much as it may) waits in its `Subscription`.
+For a consumer without acks the home lends as for any other, and the client's node acks in the turn in which it hands
+on: so nothing is lost that had not left for the client.
 
 Lemma: what the client never saw goes back as if it had never left. A cancel says which number was the last that the
 client got; whatever was lent to this consumer under a higher number is in the subscription or on its way, and the

@@ -49,6 +49,8 @@ TAKEN: Final[i64] = 23
 PUBLISH_AGAIN: Final[i64] = 24
 """The message of the last PUBLISH, for another queue."""
 
+LIMIT: Final[i64] = 25
+
 # from the home
 FROM_HOME: Final[i64] = 30
 SETTLED: Final[i64] = 30

@@ -18,7 +18,7 @@ from warren.model.ports import AWAITED, CROWDED, REJECTED, SETTLED, UNREACHABLE,
 from warren.model.turn import Turn
 from warren.remote import records
 from warren.remote.publishes import Publishes
-from warren.remote.subscription import WINDOW_MESSAGES, Subscription
+from warren.remote.subscription import Subscription
 from warren.wire.values import Table, write_longstr, write_shortstr, write_table
 
 if TYPE_CHECKING:
@@ -170,6 +170,12 @@ class RemoteQueue(DistantQueue):
             subscription.started = True
             self.wake()
 
+    def limit(self, consumer: Consumer) -> None:
+        subscription = self._subscriptions.get(consumer)
+        if subscription is not None and self._link is not None:
+            words = [int(subscription.number), consumer.unacked_max()]
+            records.write_words(self._link.output(), records.LIMIT, 0, words)
+
     def remove_consumer(self, consumer: Consumer) -> None:
         if self._link is not None and consumer in self._subscriptions:
             self._unsubscribe(self._link, consumer, None)
@@ -179,14 +185,12 @@ class RemoteQueue(DistantQueue):
         return list(self._subscriptions)
 
     def _subscribe(self, link: "Link", consumer: Consumer, answer: Answer) -> None:
-        own, shared = consumer.prefetches()
-        window = min(shared, WINDOW_MESSAGES) if shared else WINDOW_MESSAGES
-        subscription = Subscription(self, consumer, window, answer, link)
+        subscription = Subscription(self, consumer, answer, link)
         self._subscriptions[consumer] = subscription
         payload = BytesWriter()
-        prefetch: i64 = 0 if consumer.no_ack else own
-        for word in (link.ticket(answer), self._number, subscription.number, consumer.priority, prefetch, window):
+        for word in (link.ticket(answer), self._number, subscription.number, consumer.priority):
             write_i64_be(payload, word)
+        write_i64_be(payload, consumer.unacked_max())
         write_shortstr(payload, consumer.tag)
         write_table(payload, consumer.arguments)
         flags: i64 = records.EXCLUSIVE if consumer.exclusive else 0

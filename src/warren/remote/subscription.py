@@ -8,27 +8,25 @@ Invariant: what waits was delivered after what was handed on, so the number of t
 Not here: the home's side (`remote.hosted_consumer`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
 from warren.model.distant import Answer
 from warren.model.message import Entry
 from warren.model.ports import Consumer
-from warren.remote.hosted_consumer import WINDOW_BYTES
+from warren.remote.hosted_consumer import WINDOW_BYTES, WINDOW_MESSAGES
 
 if TYPE_CHECKING:
     from warren.remote.link import Link
     from warren.remote.remote_queue import RemoteQueue
-
-WINDOW_MESSAGES: Final[i64] = 4096
 
 
 @final
 class Subscription:
     """One consumer's share of a link."""
 
-    def __init__(self, queue: "RemoteQueue", consumer: Consumer, window: i64, answer: Answer, link: "Link") -> None:
+    def __init__(self, queue: "RemoteQueue", consumer: Consumer, answer: Answer, link: "Link") -> None:
         self.queue: RemoteQueue = queue
         self.consumer: Consumer = consumer
         self.number: i64 = link.subscribe(self)
@@ -43,7 +41,6 @@ class Subscription:
         # of that, what the home does not know yet
         self._untold: i64 = 0
         self._untold_bytes: i64 = 0
-        self._tell_from: i64 = max(window // 2, 1)
 
     def arrived(self, entry: Entry) -> None:
         if self._waiting or not self.started or not self.consumer.able():
@@ -73,7 +70,7 @@ class Subscription:
             self._link.ack(entry)
         self._untold += 1
         self._untold_bytes += len(entry.message.content)
-        if self._untold >= self._tell_from or self._untold_bytes >= WINDOW_BYTES // 2:
+        if self._untold >= WINDOW_MESSAGES // 2 or self._untold_bytes >= WINDOW_BYTES // 2:
             self._taken += self._untold
             self._taken_bytes += self._untold_bytes
             self._untold = 0

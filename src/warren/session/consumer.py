@@ -61,8 +61,11 @@ class ChannelConsumer(Consumer):
             return False
         return channel.connection.has_room()
 
-    def prefetches(self) -> tuple[int, int]:
-        return int(self.prefetch), int(self.channel.prefetch)
+    def unacked_max(self) -> int:
+        own, shared = int(self.prefetch), int(self.channel.prefetch)
+        if self.no_ack:
+            return 0
+        return min(own, shared) if own and shared else own or shared
 
     def deliver(self, entry: Entry) -> None:
         channel = self.channel

@@ -46,6 +46,9 @@ def basic_qos(channel: "Channel", method: Method) -> None:
         # a limit for consumers replaces one for the channel
         channel.consumer_prefetch = method.prefetch_count
         channel.prefetch = 0
+    for consumer in channel.consumers.values():
+        if isinstance(consumer.queue, DistantQueue):
+            consumer.queue.limit(consumer)
     if channel.starved:
         channel.wake_consumers()
     channel.send(BasicQosOk())

@@ -142,7 +142,7 @@ def test_a_link_takes_records_with_small_numbers_in_any_order(given_records: lis
     for _ in range(3):
         nodes.step()
     define = record(records.QUEUE, 0, words(1, 0) + b"\0\0\0\1/" + b"\0\0\0\1q")
-    consume = record(records.CONSUME, 0, words(1, 1, 1, 0, 0, 1) + b"\1c" + b"\0\0\0\0")
+    consume = record(records.CONSUME, 0, words(1, 1, 1, 0, 0) + b"\1c" + b"\0\0\0\0")
     rest = b"".join(record(kind, flags, words(*numbers)) for kind, flags, numbers in given_records)
     nodes["here"].turn(PeerReceived("there", define + consume + rest))
     queue.check()

@@ -8,6 +8,7 @@ import pytest
 from tests.support.core_driver import Client, published
 from tests.unit.remote.linked import Together
 from tests.unit.session.journalled import PERSISTENT, persistent
+from warren.model.events import WritesPaused
 from warren.wire.methods import (
     BasicAck,
     BasicCancel,
@@ -123,18 +124,35 @@ def test_prefetch_holds_at_the_home(nodes: Together, client: Client) -> None:
     assert deliveries(client) == [b"3"]
 
 
-def test_a_global_prefetch_holds_at_the_client(nodes: Together, client: Client) -> None:
+def test_a_global_prefetch_holds_at_the_home_whenever_it_is_set(nodes: Together, client: Client) -> None:
     queue = nodes.place("q", "there")
-    nodes.client("there").publish("q", b"1", b"2", b"3", b"4")
-    client.say(BasicQos(0, 1, True))
+    client.say(BasicQos(0, 3, True))
     client.heard()
     client.consume("q")
     nodes.settle()
-    assert deliveries(client) == [b"1"]
-    assert queue.ready_count() == 2
-    client.say(BasicAck(1))
+    client.say(BasicQos(0, 1, True))
     nodes.settle()
-    assert deliveries(client) == [b"2"]
+    nodes.client("there").publish("q", b"1", b"2", b"3", b"4")
+    nodes.settle()
+    assert deliveries(client) == [b"1"]
+    assert (queue.ready_count(), queue.unacked_count()) == (3, 1)
+    client.say(BasicQos(0, 0, True))
+    nodes.settle()
+    assert deliveries(client) == [b"2", b"3", b"4"]
+
+
+def test_a_prefetch_that_two_consumers_share_holds_at_the_client(nodes: Together, client: Client) -> None:
+    nodes.place("q", "there")
+    client.say(BasicQos(0, 1, True))
+    client.consume("q", tag="one")
+    client.consume("q", tag="two")
+    nodes.settle()
+    nodes.client("there").publish("q", b"1", b"2", b"3")
+    nodes.settle()
+    for tag, body in enumerate([b"1", b"2", b"3"], 1):
+        assert deliveries(client) == [body]
+        client.say(BasicAck(tag))
+        nodes.settle()
 
 
 def test_a_consumer_without_acks_takes_everything(nodes: Together, client: Client) -> None:
@@ -149,11 +167,15 @@ def test_a_consumer_without_acks_takes_everything(nodes: Together, client: Clien
 
 def test_what_a_cancelled_consumer_never_saw_was_never_delivered(nodes: Together, client: Client) -> None:
     queue = nodes.place("q", "there")
-    nodes.client("there").publish("q", b"1", b"2", b"3")
-    client.say(BasicQos(0, 1, True))
     client.consume("q")
     nodes.settle()
+    nodes.client("there").publish("q", b"1")
+    nodes.settle()
     client.heard()
+    nodes["here"].turn(WritesPaused(client.number))
+    nodes.client("there").publish("q", b"2", b"3")
+    nodes.settle()
+    assert queue.unacked_count() == 3
     client.say(BasicCancel("c"))
     nodes.settle()
     assert client.methods() == [BasicCancelOk("c")]
