@@ -160,9 +160,11 @@ class Leftovers(AgreementWaiter, LifeWatcher, Timed):
         return dead
 
     def _strangers(self) -> list[str]:
-        """Nodes with queues that are no members."""
+        """Nodes with queues that are no members; whoever does not know of itself knows of nobody."""
         members = self._membership.members
-        return [node for node in self._homes.nodes() if members.get(node) is None]
+        if members.get(self._membership.own) is None:
+            return []
+        return [node for node in self._homes.nodes() if node and members.get(node) is None]
 
     def _place(self) -> int:
         """How many of the living go before this node."""

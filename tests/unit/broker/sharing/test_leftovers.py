@@ -11,6 +11,7 @@ from warren.broker.topology_applier import TopologyApplier
 from warren.broker.topology_plans import plan_binding, plan_exchange, plan_queue
 from warren.broker.vhost import Vhost
 from warren.cluster.partitions import PartitionHandling
+from warren.model.effects import Propose
 from warren.sim.metadata_store import LEASE_MS
 from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, node_key
 from warren.store.metadata import Definition
@@ -249,6 +250,32 @@ def test_transient_exchanges_go_when_all_nodes_were_down() -> None:
     assert world.living["b"].exchanges() == ["kept"]
     assert world.living["b"].leftovers.clear
     assert keys(world) == ["exchanges/%2F/kept"]
+
+
+@pytest.mark.parametrize("home", ["a", "b", ""])
+def test_a_node_that_does_not_know_of_itself_takes_nobodys_queues_for_leftovers(home: str) -> None:
+    cluster = SharingCluster()
+    made: list[Living] = []
+    node = cluster.start("a", lambda starting: made.append(Living(starting, 1)))
+    lasting = QueueDefinition("/", "lasting", True, False, False, {}, home)
+    cluster.store.commit(Propose(1, [], [(lasting.key(), lasting.value())], [], []))
+    alive = AliveDefinition("a", 1)
+    node.seat.hold(alive.key(), alive.value())
+    made[0].leftovers.node_started()
+    node.end_turn()
+    cluster.clock.pass_ms(LONG_MS)
+    assert made[0].queues() == ["lasting"]
+    assert node.proposed == []
+
+
+def test_a_queue_that_names_no_home_is_nobodys_leftover() -> None:
+    world = World("a")
+    world.agree("a", QueueDefinition("/", "old", True, False, False, {}))
+    world.pass_ms(LONG_MS)
+    world.kill("a")
+    world.start("a")
+    world.pass_ms(LONG_MS)
+    assert world.living["a"].queues() == ["old"]
 
 
 @pytest.mark.parametrize("seed", range(12))
