@@ -208,7 +208,7 @@ class ClusterPublisher(ClusterClient):
         persistent = self.chance.random() < self.persistent_share
         if mandatory is None:
             mandatory = self.chance.random() < self.mandatory_share
-        attempt = self.world.promises.attempt(self.who, target.queues, persistent, mandatory, filler_bytes)
+        attempt = self.world.promises.attempt(self, target.queues, persistent, mandatory, filler_bytes)
         header = encode_header_payload(Properties(delivery_mode=2 if persistent else None), len(attempt.body))
         content = content_frames(header, attempt.body, CHANNEL, self.frame_max)
         if self.mode == CONFIRM:
@@ -325,7 +325,7 @@ class ClusterConsumer(ClusterClient):
             queue = self.chance.choice(self.queues)
             self._gets.append(queue)
             self.send(CHANNEL, BasicGet(queue))
-        elif 0.86 <= fate < 0.88 and self._consumers:
+        elif 0.86 <= fate < 0.863 and self._consumers:
             self.send(CHANNEL, BasicCancel(next(iter(self._consumers))))
         elif 0.88 <= fate < 0.89:
             self.close_channel()

@@ -160,7 +160,7 @@ class Errand(ClusterClient):
         attempts: dict[int, Attempt] = {}
         for _ in range(self.chance.randint(1, PUBLISHES_MAX)):
             self._publish_no += 1
-            attempt = self.world.promises.attempt(self.who, (name,), True, True, 10)
+            attempt = self.world.promises.attempt(self, (name,), True, True, 10)
             attempts[self._publish_no] = attempt
             header = encode_header_payload(Properties(delivery_mode=2), len(attempt.body))
             content = content_frames(header, attempt.body, CHANNEL, self.frame_max)

@@ -6,6 +6,8 @@ Not here: what a fault does to those it strikes (`sim.cluster.wires`, `sim.clust
 from random import Random
 from typing import TYPE_CHECKING
 
+from warren.model.events import MemoryMeasured
+
 if TYPE_CHECKING:
     from warren.sim.cluster.member import Member
     from warren.sim.cluster.world import ClusterWorld
@@ -35,6 +37,7 @@ class ClusterFaults:
         for member in world.members:
             member.cut_off_from_store(False)
             member.disk.slow = False
+            member.add(MemoryMeasured(0, 0))
 
     def _wait(self) -> None:
         self._world.schedule(self._chance.randint(1, 2 * self._every_ms), self._strike)

@@ -163,7 +163,7 @@ class Member(Process):
         self.up = True
         self.paused = False
         self.peers = {}
-        self.add(MemoryMeasured(0, MEMORY_LIMIT_BYTES))
+        self.add(MemoryMeasured(0, 0 if world.network.calm else MEMORY_LIMIT_BYTES))
 
     def lose_power(self, down_ms: int = 0) -> None:
         self._without_power = self.up

@@ -5,7 +5,7 @@ if its transaction was rolled back; whatever else becomes of it promises nothing
 answered for, may be delivered or not. Of a confirmed attempt there is a *copy* in each queue that its route led to,
 which must come to a consumer, unless something happened since it was sent that *excuses* the loss:
 
-- the queue was deleted or purged;
+- the queue was deleted or purged, or had been deleted by others and the publisher's node did not know that yet;
 - the queue's home ended, and either the message or the queue does not outlive it.
 
 Rules that are looked at here, with every delivery: only what was published arrives, where its route leads; a second
@@ -25,11 +25,19 @@ from warren.store.definition_kinds import decode_definition
 from warren.store.topology_definitions import QueueDefinition
 
 if TYPE_CHECKING:
+    from warren.sim.cluster.clients import ClusterClient
     from warren.sim.cluster.world import ClusterWorld
     from warren.sim.network import Link
 
 CHANNEL = 1
 """The only one that clients open."""
+
+KNOWS_ALL = 1 << 62
+JUDGED_AFTER_MS = 6_000
+"""When whoever gave something back has surely heard of the reason."""
+
+UNDER_WAY_MS = 4_000
+"""How long something may be under way to a node that will send it back."""
 
 
 @dataclass(eq=False)
@@ -43,6 +51,8 @@ class Attempt:
     mandatory: bool
     body: bytes
     sent_ms: int
+    # how far the node had come with the store that took it; a node that is alone knows everything
+    known_revision: int = KNOWS_ALL
     state: str = SENT
     returned: bool = False
     copies: dict[str, "Copy"] = field(default_factory=dict)
@@ -69,6 +79,7 @@ class QueueStory:
     durable: bool = False
     # when it was last deleted, purged; when something in it may last have gone back unmarked
     deleted_ms: int = 0
+    deleted_revision: int = 0
     purged_ms: int = 0
     shaken_ms: int = 0
     purges_open: int = 0
@@ -90,12 +101,15 @@ class Promises:
     # -- publishing
 
     def attempt(
-        self, publisher: str, queues: tuple[str, ...], persistent: bool, mandatory: bool, filler_bytes: int
+        self, client: "ClusterClient", queues: tuple[str, ...], persistent: bool, mandatory: bool, filler_bytes: int
     ) -> Attempt:
         number = len(self.attempts) + 1
         body = str(number).zfill(NUMBER_DIGITS).encode() + b"." * filler_bytes
-        made = Attempt(number, publisher, queues, persistent, mandatory, body, self._world.now_ms)
+        made = Attempt(number, client.who, queues, persistent, mandatory, body, self._world.now_ms)
         self.attempts[number] = made
+        if client.link is not None:
+            clustering = self._world.member(client.link.node.name).broker.clustering
+            made.known_revision = KNOWS_ALL if clustering is None else clustering.shared.applied
         return made
 
     def confirmed(self, attempt: Attempt) -> None:
@@ -124,6 +138,7 @@ class Promises:
         story = self.story(name)
         if value is None:
             self.deleted(name)
+            story.deleted_revision = self._world.store.revision + 1
             return
         definition = decode_definition(key, value)
         assert isinstance(definition, QueueDefinition), "its key says so"
@@ -177,8 +192,6 @@ class Promises:
         copy.holder = None
         copy.acked = copy.acked or acked
         copy.rejected = copy.rejected or not (acked or requeued)
-        if requeued:
-            self.shaken(queue)
 
     def given_back(self, attempt: Attempt, queue: str) -> None:
         attempt.copies[queue].holder = None
@@ -193,10 +206,16 @@ class Promises:
             return
         key = (f"{consumer}/{queue}", attempt.publisher)
         last = self._last.get(key, 0)
-        steady_ms = max(self.story(queue).shaken_ms, self._world.disrupted_ms)
-        if attempt.number < last and steady_ms < attempt.sent_ms:
-            self._complain("order kept", f"{what}: message {last} of its publisher went first")
+        if attempt.number < last:
+            told = f"{what}: message {last} of its publisher went first"
+            self._world.schedule(JUDGED_AFTER_MS, lambda: self._judge_order(attempt, queue, told))
         self._last[key] = max(last, attempt.number)
+
+    def _judge_order(self, attempt: Attempt, queue: str, told: str) -> None:
+        """It was out of order; that is wrong if nobody gave anything back since it was published."""
+        steady_ms = max(self.story(queue).shaken_ms, self._world.disrupted_ms)
+        if steady_ms + UNDER_WAY_MS < attempt.sent_ms:
+            self._complain("order kept", told)
 
     # -- at the end
 
@@ -220,6 +239,8 @@ class Promises:
     def _excused(self, attempt: Attempt, queue: str) -> bool:
         story = self.story(queue)
         if story.purges_open or max(story.deleted_ms, story.purged_ms) >= attempt.sent_ms:
+            return True
+        if story.deleted_revision > attempt.known_revision:
             return True
         lasts = attempt.persistent and story.durable
         if not lasts and self._node_ended_ms[story.node] >= attempt.sent_ms:

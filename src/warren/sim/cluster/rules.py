@@ -83,6 +83,10 @@ class Rules:
             self._complain("nothing confirmed is lost", lost)
         for member in self._world.members:
             self._look_at_definitions(member)
+            held = member.broker.turn.held_bytes
+            if held:
+                text = f"{member.name} holds {held} bytes for messages it does not have"
+                self._complain("nothing is held for nothing", text)
 
     def unsettled(self) -> str:
         """Who keeps the world from coming to rest; nothing if nobody does."""
