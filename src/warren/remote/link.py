@@ -134,7 +134,7 @@ class Link:
         return self._queue_no
 
     def forget(self, number: i64) -> None:
-        del self._queues[int(number)]
+        self._queues.pop(int(number), None)
         records.write_words(self.output(), records.FORGET_QUEUE, 0, [int(number)])
 
     def subscribe(self, subscription: Subscription) -> i64:
@@ -163,7 +163,8 @@ class Link:
         reader = self._reader
         reader.feed(data)
         try:
-            while reader.next():
+            # what a record brings about may end the link
+            while not self.hosting.over and reader.next():
                 self._take(reader)
         except ConnectionFault as fault:
             raise PeerFault(fault.text) from fault
