@@ -5,7 +5,7 @@ Not here: a link that is lost at any moment of any history (`tests/property/test
 
 import pytest
 
-from tests.support.core_driver import Client, published
+from tests.support.core_driver import Client, published, spoken
 from tests.unit.remote.linked import Together
 from tests.unit.session.journalled import persistent
 from warren.errors import PRECONDITION_FAILED, ChannelFault
@@ -13,6 +13,7 @@ from warren.model.events import PeerReceived
 from warren.wire.methods import (
     BasicAck,
     BasicCancel,
+    BasicCancelOk,
     BasicConsume,
     BasicGet,
     BasicNack,
@@ -110,6 +111,27 @@ def test_a_channel_that_closes_while_it_waits_lets_its_connection_go_on(nodes: T
     client.say(ChannelOpen(), channel=3)
     nodes["here"].settle()
     assert ChannelOpenOk() in client.methods()
+
+
+def test_a_cancel_succeeds_when_the_home_is_lost(nodes: Together, client: Client) -> None:
+    client.consume("q")
+    nodes.settle()
+    client.heard()
+    client.say(BasicCancel("c"))
+    assert client.methods() == []
+    nodes.cut_link("here", "there")
+    nodes.settle()
+    assert client.methods() == [BasicCancelOk("c")]
+
+
+def test_a_commit_to_a_queue_whose_home_is_gone_fails(nodes: Together, client: Client) -> None:
+    client.say(TxSelect())
+    client.heard()
+    nodes.cut_link("here", "there")
+    client.read(persistent("q", b"1") + spoken(TxCommit()))
+    code, text = closed(client)
+    assert code == 406
+    assert text.endswith("partial tx completion: the home node of a queue is down or inaccessible")
 
 
 def test_a_commit_fails_when_a_home_is_lost(nodes: Together, client: Client) -> None:
