@@ -33,7 +33,7 @@ from warren.wire.methods import (
 from warren.wire.values import Table
 
 if TYPE_CHECKING:
-    from warren.sim.clockwork import Clockwork
+    from warren.sim.clockwork import Clockwork, Host
 
 BEAT_AFTER_MS = 500
 CAPABILITIES: Table = {
@@ -131,9 +131,12 @@ class Client:
         self.world.schedule(self.chance.randint(1, 20 if self.calmed else 200), self._connect)
 
     def _connect(self) -> None:
+        self.connect_to(self.chance.choice(self.world.hosts()))
+
+    def connect_to(self, host: "Host") -> None:
         self.connections += 1
         self._stream = MethodStream()
-        self.link = self.world.network.connect(self, self.chance.choice(self.world.hosts()))
+        self.link = self.world.network.connect(self, host)
         self.world.trace.say(self.name, f"connects as #{self.link.number}")
         self._written_at_ms = self.world.now_ms
         self.link.client_writes(PROTOCOL_HEADER, None)

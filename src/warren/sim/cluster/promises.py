@@ -246,7 +246,7 @@ class Promises:
         if not lasts and self._node_ended_ms[story.node] >= attempt.sent_ms:
             return True
         # a queue that is not durable may have been gone when this was published: only who asked can tell
-        return not story.durable and not attempt.mandatory
+        return not story.durable and not (attempt.mandatory and attempt.queues == (queue,))
 
     def _attempt_of(self, body: bytes) -> Attempt | None:
         number = body[:NUMBER_DIGITS]

@@ -1,0 +1,178 @@
+"""A small cluster with a calm network, built by hand, for scenarios that claim one thing each.
+
+Not here: worlds drawn from a seed (`warren.sim.cluster.workload`).
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from warren.model.settings import BrokerSettings
+from warren.queue.queue import Queue
+from warren.sim.checkers import Checkers
+from warren.sim.cluster.clients import ClusterClient, ClusterConsumer, ClusterPublisher, Target
+from warren.sim.cluster.member import Member
+from warren.sim.cluster.world import ClusterWorld, MakeMeddler
+from warren.sim.history import CONFIRMED
+from warren.sim.process import HEARTBEAT_S
+from warren.sim.publisher import CONFIRM
+from warren.sim.trace import Trace
+from warren.wire.method_stream import Heard
+from warren.wire.methods import ChannelClose, ChannelOpenOk, Method
+
+CHANNEL = 1
+STEPS_MAX = 100_000
+
+Seated = TypeVar("Seated", bound=ClusterClient)
+
+
+def settings(name: str) -> BrokerSettings:
+    return BrokerSettings(node_name=name, heartbeat_s=HEARTBEAT_S)
+
+
+class Guest(ClusterClient):
+    """Says what it is told to on one node, and remembers every answer."""
+
+    excuses = ("",)
+
+    def __init__(self, world: ClusterWorld, name: str, node: Member) -> None:
+        super().__init__(world, name, [])
+        self.node = node
+        self.answers: list[Heard] = []
+        self.faults: list[str] = []
+        self.pace_ms = 5
+
+    def _connect(self) -> None:
+        self.connect_to(self.node)
+
+    def _hear(self, heard: Heard) -> None:
+        if isinstance(heard.method, ChannelClose):
+            self.faults.append(heard.method.reply_text)
+        super()._hear(heard)
+
+    def hear(self, heard: Heard) -> None:
+        if not isinstance(heard.method, ChannelOpenOk):
+            self.answers.append(heard)
+
+    def ask(self, method: Method) -> None:
+        self.answers.clear()
+        self.send(CHANNEL, method)
+
+    def answer(self) -> Method | None:
+        return self.answers[-1].method if self.answers else None
+
+
+class QuietPublisher(ClusterPublisher):
+    """Publishes persistent messages when it is told to, on one node, and nothing else."""
+
+    def __init__(self, world: ClusterWorld, name: str, node: Member, mode: str) -> None:
+        super().__init__(world, name, [], mode, [])
+        self.node = node
+        self.persistent_share = 1.0
+        self.calm()
+
+    def _connect(self) -> None:
+        self.connect_to(self.node)
+
+
+class QuietConsumer(ClusterConsumer):
+    """Acks everything, on one node."""
+
+    def __init__(self, world: ClusterWorld, name: str, node: Member, queue: str) -> None:
+        super().__init__(world, name, [], [queue], 20)
+        self.node = node
+        self.calm()
+
+    def _connect(self) -> None:
+        self.connect_to(self.node)
+
+
+class ClusterScenario:
+    """A world with a few nodes, which are one cluster unless somebody wants to see that come about."""
+
+    def __init__(
+        self, nodes: int = 3, together: bool = True, make_meddler: MakeMeddler | None = None, judged: bool = True
+    ) -> None:
+        self.checkers = Checkers([])
+        self.world = ClusterWorld(1, nodes, Trace(), self.checkers, make_meddler, settings)
+        self.world.network.calm = True
+        self.nodes = self.world.members
+        self._judged = judged
+        self._serial = 0
+        if together:
+            self.come_together()
+
+    def come_together(self) -> None:
+        self.elapse(10)
+        self.world.found()
+        self.until(lambda: self.nodes[0].is_member)
+        self.world.join()
+        self.until(self.world.whole)
+        self.elapse(1_500)
+
+    # -- clients
+
+    def guest(self, node: Member) -> Guest:
+        return self._seat(Guest(self.world, self._name("guest"), node))
+
+    def publisher(self, node: Member, mode: str = CONFIRM) -> QuietPublisher:
+        return self._seat(QuietPublisher(self.world, self._name("publisher"), node, mode))
+
+    def consumer(self, node: Member, queue: str) -> QuietConsumer:
+        return self._seat(QuietConsumer(self.world, self._name("consumer"), node, queue))
+
+    def ask(self, guest: Guest, method: Method) -> Method:
+        """Say it, and wait for the answer."""
+        guest.ask(method)
+        self.until(lambda: guest.answer() is not None)
+        answer = guest.answer()
+        assert answer is not None
+        return answer
+
+    def publish(self, publisher: QuietPublisher, queue: str, count: int, mandatory: bool = False) -> list[int]:
+        target = Target("", queue, (queue,))
+        return [publisher.publish(target, mandatory).number for _ in range(count)]
+
+    def confirmed(self, numbers: list[int]) -> list[int]:
+        return [number for number in numbers if self.world.promises.attempts[number].state == CONFIRMED]
+
+    def _seat(self, client: Seated) -> Seated:
+        self.until(lambda: client.channel_open)
+        return client
+
+    def _name(self, kind: str) -> str:
+        self._serial += 1
+        return f"{kind}{self._serial}"
+
+    # -- nodes
+
+    def queue_on(self, node: Member, queue: str) -> Queue | None:
+        """The queue itself, if it lives there."""
+        found = node.broker.vhosts["/"].topology.queues.get(queue)
+        return found if isinstance(found, Queue) else None
+
+    def knows(self, node: Member, queue: str) -> bool:
+        return queue in node.broker.vhosts["/"].topology.queues
+
+    def isolate(self, node: Member, isolated: bool = True) -> None:
+        """Cut a node off from all others; not from the store."""
+        for wire in self.world.wires.of(node.name):
+            for place in (0, 1):
+                wire.set_cut(place, isolated)
+
+    # -- time
+
+    def until(self, met: Callable[[], bool]) -> None:
+        """Go on until a condition is met; fail if it never is, or a rule is broken."""
+        assert self.world.run_until(met, STEPS_MAX) or self.checkers.complaints, "it never came to pass"
+        if self._judged:
+            assert self.checkers.complaints == []
+
+    def elapse(self, duration_ms: int) -> None:
+        end_ms = self.world.now_ms + duration_ms
+        self.until(lambda: self.world.now_ms >= end_ms)
+
+    def finish(self) -> None:
+        """Everything comes to rest, and every rule is content."""
+        self.until(lambda: not self.world.rules.unsettled())
+        self.world.rules.ended()
+        assert self.checkers.complaints == []

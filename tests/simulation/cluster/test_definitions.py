@@ -1,0 +1,114 @@
+"""What nodes agree upon, and what one of them does that is cut off from where they agree."""
+
+import pytest
+
+from tests.simulation.cluster.scenario import ClusterScenario
+from warren.wire.methods import (
+    ExchangeDeclare,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_declare_is_known_everywhere_when_it_is_answered(durable: bool) -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    guest = scenario.guest(two)
+    guest.ask(QueueDeclare("work", durable=durable))
+    scenario.until(lambda: any(isinstance(one.method, QueueDeclareOk) for one in guest.answers))
+    assert [scenario.knows(node, "work") for node in (one, two, three)] == [True] * 3
+    assert scenario.queue_on(two, "work") is not None
+    assert scenario.queue_on(one, "work") is None
+
+
+def test_a_declare_waits_for_a_node_that_is_slow_to_hear_of_it() -> None:
+    scenario = ClusterScenario()
+    _one, two, three = scenario.nodes
+    guest = scenario.guest(two)
+    three.freeze(1_000)
+    guest.ask(QueueDeclare("work"))
+    scenario.elapse(900)
+    assert guest.answer() is None
+    scenario.until(lambda: guest.answer() is not None)
+    assert scenario.knows(three, "work")
+
+
+def test_a_declare_does_not_wait_for_a_node_that_is_down() -> None:
+    scenario = ClusterScenario()
+    _one, two, three = scenario.nodes
+    guest = scenario.guest(two)
+    three.kill(down_ms=60_000)
+    scenario.elapse(500)
+    asked_ms = scenario.world.now_ms
+    assert isinstance(scenario.ask(guest, QueueDeclare("work")), QueueDeclareOk)
+    assert scenario.world.now_ms - asked_ms < 500
+
+
+def test_a_node_that_is_cut_off_from_the_store_confirms_no_change() -> None:
+    scenario = ClusterScenario()
+    _one, two, _three = scenario.nodes
+    guest = scenario.guest(two)
+    scenario.ask(guest, ExchangeDeclare("news", "fanout"))
+    scenario.ask(guest, QueueDeclare("old"))
+    two.cut_off_from_store(True)
+    for method in (QueueDeclare("work"), QueueBind("old", "news", ""), QueueDelete("old"), ExchangeDeclare("more")):
+        scenario.until(lambda: guest.channel_open)
+        guest.answers.clear()
+        faults = len(guest.faults)
+        guest.ask(method)
+        scenario.until(lambda before=faults: len(guest.faults) > before)
+        assert guest.answers == []
+        assert "could not agree" in guest.faults[-1]
+    two.cut_off_from_store(False)
+    scenario.elapse(3_000)
+    assert isinstance(scenario.ask(guest, QueueDeclare("work")), QueueDeclareOk)
+
+
+def test_what_is_asked_for_while_the_store_has_no_majority_fails_or_comes_about_but_is_never_made_up() -> None:
+    scenario = ClusterScenario()
+    one, _two, _three = scenario.nodes
+    guest = scenario.guest(one)
+    scenario.world.store.set_majority(False)
+    guest.ask(QueueDeclare("work"))
+    scenario.elapse(12_000)
+    assert guest.answers == []
+    assert not any(scenario.knows(node, "work") for node in scenario.nodes)
+    scenario.world.store.set_majority(True)
+    scenario.elapse(2_000)
+    assert isinstance(scenario.ask(guest, QueueDeclare("work")), QueueDeclareOk)
+
+
+def test_a_node_that_missed_changes_that_are_forgotten_ends_up_like_all_others() -> None:
+    scenario = ClusterScenario()
+    one, _two, three = scenario.nodes
+    guest = scenario.guest(one)
+    scenario.ask(guest, ExchangeDeclare("news", "fanout", durable=True))
+    scenario.ask(guest, QueueDeclare("goes", durable=True))
+    scenario.ask(guest, QueueBind("goes", "news", ""))
+    three.cut_off_from_store(True)
+    assert isinstance(scenario.ask(guest, QueueDelete("goes")), QueueDeleteOk)
+    scenario.ask(guest, QueueDeclare("comes", durable=True))
+    assert isinstance(scenario.ask(guest, QueueBind("comes", "news", "")), QueueBindOk)
+    scenario.world.store.forget_history()
+    three.cut_off_from_store(False)
+    scenario.elapse(500)
+    assert scenario.knows(three, "comes")
+    assert not scenario.knows(three, "goes")
+    scenario.finish()
+
+
+def test_two_nodes_that_declare_the_same_queue_at_once_make_one() -> None:
+    scenario = ClusterScenario()
+    _one, _two, _three = scenario.nodes
+    guests = [scenario.guest(node) for node in scenario.nodes]
+    for guest in guests:
+        guest.ask(QueueDeclare("work", durable=True))
+    scenario.until(lambda: all(guest.answer() is not None for guest in guests))
+    assert all(isinstance(guest.answer(), QueueDeclareOk) for guest in guests)
+    assert sum(1 for node in scenario.nodes if scenario.queue_on(node, "work") is not None) == 1
+    scenario.finish()
