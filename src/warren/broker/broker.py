@@ -227,7 +227,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
 
     def cluster_name(self) -> str:
         name = self.policies.global_parameters.get(CLUSTER_NAME)
-        return name if isinstance(name, str) else self.settings.node_name
+        return name if isinstance(name, str) else self._entry.first_node()
 
     def cluster_id(self) -> str:
         return str(self.policies.global_parameters[CLUSTER_ID])
@@ -328,6 +328,8 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
 
     def _finish(self) -> None:
         turn = self.turn
+        if self._stopping and not self.connections and self._entry.clustering is not None:
+            self._entry.clustering.leave()
         budget_bytes = DEAD_LETTER_BYTES_A_TURN
         while turn.drains or (budget_bytes > 0 and self._dead_letters.waiting()):
             if budget_bytes > 0:

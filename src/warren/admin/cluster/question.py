@@ -4,9 +4,10 @@ The visitor has proved who they are to the node that asks, and a node that asks 
 believed. What is wanted of a list is a `Part` of it, so that a page costs what is on the page:
 
 - `index`: the key of each thing that lives there, and the value of one column;
-- `rows`: the rows of some things, by their keys.
+- `rows`: the rows of some things, by their keys;
+- `waiting`: of consumers, which of the asking nodes' are not active, which a queue's home knows.
 
-Without a part, the answer is that of the request, for the node alone.
+`here` is no list's part: the answer is that of the request, for the node alone.
 
 Keys are tuples of names, which say which thing is meant on whatever node.
 
@@ -25,13 +26,14 @@ from warren.admin.http.visitor import Visitor
 INDEX = "index"
 ROWS = "rows"
 HERE = "here"
+WAITING = "waiting"
 
 Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a node wants of another's list; `HERE` is all that belongs to no list."""
+    """What a node wants of another."""
 
     kind: str
     column: str = ""

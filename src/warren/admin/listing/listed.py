@@ -53,7 +53,8 @@ class Listed(Generic[T]):
     """Objects in their natural order, and how they become rows.
 
     `plan` is asked once how to build the wanted part of any row. `name_of` is what a filter looks at. `columns` has
-    short ways to values that are often sorted by. `spread` says what other nodes have to do with it; nothing, if None.
+    short ways to values that are often sorted by; those to what everybody knows go for things that live elsewhere, too.
+    `spread` says what other nodes have to do with it; nothing, if None.
     """
 
     objects: list[T]

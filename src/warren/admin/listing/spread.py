@@ -105,8 +105,11 @@ class SharedList(SpreadList[T]):
 
     def _known_value(self, path: str) -> Callable[[T], Any]:
         """Of what is agreed upon, so that everybody knows it."""
-        short = column(self._listed, path)
-        return lambda item: short(item) if self._is_here(item) else value_at(self._spread.stand_in(item), path)
+        short = self._listed.columns.get(path)
+        if short is not None:
+            return short
+        here = column(self._listed, path)
+        return lambda item: here(item) if self._is_here(item) else value_at(self._spread.stand_in(item), path)
 
     def _told_value(self, path: str, index: dict[str, dict[Key, Any]]) -> Callable[[T], Any]:
         """What the home says, and what everybody else has counted besides."""

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from warren.admin.metrics.scene import Scene
 from warren.admin.metrics.text import Value, labels
 from warren.admin.views.erlang import ERLANG_VERSION
-from warren.admin.views.overview import cluster_name
 from warren.model.figures import DeathFigures
 from warren.policy.policies import CLUSTER_ID
 from warren.session.handshake import COMPATIBLE_VERSION
@@ -50,7 +49,7 @@ def build(scene: Scene) -> Rows:
 def identity(scene: Scene) -> Rows:
     names = labels(
         rabbitmq_node=scene.facts.name,
-        rabbitmq_cluster=cluster_name(scene.broker),
+        rabbitmq_cluster=scene.broker.cluster_name(),
         rabbitmq_cluster_permanent_id=str(scene.broker.policies.global_parameters.get(CLUSTER_ID, scene.facts.name)),
     )
     return [(names, [1])]

@@ -8,8 +8,8 @@ Not here: closing connections.
 from collections.abc import Iterator
 
 from warren.admin.cluster.forwarding import elsewhere
-from warren.admin.cluster.question import Key
-from warren.admin.http.answers import Answer
+from warren.admin.cluster.question import WAITING, Key, Part
+from warren.admin.http.answers import Answer, json_answer
 from warren.admin.http.call import Call
 from warren.admin.http.faults import bad_request, not_authorised, not_found
 from warren.admin.http.levels import in_vhost, manager
@@ -20,6 +20,7 @@ from warren.admin.listing.rows import answer_list, answer_object
 from warren.admin.station import Station
 from warren.admin.views.channels import ChannelRows, channel_name, consumer_row
 from warren.admin.views.connections import ConnectionRows, connection_name, listed_connections
+from warren.admin.views.queues import waiting_consumers
 from warren.model.ports import Consumer
 from warren.queue.queue import Queue
 from warren.remote.remote_queue import RemoteQueue
@@ -163,12 +164,41 @@ def _refuse_without_stats(call: Call) -> None:
 
 async def _list_consumers(call: Call, vhosts: list[str]) -> Answer:
     node = call.station.facts.name
+    if call.part is not None and call.part.kind == WAITING:
+        return json_answer(list(_waiting(call, vhosts)))
+    consumers = list(_consumers(call, vhosts))
+    waiting = await _told_to_wait(call, [consumer for consumer, _ in consumers])
 
     def build(found: tuple[ChannelConsumer, bool]) -> Row:
-        return consumer_row(node, *found)
+        consumer, active = found
+        queue = consumer.queue
+        return consumer_row(node, consumer, active and (queue.vhost, queue.name, node, consumer.tag) not in waiting)
 
-    listed = Listed(list(_consumers(call, vhosts)), whole(build), _tag, spread=Gathered(_consumer_key))
+    listed = Listed(consumers, whole(build), _tag, spread=Gathered(_consumer_key))
     return await answer_list(call, listed, paginated=False)
+
+
+def _waiting(call: Call, vhosts: list[str]) -> Iterator[Key]:
+    """Consumers of other nodes' clients that are not active: queue, node and tag of each."""
+    broker = call.station.broker
+    for vhost in vhosts:
+        if vhost in broker.vhosts:
+            for queue in broker.vhosts[vhost].topology.queues.values():
+                if isinstance(queue, Queue) and queue.settings.single_active_consumer:
+                    for node, tag in waiting_consumers(queue):
+                        yield vhost, queue.name, node, tag
+
+
+async def _told_to_wait(call: Call, consumers: list[ChannelConsumer]) -> set[Key]:
+    """Which of several consumers of a queue elsewhere is active its home knows; it is asked if there may be several."""
+    queues = [consumer.queue for consumer in consumers]
+    homes = {
+        queue.node
+        for queue in queues
+        if isinstance(queue, RemoteQueue) and queue.arguments.get("x-single-active-consumer") is True
+    }
+    told = await call.station.peers.ask_all(call.question(Part(WAITING)), homes)
+    return {tuple(found) for answer in told.values() if answer.status == 200 for found in answer.document}
 
 
 def _tag(found: tuple[ChannelConsumer, bool]) -> str:

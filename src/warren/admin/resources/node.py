@@ -74,7 +74,7 @@ def _documents(told: dict[str, Told]) -> list[Any]:
 
 
 async def cluster_name(call: Call) -> Answer:
-    return answer_object(call, {"name": overview.cluster_name(call.station.broker)})
+    return answer_object(call, {"name": call.station.broker.cluster_name()})
 
 
 async def all_nodes(call: Call) -> Answer:

@@ -20,14 +20,9 @@ from warren.broker.broker import Broker
 from warren.broker.vhost import Vhost
 from warren.broker.watching.sums import QueueSums
 from warren.model.figures import VhostFigures
-from warren.policy.policies import CLUSTER_NAME
 from warren.session.handshake import COMPATIBLE_VERSION
 
 RETENTION_S = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
-
-
-def cluster_name(broker: Broker) -> str:
-    return str(broker.policies.global_parameters.get(CLUSTER_NAME, broker.settings.node_name))
 
 
 def overview_row(
@@ -94,7 +89,7 @@ def _constant(broker: Broker) -> dict[str, Any]:
         "product_version": COMPATIBLE_VERSION,
         "product_name": "RabbitMQ",
         "rabbitmq_version": COMPATIBLE_VERSION,
-        "cluster_name": cluster_name(broker),
+        "cluster_name": broker.cluster_name(),
         "erlang_version": ERLANG_VERSION,
         "erlang_full_version": ERLANG_FULL_VERSION,
         "release_series_support_status": "supported",

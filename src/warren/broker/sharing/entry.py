@@ -71,6 +71,11 @@ class ClusterEntry(DeferringHandler):
         self._charter.agreement = clustering.agreement
         return clustering
 
+    def first_node(self) -> str:
+        """The member that everybody finds first: a cluster that nobody named is called like it."""
+        members = [] if self.clustering is None else self.clustering.membership.members.names_by_rank()
+        return members[0] if members else self._node.settings.node_name
+
     def take(self, event: ClusterEvent) -> None:
         if isinstance(event, SharingReady):
             self._become_member(event.revision, event.snapshot)

@@ -1,0 +1,96 @@
+"""Three real nodes that are one cluster, two with a disc and one without, and what a test does with them.
+
+Not here: what operators see (the tests).
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import pika
+
+from tests.admin.calling import Api
+from tests.support.node_process import NodeProcess
+
+DEADLINE_S = 60.0
+_COMMAND = [sys.executable, "-m", "warren.cli.main"]
+
+T = TypeVar("T")
+
+
+class OneNode:
+    """Where one of them is found."""
+
+    def __init__(self, name: str, amqp: int, http: int) -> None:
+        self.name = name
+        self.addresses = {"amqp": ("127.0.0.1", amqp), "http": ("127.0.0.1", http)}
+        self.api = Api(cast(NodeProcess, self))
+
+    def connect(self, name: str = "", user: tuple[str, str] = ("guest", "guest")) -> pika.BlockingConnection:
+        host, port = self.addresses["amqp"]
+        return pika.BlockingConnection(
+            pika.ConnectionParameters(
+                host,
+                port,
+                credentials=pika.PlainCredentials(*user),
+                client_properties={"connection_name": name},
+                heartbeat=0,
+            )
+        )
+
+    def ctl(self, *words: str) -> str:
+        """What `warren ctl` prints when it asks this node."""
+        host, port = self.addresses["http"]
+        done = subprocess.run(
+            [*_COMMAND, "ctl", "--http", f"http://{host}:{port}", *words],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        assert done.returncode == 0, done
+        return done.stdout
+
+
+class Trio:
+    """`warren cluster` for three nodes; they are counted from 0."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.run("up", "--nodes", "3", "--ram", "1", "--amqp", "0", "--http", "0", "--peer", "0")
+        laid_out = json.loads((directory / "cluster.json").read_text())["nodes"]
+        self.nodes = [OneNode(f"{one['name']}@localhost", one["amqp"], one["http"]) for one in laid_out]
+
+    def __getitem__(self, number: int) -> OneNode:
+        return self.nodes[number]
+
+    @property
+    def names(self) -> list[str]:
+        return [node.name for node in self.nodes]
+
+    def run(self, *words: str) -> None:
+        done = subprocess.run(
+            [*_COMMAND, "cluster", *words, "--data", str(self.directory)],
+            capture_output=True,
+            text=True,
+            timeout=2 * DEADLINE_S,
+        )
+        assert done.returncode == 0, done
+
+    def read(self, path: str) -> list[Any]:
+        """The document at a path, as each node tells it."""
+        return [node.api.read(path) for node in self.nodes]
+
+
+def eventually(look: Callable[[], T], holds: Callable[[T], bool]) -> T:
+    """What is seen once it is as it should be."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        seen = look()
+        if holds(seen):
+            return seen
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.02)
