@@ -12,7 +12,6 @@ from warren.broker.topology_applier import TopologyApplier
 from warren.broker.vhost import Vhost
 from warren.model.ports import QueuePort
 from warren.model.turn import Turn
-from warren.store.plan import AgreementWaiter
 from warren.wire.values import Table
 
 
@@ -35,22 +34,6 @@ class World:
     def pass_ms(self, milliseconds: int) -> None:
         self.turn.now_ms += milliseconds
         self.turn.fire_timers()
-
-
-class Remembering(AgreementWaiter):
-    """What it was told."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def agreed(self) -> None:
-        self.told.append("agreed")
-
-    def outdated(self) -> None:
-        self.told.append("outdated")
-
-    def failed(self, reason: str) -> None:
-        self.told.append(reason)
 
 
 def unused(world: World) -> QueuePort:
@@ -123,23 +106,3 @@ def test_it_is_not_planned_again_once_it_is_gone(world: World) -> None:
     world.queue()
     world.pass_ms(int(PAUSE_MS))
     assert (world.agreement.waiting, list(world.vhost.topology.queues)) == ([], ["q"])
-
-
-def test_whoever_declares_another_of_its_name_waits_for_its_end(world: World) -> None:
-    orphaned(world)
-    waiter = Remembering()
-    assert not world.vhost.declare_queue("q", False, False, False, {}, 0, waiter)
-    assert (len(world.agreement.waiting), waiter.told) == (1, [])
-    world.agreement.grant()
-    assert waiter.told == ["outdated"]
-    assert world.queue().owner_id == 0
-
-
-def test_whoever_waits_for_its_end_is_told_if_that_could_not_be_agreed_upon(world: World) -> None:
-    orphaned(world)
-    waiter = Remembering()
-    world.vhost.declare_queue("q", False, False, False, {}, 0, waiter)
-    world.agreement.fail("no majority")
-    world.pass_ms(int(PAUSE_MS))
-    world.agreement.grant()
-    assert waiter.told == ["no majority"]

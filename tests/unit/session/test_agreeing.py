@@ -279,3 +279,33 @@ def test_a_channel_that_was_closed_meanwhile_lets_its_connection_go_on(core: Agr
     assert core.agreement.keys() == [["queues/%2F/r"]]
     core.grant()
     assert client.names() == ["channel.close", "queue.declare-ok"]
+
+
+# -- queues that are about to go
+
+
+def test_whoever_declares_another_queue_of_a_departing_ones_name_waits_for_its_end(
+    core: AgreeingCore, client: Client
+) -> None:
+    made(core, client, QueueDeclare("q", exclusive=True))
+    client.lose()
+    other = core.client()
+    other.say(QueueDeclare("q", auto_delete=True))
+    assert (other.heard(), len(core.agreement.waiting)) == ([], 1)
+    core.grant(2)
+    assert other.methods() == [QueueDeclareOk("q", 0, 0)]
+    assert core.vhost.topology.queues["q"].auto_delete
+
+
+def test_whoever_waits_for_its_end_is_told_if_that_could_not_be_agreed_upon(core: AgreeingCore, client: Client) -> None:
+    made(core, client, QueueDeclare("q", exclusive=True))
+    client.lose()
+    other = core.client()
+    other.say(QueueDeclare("q"))
+    core.fail("no majority")
+    (answer,) = other.methods()
+    assert isinstance(answer, ChannelClose)
+    assert answer.reply_text.endswith("no majority")
+    core.pass_ms(1000)
+    core.grant()
+    assert (core.vhost.topology.queues, other.heard()) == ({}, [])
