@@ -75,7 +75,7 @@ class Leg(OutputPort, SettlementWaiter):
     def settled(self, count: i64) -> None:
         self._end()
 
-    def refused(self, offset: i64) -> None:
+    def refused(self, place: i64) -> None:
         """That is an end as good as any other; `settled` follows."""
 
     def lost(self, reason: str) -> None:
@@ -83,7 +83,7 @@ class Leg(OutputPort, SettlementWaiter):
 
     def _await(self, outcome: i64) -> None:
         if outcome & AWAITED:
-            self._queue.await_settlement(self)
+            self._queue.await_settlement(self, 0)
         elif self._queue.deleted:
             self._end()
         else:

@@ -39,8 +39,8 @@ class SettlementWaiter:
         """The next `count` of them are decided: held as safely as the queue promises, but for those refused before."""
 
     @abstractmethod
-    def refused(self, offset: i64) -> None:
-        """The one `offset` places behind those that are settled was refused; `settled` will pass over it."""
+    def refused(self, place: i64) -> None:
+        """The one it gave this place was refused; `settled` will pass over it."""
 
     @abstractmethod
     def lost(self, reason: str) -> None:
@@ -113,12 +113,16 @@ class DistantQueue(QueuePort):
         """The client knows that it consumes: deliveries may come."""
 
     @abstractmethod
+    def stop(self, consumer: Consumer) -> None:
+        """The consumer is about to leave: it is to be given nothing more."""
+
+    @abstractmethod
     def limit(self, consumer: Consumer) -> None:
         """The consumer's `unacked_max` may be another."""
 
     @abstractmethod
-    def await_settlement(self, waiter: SettlementWaiter) -> None:
-        """Tell the waiter what becomes of what was sent last."""
+    def await_settlement(self, waiter: SettlementWaiter, place: i64) -> None:
+        """Tell the waiter what becomes of what was sent last; `place` is its own number for it."""
 
     @abstractmethod
     def fence(self) -> bool:

@@ -160,6 +160,10 @@ class Hosting:
             limited = self._consumers.get(int(arguments.longlong()))
             if limited is not None:
                 limited.limit(arguments.longlong())
+        elif kind == records.STOP:
+            stopped = self._consumers.get(int(arguments.longlong()))
+            if stopped is not None:
+                stopped.stopped = True
         elif kind == records.QUEUE:
             self._define_queue(arguments)
         elif kind == records.FORGET_QUEUE:

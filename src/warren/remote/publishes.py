@@ -16,12 +16,13 @@ from warren.model.distant import SettlementWaiter
 
 @final
 class AwaitedRun:
-    """Publishes `first` to `last`, none of them settled, and who waits for them."""
+    """Publishes `first` to `last`, none of them settled, and who waits for them; to the waiter, `shift` higher."""
 
-    def __init__(self, number: i64, waiter: SettlementWaiter) -> None:
+    def __init__(self, number: i64, waiter: SettlementWaiter, place: i64) -> None:
         self.first: i64 = number
         self.last: i64 = number
         self.waiter: SettlementWaiter = waiter
+        self.shift: i64 = place - number
 
 
 @final
@@ -40,12 +41,13 @@ class Publishes:
         self._sent += 1
         self._sent_bytes += size_bytes
 
-    def await_last(self, waiter: SettlementWaiter) -> None:
+    def await_last(self, waiter: SettlementWaiter, place: i64) -> None:
+        number: i64 = self._sent
         run = self._growing
-        if run is not None and run.waiter is waiter and run.last == self._sent - 1:
-            run.last = self._sent
+        if run is not None and run.waiter is waiter and run.last == number - 1 and run.shift == place - number:
+            run.last = number
             return
-        run = AwaitedRun(self._sent, waiter)
+        run = AwaitedRun(number, waiter, place)
         self._growing = run
         self._runs.append(run)
 
@@ -76,15 +78,16 @@ class Publishes:
     def refused(self, number: i64) -> None:
         if number > self._sent or number <= self._settled:
             raise PeerFault(f"publish {number} of {self._sent} was refused")
-        for place in range(len(self._runs)):
-            run = self._runs[place]
-            if run.first <= number <= run.last:
-                offset: i64 = number - run.first
-                for earlier in self._runs[:place]:
-                    if earlier.waiter is run.waiter:
-                        offset += earlier.last - earlier.first + 1
-                run.waiter.refused(offset)
-                return
+        low: i64 = 0
+        high: i64 = len(self._runs)
+        while low < high:
+            middle: i64 = (low + high) // 2
+            if self._runs[middle].last < number:
+                low = middle + 1
+            else:
+                high = middle
+        if low < len(self._runs) and self._runs[low].first <= number:
+            self._runs[low].waiter.refused(number + self._runs[low].shift)
 
     def lost(self, reason: str) -> None:
         """Nothing will be known of those that are not settled."""

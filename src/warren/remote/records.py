@@ -50,6 +50,7 @@ PUBLISH_AGAIN: Final[i64] = 24
 """The message of the last PUBLISH, for another queue."""
 
 LIMIT: Final[i64] = 25
+STOP: Final[i64] = 26
 
 # from the home
 FROM_HOME: Final[i64] = 30

@@ -93,8 +93,8 @@ class RemoteQueue(DistantQueue):
         self._publishes.sent(0)
         return True
 
-    def await_settlement(self, waiter: SettlementWaiter) -> None:
-        self._publishes.await_last(waiter)
+    def await_settlement(self, waiter: SettlementWaiter, place: i64) -> None:
+        self._publishes.await_last(waiter, place)
 
     def await_room(self, waiter: OutputPort) -> bool:
         link = self._link
@@ -169,6 +169,11 @@ class RemoteQueue(DistantQueue):
         if subscription is not None:
             subscription.started = True
             self.wake()
+
+    def stop(self, consumer: Consumer) -> None:
+        subscription = self._subscriptions.get(consumer)
+        if subscription is not None and self._link is not None:
+            records.write_words(self._link.output(), records.STOP, 0, [int(subscription.number)])
 
     def limit(self, consumer: Consumer) -> None:
         subscription = self._subscriptions.get(consumer)

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from warren.access.rights import Rights
 from warren.errors import NOT_FOUND, ChannelFault
-from warren.model.distant import Answer
+from warren.model.distant import Answer, DistantQueue
 from warren.model.figures import ChannelFigures, TakenFigures
 from warren.model.ports import QueuePort
 from warren.model.turn import FlushWaiter
@@ -182,7 +182,10 @@ class Channel(FlushWaiter, ConfirmTeller):
     def stop_consumers(self) -> None:
         """They take nothing more, though their queues may still know them."""
         for consumer in self.consumers.values():
-            consumer.stopped = True
+            if not consumer.stopped:
+                consumer.stopped = True
+                if isinstance(consumer.queue, DistantQueue):
+                    consumer.queue.stop(consumer)
 
     def close(self) -> None:
         """Give back everything: consumers, deliveries, the inbox, an open transaction."""

@@ -100,7 +100,7 @@ class Confirms:
             self._add_distant(run)
             self._growing_elsewhere = run
         self.last_no = number
-        queue.await_settlement(run)
+        queue.await_settlement(run, number)
 
     def elsewhere_too(
         self, queues: list[DistantQueue], in_batch: bool, teller: ConfirmTeller, tally: PublishTally
@@ -112,7 +112,7 @@ class Confirms:
         self._add_distant(run)
         self.last_no = number
         for queue in queues:
-            queue.await_settlement(run)
+            queue.await_settlement(run, number)
 
     def flushed(self) -> None:
         """The oldest batch is on disk: what waited for it is settled."""

@@ -56,7 +56,7 @@ class DistantRun(NumberRun, SettlementWaiter):
         self._queues: i64 = queues
         # of the first ones, how many are settled
         self._done: i64 = 0
-        # numbers that were refused, and those of them that were not told
+        # numbers that were refused, in order, and those of them that were not told
         self._refused: list[int] = []
         self._untold: list[int] = []
         self._lost: bool = False
@@ -69,11 +69,11 @@ class DistantRun(NumberRun, SettlementWaiter):
         self._done += count
         self._teller.confirms_decided()
 
-    def refused(self, offset: i64) -> None:
-        number = int(self.first + self._done + offset)
-        if number not in self._refused:
-            self._refused.append(number)
-            self._untold.append(number)
+    def refused(self, place: i64) -> None:
+        # one queue refuses in order; of several that refuse a single publish, the first one counts
+        if not self._refused or self._refused[-1] < place:
+            self._refused.append(int(place))
+            self._untold.append(int(place))
             self._teller.confirms_decided()
 
     def lost(self, reason: str) -> None:
@@ -100,8 +100,9 @@ class DistantRun(NumberRun, SettlementWaiter):
         self.first = decided + 1
         self._done = 0
         if self._lost:
+            refused = set(self._refused)
             while self.first <= self.last:
-                if int(self.first) not in self._refused:
+                if int(self.first) not in refused:
                     rejected.append(int(self.first))
                     self.tally.refused += 1
                 self.first += 1

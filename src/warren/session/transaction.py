@@ -122,7 +122,7 @@ class Commit(SettlementWaiter):
         """Of what was sent last to each of these."""
         for queue in queues:
             self._open += 1
-            queue.await_settlement(self)
+            queue.await_settlement(self, self._open)
 
     def undecided(self) -> bool:
         return self._open > 0
@@ -142,7 +142,7 @@ class Commit(SettlementWaiter):
         if self._open == 0:
             self._go_on()
 
-    def refused(self, offset: i64) -> None:
+    def refused(self, place: i64) -> None:
         self.failure = self.failure or "partial tx completion"
 
     def lost(self, reason: str) -> None:

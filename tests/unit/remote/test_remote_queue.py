@@ -110,6 +110,20 @@ def test_what_was_consumed_and_not_acked_goes_back_when_its_channel_closes(nodes
     assert redelivered == [True, True]
 
 
+def test_none_of_a_channels_consumers_takes_what_another_gives_back(nodes: Together, client: Client) -> None:
+    nodes.place("q", "there")
+    client.consume("q", tag="one")
+    client.consume("q", tag="two")
+    nodes.settle()
+    nodes.client("there").publish("q", b"1", b"2")
+    nodes.settle()
+    heir = nodes.client("there")
+    heir.consume("q")
+    client.say(ChannelClose(200, "bye", 0, 0))
+    nodes.settle()
+    assert deliveries(heir) == [b"1", b"2"]
+
+
 def test_prefetch_holds_at_the_home(nodes: Together, client: Client) -> None:
     queue = nodes.place("q", "there")
     nodes.client("there").publish("q", b"1", b"2", b"3")
