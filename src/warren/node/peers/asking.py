@@ -180,6 +180,9 @@ class Answerer:
         assert self.answer is not None
         try:
             answer = await self.answer(question)
+        except BaseException:
+            conversation.close()
+            raise
         finally:
             del self._answering[conversation]
         if len(answer) > PIECE_BYTES_MAX:

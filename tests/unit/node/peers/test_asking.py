@@ -1,0 +1,131 @@
+"""Questions between nodes on loopback: answered, refused, given up, and never in the way of each other."""
+
+import asyncio
+
+import pytest
+
+from tests.unit.node.peers.burrow import Peer, burrow, until
+from tests.unit.node.shell import LOOPS, run_on
+from warren.node.peers import asking
+
+pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
+
+
+async def echo(question: bytes) -> bytes:
+    return b"you said " + question
+
+
+def test_a_member_answers_a_member_both_ways(loop_name: str) -> None:
+    async def conversation() -> None:
+        ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
+        async with burrow(ant, bee):
+            ant.links.answers(echo)
+            bee.links.answers(echo)
+            assert await ant.links.ask("warren@bee", b"hello") == b"you said hello"
+            assert await bee.links.ask("warren@ant", b"") == b"you said "
+            large = b"x" * 5_000_000
+            assert await ant.links.ask("warren@bee", large) == b"you said " + large
+
+    run_on(loop_name, conversation())
+
+
+def test_one_conversation_serves_many_questions_and_several_at_once_have_several(loop_name: str) -> None:
+    open_now = most = 0
+
+    async def slowly(question: bytes) -> bytes:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        await asyncio.sleep(0.01)
+        open_now -= 1
+        return question
+
+    async def conversation() -> None:
+        ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
+        async with burrow(ant, bee):
+            bee.links.answers(slowly)
+            for number in range(3):
+                await ant.links.ask("warren@bee", b"%d" % number)
+            assert len(bee.links._answerer._conversations) == 1
+            wanted = [b"%d" % number for number in range(3 * asking.CONVERSATIONS_MAX)]
+            assert await asyncio.gather(*(ant.links.ask("warren@bee", one) for one in wanted)) == wanted
+            assert most == asking.CONVERSATIONS_MAX == len(bee.links._answerer._conversations)
+
+    run_on(loop_name, conversation())
+
+
+def test_whoever_takes_too_long_is_given_up_and_asked_again_later(
+    loop_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "ANSWER_PATIENCE_S", 0.2)
+
+    async def conversation() -> None:
+        ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
+        async with burrow(ant, bee):
+            never = asyncio.get_running_loop().create_future()
+
+            async def wait(question: bytes) -> bytes:
+                return bytes(await never)
+
+            bee.links.answers(wait)
+            with pytest.raises(OSError, match=r"no answer in 0\.2 s"):
+                await ant.links.ask("warren@bee", b"hello")
+            await until(lambda: not bee.links._answerer._conversations)
+            bee.links.answers(echo)
+            assert await ant.links.ask("warren@bee", b"hello") == b"you said hello"
+
+    run_on(loop_name, conversation())
+
+
+def test_an_idle_conversation_ends_and_nobody_notices(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "IDLE_S", 0.05)
+
+    async def conversation() -> None:
+        ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
+        async with burrow(ant, bee):
+            bee.links.answers(echo)
+            for _ in range(2):
+                assert await ant.links.ask("warren@bee", b"hello") == b"you said hello"
+                await until(lambda: not bee.links._answerer._conversations)
+
+    run_on(loop_name, conversation())
+
+
+def test_an_answer_that_is_too_long_is_none(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def conversation() -> None:
+        ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
+        async with burrow(ant, bee):
+            bee.links.answers(echo)
+            monkeypatch.setattr(asking, "PIECE_BYTES_MAX", 100)
+            with pytest.raises(OSError, match="hung up"):
+                await ant.links.ask("warren@bee", b"x" * 100)
+            assert await ant.links.ask("warren@bee", b"x") == b"you said x"
+
+    run_on(loop_name, conversation())
+
+
+def test_nobody_is_answered_who_is_no_member_or_comes_too_early(loop_name: str) -> None:
+    async def conversation() -> None:
+        ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
+        async with burrow(ant, bee):
+            with pytest.raises(OSError, match="hung up"):
+                await ant.links.ask("warren@bee", b"hello")
+            with pytest.raises(OSError, match="warren@cat is not a member"):
+                await ant.links.ask("warren@cat", b"hello")
+
+    run_on(loop_name, conversation())
+
+
+def test_links_are_told_with_their_addresses_and_what_went_over_them(loop_name: str) -> None:
+    async def conversation() -> None:
+        ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
+        async with burrow(ant, bee):
+            await ant.connected_to(bee)
+            await bee.connected_to(ant)
+            (there,) = ant.links.standing()
+            (back,) = bee.links.standing()
+            assert (there.node, back.node) == ("warren@bee", "warren@ant")
+            assert (there.own_host, there.own_port) == (back.peer_host, back.peer_port)
+            assert there.peer_port == bee.port
+
+    run_on(loop_name, conversation())
