@@ -19,7 +19,7 @@ FAILING_CORE = """
 import sys
 from warren.model.events import BytesReceived
 from warren.node.config.settings import Flags, read_settings
-from warren.node.node import serve
+from warren.node.serving import serve
 
 class Failing:
     def handle(self, events, now_ms):
@@ -33,7 +33,7 @@ sys.exit(serve(read_settings(Flags(amqp="127.0.0.1:0", http="127.0.0.1:0"), {}),
 
 def test_the_ready_line_names_the_node_and_an_address_that_already_answers(serve: Serve) -> None:
     node = serve("--name", "hare@here")
-    assert re.fullmatch(r"ready name=hare@here amqp=127\.0\.0\.1:\d+ http=127\.0\.0\.1:\d+\n", node.ready_line)
+    assert re.fullmatch(r"ready name=hare@here amqp=127\.0\.0\.1:\d+ http=127\.0\.0\.1:\d+ peer=127\.0\.0\.1:\d+\n", node.ready_line)
     Connection.opened(node.address()).close()
     assert node.stop() == 0
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -12,12 +13,16 @@ from warren.model.effects import (
     CloseConnection,
     DropSegments,
     Effect,
+    KeepMembers,
     Note,
     PauseReading,
+    PauseService,
     ReadJournal,
     ResumeReading,
+    ResumeService,
     SendBytes,
     SetTimer,
+    StartAnew,
     StopNode,
     Store,
 )
@@ -32,8 +37,10 @@ from warren.model.events import (
     WritesResumed,
 )
 from warren.node.clock import Clock
+from warren.node.cluster.store_pump import StorePump
 from warren.node.config.cluster_settings import ClusterSettings
 from warren.node.disk.disk import Disk
+from warren.node.etcd.store import EtcdStore
 from warren.node.listeners import ListenAddress
 from warren.node.log_levels import LogLevels
 from warren.node.logs import Log
@@ -157,7 +164,10 @@ def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: P
         turns.attach(links.orders())
         await links.close()
         log.close()
-        assert set(turns.carried_out()) == set(Effect.__subclasses__())
+        turns.attach(StorePump(cast(EtcdStore, None), turns, lambda error: turns.halt()).orders())
+        # the node's own life, which tests of real processes see: `node.node`, `node.cluster.life`
+        of_the_node = {KeepMembers, PauseService, ResumeService, StartAnew}
+        assert set(turns.carried_out()) | of_the_node == set(Effect.__subclasses__())
         disk.close()
 
     run_on(loop_name, conversation())
