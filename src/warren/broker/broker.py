@@ -334,8 +334,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         while turn.drains or (budget_bytes > 0 and self._dead_letters.waiting()):
             if budget_bytes > 0:
                 budget_bytes = self._dead_letters.carry_out(self.vhosts, budget_bytes)
-            drains = turn.drains
-            turn.drains = []
+            drains, turn.drains = turn.drains, []
             for queue in drains:
                 queue.drain()
         turn.fold_tallies()
@@ -346,8 +345,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         else:
             self._end_waiting()
         self._look_at_alarms()
-        outputs = turn.outputs
-        turn.outputs = []
+        outputs, turn.outputs = turn.outputs, []
         for output in outputs:
             output.flush()
         if self._entry.clustering is not None:

@@ -88,6 +88,7 @@ class Clustering(Home, Whereabouts, Timed):
         self._turn: Turn = turn
         self._vhosts: dict[str, Vhost] = vhosts
         self._members_told: int = 0
+        self._left: bool = False
         own = node.settings.node_name
         self.membership: Membership = Membership(own, incarnation, handling, turn)
         appliers.add(self.membership)
@@ -113,7 +114,8 @@ class Clustering(Home, Whereabouts, Timed):
         if isinstance(event, PeerReceived):
             self.links.received(event.node, event.data)
         elif isinstance(event, PeerConnected):
-            self._peer_connected(event)
+            if not self._left:
+                self._peer_connected(event)
         elif isinstance(event, PeerLost):
             self._peer_lost(event)
         elif isinstance(event, Decided):
@@ -158,6 +160,12 @@ class Clustering(Home, Whereabouts, Timed):
         elif decision == RESTART:
             self._turn.note("warning", "node.outlived", {})
             self._turn.effects.append(StartAnew())
+
+    def leave(self) -> None:
+        """The node stops: from here on it takes and lends nothing over links, so what goes to its disk stays true."""
+        self._left = True
+        for node in self.links.nodes():
+            self.links.lost(node)
 
     def end_turn(self) -> None:
         """The last thing of a turn."""
