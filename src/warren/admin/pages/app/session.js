@@ -8,8 +8,12 @@ import { authorizeBy, basicAuthorization, get } from "./api.js";
 const KEY = "warren.authorization";
 
 let user = null;
+let nodeCount = 1;
 
 export const currentUser = () => user;
+
+/** Whether there are several nodes, so that it matters where something lives. */
+export const isCluster = () => nodeCount > 1;
 
 /** Whether the user has a tag, or one that includes it. */
 export function may(tag) {
@@ -46,6 +50,7 @@ async function enter(header) {
   try {
     const answer = await get("whoami");
     user = { name: answer.name, tags: tagsOf(answer.tags) };
+    nodeCount = may("monitoring") ? (await get("nodes", { columns: "name", disable_stats: true })).length : 1;
   } catch (trouble) {
     authorizeBy("");
     throw trouble;

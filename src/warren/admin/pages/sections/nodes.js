@@ -10,7 +10,9 @@ export function nodeTable() {
     caption: "Nodes",
     columns: [
       { key: "name", title: "Node", cell: (node) => node.name },
+      { key: "type", title: "Type", cell: (node) => node.type },
       { key: "state", title: "State", cell: state },
+      { key: "links", title: "Links", cell: links },
       { key: "uptime", title: "Up for", cell: (node) => duration(node.uptime) },
       { key: "memory", title: "Memory", cell: (node) => share(node.mem_used, node.mem_limit, bytes) },
       { key: "disk", title: "Disk free", cell: disk },
@@ -31,6 +33,12 @@ function state(node) {
     node.partitions?.length > 0 && { badge: "cut off", kind: "bad", title: node.partitions.join(", ") },
   ].filter(Boolean);
   return alarms.length ? alarms : { badge: "well", kind: "good" };
+}
+
+/** The other nodes that it is connected to. */
+function links(node) {
+  const names = (node.cluster_links ?? []).map((one) => one.name);
+  return names.length ? { text: count(names.length), title: names.join(", ") } : "–";
 }
 
 function share(used, of, show) {

@@ -3,6 +3,7 @@
 import { path } from "../app/api.js";
 import { count } from "../app/format.js";
 import { link } from "../app/router.js";
+import { isCluster } from "../app/session.js";
 import { chosenVhost } from "../app/settings.js";
 import { rateOf } from "../charts/stats.js";
 import { Listing } from "../parts/listing.js";
@@ -76,7 +77,7 @@ export function channelColumns() {
     speed("ack", "Acked"),
     amount("messages_uncommitted", "Uncommitted", { hidden: true }),
     amount("acks_uncommitted", "Acks uncommitted", { hidden: true }),
-    { key: "node", title: "Node", sort: "node", hidden: true, fields: ["node"], cell: (row) => row.node },
+    { key: "node", title: "Node", sort: "node", hidden: !isCluster(), fields: ["node"], cell: (row) => row.node },
   ];
 }
 

@@ -3,6 +3,7 @@
 import { path } from "../app/api.js";
 import { byteRate, bytes, count, moment } from "../app/format.js";
 import { link } from "../app/router.js";
+import { isCluster } from "../app/session.js";
 import { chosenVhost } from "../app/settings.js";
 import { Listing } from "../parts/listing.js";
 
@@ -85,7 +86,7 @@ export default function connections({ query }) {
         fields: ["protocol"],
         cell: (row) => row.protocol,
       },
-      { key: "node", title: "Node", sort: "node", hidden: true, fields: ["node"], cell: (row) => row.node },
+      { key: "node", title: "Node", sort: "node", hidden: !isCluster(), fields: ["node"], cell: (row) => row.node },
       {
         key: "client",
         title: "Client",

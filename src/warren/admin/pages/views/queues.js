@@ -3,6 +3,7 @@
 import { path, put } from "../app/api.js";
 import { bytes, count } from "../app/format.js";
 import { link } from "../app/router.js";
+import { isCluster } from "../app/session.js";
 import { chosenVhost } from "../app/settings.js";
 import { rateOf } from "../charts/stats.js";
 import { folded } from "../parts/dom.js";
@@ -119,7 +120,7 @@ function columns() {
       cell: (row) => bytes(row.memory),
     },
     speed("redeliver", "Redelivered", { hidden: true }),
-    { key: "node", title: "Node", sort: "node", hidden: true, fields: ["node"], cell: (row) => row.node },
+    { key: "node", title: "Node", sort: "node", hidden: !isCluster(), fields: ["node"], cell: (row) => row.node },
   ];
 }
 
