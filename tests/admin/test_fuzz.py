@@ -29,7 +29,12 @@ from warren.admin.station import Station
 
 EXAMPLES = 5
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
-LEFT_OUT = {"/api/nodes/{node}/stop", "/api/warren/settings/{key}", "/api/warren/log-levels/{category}"}
+LEFT_OUT = {
+    "/api/nodes/{node}/stop",
+    "/api/warren/membership/stop_app",
+    "/api/warren/settings/{key}",
+    "/api/warren/log-levels/{category}",
+}
 PUT_LEFT_OUT = {"/api/warren/log-levels"}
 
 FUZZER = ("fuzzer", "fuzzer")

@@ -12,11 +12,25 @@ LEVELS = ("debug", "info", "warning", "error", "critical", "none")
 """Of log lines, from all of them to none."""
 
 
+class ForgettingRefused(Exception):
+    """The node stays a member; `code` is RabbitMQ's word for the reason, if it has one."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
 class NodeControl(Protocol):
     """The process, to be changed."""
 
     def stop(self, user: str) -> None:
         """Say goodbye to every client and end, once the caller was answered."""
+
+    def stop_app(self, user: str) -> None:
+        """The same, but the process stays, and answers nothing but orders about its membership."""
+
+    async def forget_node(self, user: str, name: str) -> None:
+        """Remove a node that does not run from the cluster. `ForgettingRefused` if that cannot be."""
 
     def settings(self) -> Mapping[str, object]:
         """The settings in force, by their keys in the configuration file; no secrets."""

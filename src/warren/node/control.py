@@ -5,6 +5,9 @@ Not here: changes of what the broker holds (`broker.control`).
 
 from collections.abc import Callable, Mapping
 
+from warren.admin.node_control import ForgettingRefused
+from warren.node.cluster.life import ClusterLife
+from warren.node.cluster.refusal import MembershipRefused, not_in_the_cluster
 from warren.node.config import values
 from warren.node.config.settings import NodeSettings
 from warren.node.disk.space import DiskWatch
@@ -40,9 +43,27 @@ class ProcessControl:
             ),
         }
 
+    def part_in_cluster(self, life: ClusterLife | None, stop_app: Callable[[], None]) -> None:
+        """What its membership is changed by."""
+        self._life = life
+        self._stop_app = stop_app
+
     def stop(self, user: str) -> None:
         self._log.info("stop.requested", user=user)
         self._stop()
+
+    def stop_app(self, user: str) -> None:
+        self._log.info("stop.requested", user=user, app=True)
+        self._stop_app()
+
+    async def forget_node(self, user: str, name: str) -> None:
+        self._log.info("forget.requested", user=user, node=name)
+        try:
+            if self._life is None:
+                raise not_in_the_cluster()
+            await self._life.forget(name)
+        except MembershipRefused as refusal:
+            raise ForgettingRefused(refusal.code, str(refusal)) from refusal
 
     def settings(self) -> Mapping[str, object]:
         broker, http = self._settings.broker, self._settings.http

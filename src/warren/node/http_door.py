@@ -1,4 +1,6 @@
-"""The HTTP listeners of a node: bound before it starts, open once the core is there, closed when it stops.
+"""The HTTP listeners of a node: bound before it starts, closed when it stops.
+
+Until the core is there they lead to whoever stands in for it, if anybody does.
 
 Not here: what is answered (`admin`), the settings (`config.http_settings`).
 """
@@ -7,6 +9,7 @@ import asyncio
 import os
 import socket
 import ssl
+from typing import Any
 
 from warren.admin.accounts import Accounts
 from warren.admin.api import router_of
@@ -29,7 +32,7 @@ from warren.node.config.http_settings import HttpSettings
 from warren.node.control import ProcessControl
 from warren.node.disk.names import TRACES
 from warren.node.facts import ProcessFacts
-from warren.node.listeners import ListenAddress, bind, bound_address, listen
+from warren.node.listeners import ListenAddress, bind_all, bound_address, listen
 from warren.node.logs import Log
 from warren.node.metrics_door import PROTOCOL, MetricsDoor
 from warren.node.tls import server_context
@@ -48,12 +51,14 @@ class HttpDoor:
         self._tls_patience_s = tls_patience_s
         self._log = log
         self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
-        self._tcp_sockets = [s for address in settings.tcp_listeners for s in bind(address, _CHOOSE_TCP)]
-        self._ssl_sockets = [s for address in settings.ssl_listeners for s in bind(address, _CHOOSE_SSL)]
+        self._tcp_sockets = bind_all(settings.tcp_listeners, _CHOOSE_TCP)
+        self._ssl_sockets = bind_all(settings.ssl_listeners, _CHOOSE_SSL)
         self._metrics = MetricsDoor(settings.prometheus, log)
         self._servers: list[asyncio.Server] = []
         self._tls_door: TlsDoor | None = None
         self._server: HttpServer | None = None
+        # what answers, as uvicorn calls it
+        self._application: Any = None
         self._history: History | None = None
         self._traces: Traces | None = None
 
@@ -76,6 +81,11 @@ class HttpDoor:
             listener = ListenerFacts(protocol, where.host, where.port, tls)
             facts.listens(listener, self._settings.tls.certfile if tls else "")
 
+    async def stand_in(self, application: Any) -> None:
+        """Let this answer until there is a broker."""
+        self._application = application
+        await self._listen()
+
     async def open(
         self,
         broker: Broker,
@@ -86,9 +96,8 @@ class HttpDoor:
         peer_links: PeerPort | None,
     ) -> None:
         """Serve this broker, to operators and to the operators of other nodes."""
-        loop = asyncio.get_running_loop()
         self._history = History(Sampler(broker, facts, self._settings.sample_interval_ms))
-        self._history.start(loop, facts.now_ms())
+        self._history.start(asyncio.get_running_loop(), facts.now_ms())
         directory = TraceDirectory(self._settings.trace_directory or os.path.join(facts.data_dir, TRACES))
         self._traces = Traces(broker, desk, links, facts, directory, self._settings.trace_rotation, self._log)
         accounts, peers = Accounts(broker, desk), Peers(broker, facts.name, peer_links)
@@ -97,17 +106,24 @@ class HttpDoor:
         router = router_of(station)
         for template, resource in metrics.routes().items():
             router.add(template, resource)
-        application = Application(router, station, self._settings.application, self._log)
+        self._application = application = Application(router, station, self._settings.application, self._log)
         if peer_links is not None:
             peer_links.answers(PeerAnswers(application, station).answer)
-        self._server = HttpServer(application, loop, self._settings.limits)
-        self._server.start()
-        facts.counts_sockets(self._server.connection_count)
+        server = self._server or await self._listen()
+        facts.counts_sockets(server.connection_count)
         facts.counts_sockets((await self._metrics.open(station, metrics, self._settings.limits)).connection_count)
+
+    async def _listen(self) -> HttpServer:
+        self._server = HttpServer(self._pass_on, asyncio.get_running_loop(), self._settings.limits)
+        self._server.start()
         self._servers += await listen(self._tcp_sockets, self._server.accept)
         if self._context is not None:
             self._tls_door = TlsDoor(self._server.accept, self._context, self._tls_patience_s, self._log)
             self._tls_door.open(self._ssl_sockets)
+        return self._server
+
+    async def _pass_on(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._application(scope, receive, send)
 
     def close(self) -> None:
         """Nobody comes in any more; whoever is answered is answered to the end."""

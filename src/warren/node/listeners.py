@@ -46,6 +46,22 @@ def bind(address: ListenAddress, how_to_choose: str) -> list[socket.socket]:
     raise AssertionError("the last attempt returns or raises")
 
 
+def bind_all(addresses: list[ListenAddress], how_to_choose: str) -> list[socket.socket]:
+    """The bound sockets of all of them. A free port that was picked takes the place of 0 in the list, so that a node
+    that starts again in the same process is found where it was."""
+    found: list[socket.socket] = []
+    for index, address in enumerate(addresses):
+        sockets = bind(address, how_to_choose)
+        addresses[index] = settled(address, sockets)
+        found += sockets
+    return found
+
+
+def settled(address: ListenAddress, sockets: list[socket.socket]) -> ListenAddress:
+    """The same, with the port that was picked for it."""
+    return ListenAddress(address.host, bound_address(sockets[0]).port)
+
+
 def bound_address(bound: socket.socket) -> ListenAddress:
     name = bound.getsockname()
     return ListenAddress(name[0], name[1])

@@ -9,17 +9,17 @@ goodbyes. Either way what was ordered of the disk is carried out, and only then 
 
 Exit codes: 0 stopped as asked; 1 the core or the disk failed, or a second signal.
 
-Not here: what the settings mean (`node.config`), the command line (`cli`).
+Not here: a process whose node is stopped, and what follows on what (`node.serving`), what the settings mean
+(`node.config`), the command line (`cli`).
 """
 
 import asyncio
 import errno
-import logging
 import os
 import signal
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
@@ -35,6 +35,7 @@ from warren.node import process
 from warren.node.boot_definitions import import_all
 from warren.node.client_link import ClientLinks
 from warren.node.clock import Clock
+from warren.node.cluster.control_room import STARTING, ControlRoom, Standing
 from warren.node.cluster.life import ClusterLife
 from warren.node.config.settings import NodeSettings
 from warren.node.control import ProcessControl
@@ -44,8 +45,7 @@ from warren.node.disk.space import DiskWatch
 from warren.node.disk.writer import CLOSE_PATIENCE_S
 from warren.node.facts import ProcessFacts
 from warren.node.http_door import HttpDoor
-from warren.node.listeners import ListenAddress, bind, bound_address, listen
-from warren.node.log_levels import LogLevels
+from warren.node.listeners import ListenAddress, bind, bind_all, bound_address, listen
 from warren.node.logs import Log
 from warren.node.memory import MemoryWatch
 from warren.node.password_checks import PasswordChecks
@@ -57,46 +57,13 @@ from warren.store.recovery import Found
 STOP_PATIENCE_S = 5.0
 LAST_BYTES_PATIENCE_S = 1.0
 WATCH_DESCRIPTORS_EVERY_S = 5.0
+END = "end"
+RUN = "run"
+STOPPED = "stopped"
 _DESCRIPTORS_SPARE = 20
+_ANSWER_S = 0.1
 _CHOOSE_TCP = "choose another with --amqp HOST:PORT (port 0 picks a free one) or listeners.tcp.default"
 _CHOOSE_SSL = "choose another with listeners.ssl.default"
-
-
-def serve(settings: NodeSettings, core: Core | None = None) -> int:
-    """Run a node until it is stopped; its exit code. `ConfigError` or `StoreError` if it cannot start.
-
-    A core that is given keeps nothing on disk.
-    """
-    process.settle_allocator()
-    while True:
-        exit_code, anew = _serve_once(settings, core)
-        if not anew:
-            return exit_code
-
-
-def _serve_once(settings: NodeSettings, core: Core | None) -> tuple[int, bool]:
-    """The exit code, and whether the node is to be run again: others took it for dead."""
-    disk = Disk(settings.data_dir, settings.broker.node_name) if core is None else None
-    log = Log(LogLevels(settings.log.levels), settings.log.form)
-    try:
-        node = Node(settings, log, process.raise_descriptor_limit(), disk)
-        # the loops warn there of every write to a socket that is just being lost
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-        loop_name, new_loop = _event_loop()
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(node.run(core, loop_name)), node.anew
-    finally:
-        if disk is not None:
-            disk.close()
-        log.close()
-
-
-def _event_loop() -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
-    try:
-        import uvloop
-    except ImportError:
-        return "asyncio", asyncio.new_event_loop
-    return "uvloop", uvloop.new_event_loop
 
 
 class Node:
@@ -111,8 +78,8 @@ class Node:
         self._descriptors = descriptors
         self._log = log
         self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
-        self._tcp_sockets = [s for address in settings.tcp_listeners for s in bind(address, _CHOOSE_TCP)]
-        self._ssl_sockets = [s for address in settings.ssl_listeners for s in bind(address, _CHOOSE_SSL)]
+        self._tcp_sockets = bind_all(settings.tcp_listeners, _CHOOSE_TCP)
+        self._ssl_sockets = bind_all(settings.ssl_listeners, _CHOOSE_SSL)
         self._servers: list[asyncio.Server] = []
         self._tls_door: TlsDoor | None = None
         self._http = HttpDoor(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
@@ -122,8 +89,8 @@ class Node:
         # of connections
         self._serial = count(1)
         self._stopping = False
-        # it is to be run once more
-        self.anew = False
+        # what becomes of the process when this run is over
+        self.sequel = END
         self._amqp_addresses: list[tuple[str, ListenAddress]] = []
 
     async def run(self, core: Core | None, loop_name: str) -> int:
@@ -148,6 +115,7 @@ class Node:
     async def _begin(self, life: ClusterLife) -> Found | None:
         """What the core starts with; nothing if the node is stopped while it waits for others."""
         http, amqp = self._addresses()
+        await self._http.stand_in(self._control_room(life))
         beginning = asyncio.ensure_future(life.begin(self.clock.now_ms(), http, amqp))
         waited_for: list[asyncio.Future[Any]] = [beginning, self._finished]
         await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
@@ -156,6 +124,12 @@ class Node:
         beginning.cancel()
         await asyncio.gather(beginning, return_exceptions=True)
         return None
+
+    def _control_room(self, life: ClusterLife) -> ControlRoom:
+        async def stop_app(arguments: Mapping[str, Any]) -> None:
+            self._stop_app()
+
+        return ControlRoom(Standing(life.name, STARTING, verbs={"stop_app": stop_app}), life.cookie)
 
     async def _run(self, core: Core, loop: asyncio.AbstractEventLoop, loop_name: str) -> int:
         self._turns = Turns(core, loop, self.clock, self._log, self._finish)
@@ -231,6 +205,7 @@ class Node:
     async def _open_http(self, core: Broker, desk: Desk, facts: ProcessFacts, memory: MemoryWatch) -> None:
         links = DirectLinks(self._turns, self._serial.__next__, self._settings.broker.frame_max)
         control = ProcessControl(self._settings, facts, memory, self._disk_watch, self._log, self._stop_asked)
+        control.part_in_cluster(self._life, self._stop_app)
         peers = None if self._life is None else self._life.links
         await self._http.open(core, desk, facts, links, control, peers)
 
@@ -285,7 +260,7 @@ class Node:
         return [bound for address in wanted for bound in bind(address, choose)]
 
     def _start_anew(self, effect: StartAnew) -> None:
-        self.anew = True
+        self.sequel = RUN
         self._begin_stop()
 
     def _announce(self, loop_name: str) -> None:
@@ -336,6 +311,14 @@ class Node:
     def _stop_asked(self) -> None:
         """Whoever asked is answered first."""
         asyncio.get_running_loop().call_soon(self._begin_stop)
+
+    def _stop_app(self) -> None:
+        """The process stays; whoever asked is answered first."""
+        self.sequel = STOPPED
+        if self._started:
+            self._stop_asked()
+        else:
+            asyncio.get_running_loop().call_later(_ANSWER_S, self._finish, 0)
 
     def _begin_stop(self) -> None:
         if self._stopping:

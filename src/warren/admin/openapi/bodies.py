@@ -121,6 +121,7 @@ BODIES: dict[tuple[str, str], Schema] = {
     ("PUT", "/api/warren/settings/{key}"): an_object({"value": {"type": ["string", "number"]}}),
     ("PUT", "/api/warren/log-levels"): an_object({"categories": TABLE}),
     ("PUT", "/api/warren/log-levels/{category}"): an_object({"level": TEXT}),
+    ("POST", "/api/warren/membership/forget_cluster_node"): an_object({"node": TEXT}, offline=FLAG),
 }
 
 WITHOUT_BODY = {
@@ -128,6 +129,8 @@ WITHOUT_BODY = {
     ("POST", "/api/rebalance/queues"),
     ("POST", "/api/vhosts/{vhost}/start/{node}"),
     ("POST", "/api/nodes/{node}/stop"),
+    ("POST", "/api/warren/membership/stop_app"),
+    ("POST", "/api/warren/membership/start_app"),
     # a form, of a browser
     ("POST", "/api/login"),
 }

@@ -54,9 +54,12 @@ class Api:
     def put(self, *segments: str, body: object) -> None:
         self._ask("PUT", segments, body=body)
 
-    def post(self, *segments: str, body: object) -> None:
+    def post(self, *segments: str, body: object, headers: Headers | None = None) -> None:
         """Bytes are sent as they are, so that a server that names a line names the one in the file."""
-        self._ask("POST", segments, body=body)
+        self._ask("POST", segments, body=body, headers=headers)
+
+    def get_with(self, headers: Headers, *segments: str) -> Any:
+        return self._ask("GET", segments, headers=headers)
 
     def delete(self, *segments: str, query: Query | None = None, headers: Headers | None = None) -> None:
         self._ask("DELETE", segments, query=query, headers=headers)

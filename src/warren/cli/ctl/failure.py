@@ -13,6 +13,9 @@ UNAVAILABLE: Final = 69
 SOFTWARE: Final = 70
 TIMED_OUT: Final = 75
 
+STOPPED: Final = "app_stopped"
+"""How a node says that it is stopped."""
+
 
 class Failure(Exception):
     """The verb could not do what it was asked; the text goes to standard error as it is."""
@@ -25,6 +28,17 @@ class Failure(Exception):
 
 class Misuse(Failure):
     """The command line is wrong: the text is printed with what was given and how it should be."""
+
+    prefix = "Error (argument validation)"
+
+
+class Untimely(Misuse):
+    """The node is not in the state that the verb needs."""
+
+    prefix = "Error"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(USAGE, text)
 
 
 class TimedOut(Failure):

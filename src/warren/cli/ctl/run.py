@@ -14,7 +14,7 @@ from warren import __version__
 from warren.cli.ctl import command_line, output, usage
 from warren.cli.ctl.catalog import GROUPS, VERBS
 from warren.cli.ctl.command_line import CommandLine
-from warren.cli.ctl.failure import OK, USAGE, Failure, Misuse, TimedOut
+from warren.cli.ctl.failure import OK, STOPPED, USAGE, Declined, Failure, Misuse, TimedOut, Untimely
 from warren.cli.ctl.verb import Call, Verb
 
 INTERRUPTED: Final = 130
@@ -58,9 +58,9 @@ def _carry_out(line: CommandLine, verb: Verb) -> int:
     try:
         line.refuse_invalid()
         with closing(Call(verb, line.arguments, line.options(os.environ), verb.patience_s)) as call:
-            _perform(call)
+            _perform_running(call)
     except Misuse as misuse:
-        print(f"Error (argument validation): {misuse.text}", file=sys.stderr)
+        print(f"{misuse.prefix}: {misuse.text}", file=sys.stderr)
         print(f"Arguments given:\n\t{' '.join(line.shown)}\n", file=sys.stderr)
         print(f"{usage.heading('Usage', sys.stderr)}\n\n{usage.usage_line(verb)}", file=sys.stderr)
         return misuse.exit_code
@@ -75,9 +75,22 @@ def _carry_out(line: CommandLine, verb: Verb) -> int:
     return OK
 
 
+def _perform_running(call: Call) -> None:
+    """A node that is stopped has nothing to say about what it is asked."""
+    try:
+        _perform(call)
+    except Declined as answer:
+        if answer.error != STOPPED:
+            raise
+        raise Untimely(
+            "this command requires the 'rabbit' app to be running on the target node. "
+            "Start it with 'warren ctl start_app'."
+        ) from answer
+
+
 def _perform(call: Call) -> None:
     _check(call)
-    if call.options.node:
+    if call.options.node and not call.verb.of_process:
         _ = call.node
     output.announce(call, call.banner())
     if not call.options.dry_run:

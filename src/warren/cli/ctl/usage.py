@@ -19,6 +19,7 @@ short      | long                | meaning
            | --user NAME         | as whom to ask; WARREN_USER, else guest
            | --password WORD     | with which password; WARREN_PASSWORD, else guest; - asks for it
            | --ca-file FILE      | the certificates to trust for https; the system's unless given
+           | --cookie-file FILE  | the cookie of a node that is stopped; WARREN_CLUSTER__COOKIE_FILE, else var/cookie
 -n <node>  | --node <node>       | which node of a cluster is meant
 -p <vhost> | --vhost <vhost>     | which virtual host is meant; / unless given
 -q         | --quiet             | print only what was asked for

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from warren.cli.ctl.api import Api, unreachable
 from warren.cli.ctl.failure import DATA_ERROR, UNAVAILABLE, USAGE, Failure, Misuse, failed
+from warren.cli.ctl.membership import Membership
 
 MANY: Final = 1000
 Getter = Callable[[dict[str, Any]], object]
@@ -63,6 +64,8 @@ class Verb:
     columns: Mapping[str, Source] = field(default_factory=dict)
     check: "Callable[[Call], None] | None" = None
     patience_s: float = 60.0
+    # about the process, whether its node runs or not
+    of_process: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Options:
     user: str
     password: str
     ca_file: str = ""
+    cookie_file: str = ""
     vhost: str = "/"
     node: str = ""
     quiet: bool = False
@@ -107,6 +111,10 @@ class Call:
         options = self.options
         return Api(options.http, options.user, options.password, options.ca_file, self.timeout_s)
 
+    @cached_property
+    def membership(self) -> Membership:
+        return Membership(self.api, self.options.cookie_file, self.options.node)
+
     def close(self) -> None:
         if "api" in self.__dict__:
             self.api.close()
@@ -115,6 +123,8 @@ class Call:
     def node(self) -> str:
         """The node that is meant: the one named, or the one that answers."""
         wanted = self.options.node
+        if self.verb.of_process:
+            return self.membership.node
         if not wanted:
             return str(self.api.get("overview", columns="node")["node"])
         nodes = {str(node["name"]): node for node in self.api.get("nodes", columns="name,running")}

@@ -7,6 +7,10 @@
          │                     └──► asks members in turn until one takes it in ──► cluster.json
          └──► resumes its part of the store ──► waits for a majority ──► a member, from its first turn on
 
+When nodes that are configured as a cluster start for the first time, and all at once, they ask one another, and one of
+them has to be there first: the first that is configured. It is alone if nobody has answered for a while; the others ask
+on until somebody answers.
+
 A member starts with what the store holds. What it says of itself (its addresses, that it lives) is in the store before
 its core is made, so that the core finds itself among the others.
 
@@ -33,12 +37,14 @@ from warren.model.effects import KeepMembers
 from warren.model.events import SharingGivenUp, SharingReady
 from warren.node.cluster.cluster_file import DISC, RAM, ClusterFacts, ClusterFile, MemberAddresses
 from warren.node.cluster.join_messages import JoinAnswer, JoinRefused, JoinRequest
+from warren.node.cluster.refusal import lives, nobody_online, not_in_the_cluster
 from warren.node.config.settings import NodeSettings
 from warren.node.disk.disk import Disk
+from warren.node.disk.names import ETCD
+from warren.node.listeners import settled
 from warren.node.logs import Log
 from warren.node.peers.cookie import read_cookie
-from warren.node.peers.dialling import DialFailed
-from warren.node.peers.discovery import discover
+from warren.node.peers.discovery import comes_first, discover
 from warren.node.peers.links import Links
 from warren.node.turns import Turns
 from warren.store.cluster_definitions import NodeDefinition
@@ -50,8 +56,14 @@ if TYPE_CHECKING:
     from warren.node.cluster.store_pump import StorePump
 
 PAUSE_S = 1.0
-STORE_DIRECTORY = "etcd"
 SAY_EVERY_S = 10.0
+FIRST_PATIENCE_S = 3.0
+CLEARED_WITHIN_S = 30.0
+CLEARED_PAUSE_S = 0.05
+_REMOVED = (
+    "{name} was removed from its cluster while it was down; start it with an empty --data instead of {data}, or with "
+    "--stopped and then use 'warren ctl reset' or 'warren ctl force_reset'"
+)
 
 
 class ClusterLife:
@@ -74,6 +86,14 @@ class ClusterLife:
         return self._settings.broker.node_name
 
     @property
+    def cookie(self) -> bytes:
+        """What operators of this node have to know while it has no users; nobody does if it has none."""
+        try:
+            return read_cookie(self._settings.cluster)
+        except ConfigError:
+            return os.urandom(32)
+
+    @property
     def peer_address(self) -> str:
         """Where other nodes reach this one; empty if they cannot."""
         return "" if self._links is None else self._links.own.address
@@ -91,13 +111,27 @@ class ClusterLife:
         self._facts = self._file.read()
         self._open_links(incarnation)
         if self._facts is None:
-            addresses = self._settings.cluster.join or await discover(self._settings.cluster, self.name)
-            if addresses:
-                await self._join(addresses)
+            await self._clear_up()
+            await self._join_if_told()
         found = self._disk.found(incarnation, now_ms)
         if self._facts is not None:
             await self._take_part(self._facts, found, http, amqp)
         return found
+
+    async def _clear_up(self) -> None:
+        """Founding or joining may have been interrupted."""
+        if self._links is not None and os.path.isdir(os.path.join(self._disk.path, ETCD)):
+            await self._new_store().clear_up("")
+
+    async def _join_if_told(self) -> None:
+        cluster = self._settings.cluster
+        if cluster.join:
+            await self._join(cluster.join, None)
+        elif not self._disk.recorded():
+            addresses = await discover(cluster, self.name)
+            if addresses:
+                first = not cluster.ram and await comes_first(cluster, self.name)
+                await self._join(addresses, FIRST_PATIENCE_S if first else None)
 
     def _open_links(self, incarnation: int) -> None:
         cluster = self._settings.cluster
@@ -109,45 +143,32 @@ class ClusterLife:
         try:
             cookie = read_cookie(cluster)
             self._links = Links(cluster, own, cookie, self._log, lambda: self._peers, self._answer_join)
+            cluster.peer_listener = settled(cluster.peer_listener, self._links.sockets)
         except ConfigError as error:
             if cluster.peer_asked_for or self._facts is not None or cluster.join:
                 raise
             self._log.warning("peers.refused", reason=str(error), effect="no other node can join this one")
 
-    async def _join(self, addresses: list[PeerAddress]) -> None:
-        """Become a member of the cluster of whoever answers first."""
+    async def _join(self, addresses: list[PeerAddress], patience_s: float | None) -> None:
+        """Become a member of the cluster of whoever answers first; stay alone if nobody does for so long."""
         if any(key.startswith((f"{QUEUES}/", f"{EXCHANGES}/")) for key in self._disk.recorded()):
             raise ConfigError(
                 f"--data {self._settings.data_dir} has exchanges and queues of a node that was alone, which it would "
                 "lose by joining; start with an empty directory, or without --join"
             )
         assert self._links is not None
-        request = JoinRequest(self.name, self._links.own.kind, self._links.own.address)
-        answer = await self._ask_in_turn(self._links, addresses, request)
-        self._shared = self._new_store()
-        others = [member.store for member in answer.members.values() if member.store]
-        if request.kind == DISC:
-            await self._shared.join(answer.cluster_id, others)
-        self._facts = ClusterFacts(answer.cluster_id, request.kind, answer.members)
-        self._shared.use(self._facts)
-        self._disk.forget_messages()
-        self._file.write(self._facts)
-        self._links.own.cluster_id = answer.cluster_id
-        self._log.info("cluster.joined", cluster=answer.cluster_id, members=",".join(answer.members))
+        # a node that is alone does without the libraries
+        from warren.node.cluster.joining import Joining, NobodyThere
 
-    async def _ask_in_turn(self, links: Links, addresses: list[PeerAddress], request: JoinRequest) -> JoinAnswer:
-        while True:
-            for address in addresses:
-                try:
-                    _facts, data = await links.ask_to_join(address, request.encode())
-                    return JoinAnswer.decode(data)
-                except DialFailed as failure:
-                    if failure.refused:
-                        raise ConfigError(f"{address} refuses this node: {failure.reason}") from failure
-                    self._log.warning("join.waiting", address=str(address), reason=failure.reason)
-                except JoinRefused as refusal:
-                    raise ConfigError(f"{address} refuses this node: {refusal}") from refusal
-            await asyncio.sleep(PAUSE_S)
+        joining = Joining(self._settings, self._disk.path, self._links, self._log)
+        try:
+            _name, answer = await joining.ask(addresses, patience_s=patience_s)
+        except NobodyThere as error:
+            self._log.info("cluster.awaited", reason=str(error), effect="alone until other nodes join")
+            return
+        self._disk.forget_messages()
+        self._facts, self._shared = await joining.enter(answer)
+        self._links.own.cluster_id = answer.cluster_id
 
     async def _take_part(self, facts: ClusterFacts, found: Found, http: str, amqp: str) -> None:
         assert self._links is not None
@@ -157,7 +178,11 @@ class ClusterLife:
         shared = self._shared
         self._definition = NodeDefinition(self.name, facts.kind, self._links.own.address, http, amqp, shared.address)
         await self._with_patience(shared.begun)
-        await self._with_patience(lambda: shared.enlist(self._definition))
+        if not await self._with_patience(lambda: shared.enlist(self._definition, facts.enlisted)):
+            raise StoreError(_REMOVED.format(name=self.name, data=self._settings.data_dir))
+        if not facts.enlisted:
+            self._facts = replace(facts, enlisted=True)
+            self._file.write(self._facts)
         await self._with_patience(lambda: shared.live(found.incarnation))
         revision, snapshot = await self._with_patience(shared.snapshot)
         found.share(revision, snapshot)
@@ -170,6 +195,9 @@ class ClusterLife:
             try:
                 return await ask()
             except ConnectionError as error:
+                if self._shared is not None and self._shared.trouble:
+                    removed = _REMOVED.format(name=self.name, data=self._settings.data_dir)
+                    raise StoreError(f"{self._shared.trouble}: {removed}") from error
                 if loop.time() - said_at >= SAY_EVERY_S:
                     said_at = loop.time()
                     self._log.warning("store.awaited", reason=str(error), effect="waiting for a majority of disc nodes")
@@ -177,13 +205,10 @@ class ClusterLife:
 
     def _new_store(self) -> "SharedStore":
         # a node that is alone does without the libraries
-        from warren.node.cluster.shared_store import SharedStore
+        from warren.node.cluster.joining import new_store
 
         assert self._links is not None
-        etcd = self._settings.cluster.etcd
-        directory = os.path.join(self._disk.path, STORE_DIRECTORY)
-        cookie = read_cookie(self._settings.cluster)
-        return SharedStore(etcd, self._links.own.address, directory, self.name, cookie, self._log)
+        return new_store(self._settings, self._links.own.address, self._disk.path, self._log)
 
     # -- with a core
 
@@ -219,7 +244,11 @@ class ClusterLife:
         self._peers = {name: peer for name, peer, _store in effect.members}
         if self._links is not None:
             self._links.members_changed()
-        if self._facts is None or self._shared is None or self.name not in self._peers:
+        if self._facts is None or self._shared is None:
+            return
+        if self.name not in self._peers:
+            self._log.critical("node.removed", reason=_REMOVED.format(name=self.name, data=self._settings.data_dir))
+            self._turns.halt()
             return
         members = {name: MemberAddresses(peer, store) for name, peer, store in effect.members}
         if members != self._facts.members:
@@ -241,8 +270,9 @@ class ClusterLife:
     async def _answer_join(self, facts: Facts, data: bytes) -> bytes:
         try:
             request = JoinRequest.decode(data)
-            if request.name in self._peers and request.name != facts.name:
+            if request.name != facts.name:
                 raise JoinRefused(f"it is not {request.name} that asks")
+            self._refuse_taken_name(request)
             async with self._admitting:
                 if self._facts is None:
                     await self._found()
@@ -251,6 +281,27 @@ class ClusterLife:
         except (JoinRefused, StoreError, ConfigError, ConnectionError) as refusal:
             self._log.warning("join.refused", node=facts.name, reason=str(refusal))
             return JoinAnswer(refused=str(refusal)).encode()
+
+    def _refuse_taken_name(self, request: JoinRequest) -> None:
+        """Of a node that lost its data the name is known, too; but then it does not live, or lived at that address."""
+        lives = self._core.clustering is not None and self._core.clustering.membership.members.incarnation(request.name)
+        if lives and self._peers.get(request.name) != request.peer:
+            raise JoinRefused(f"a node called {request.name} lives at {self._peers.get(request.name)}")
+
+    async def forget(self, name: str) -> None:
+        """Remove a member that does not run, with all its queues."""
+        if self._shared is None or name not in self._peers:
+            raise not_in_the_cluster()
+        if name == self.name:
+            raise lives(name)
+        try:
+            async with asyncio.timeout(CLEARED_WITHIN_S):
+                await self._shared.expel(name)
+                clustering = self._core.clustering
+                while clustering is not None and clustering.shared.homes.count(name):
+                    await asyncio.sleep(CLEARED_PAUSE_S)
+        except (ConnectionError, StoreError, TimeoutError) as error:
+            raise nobody_online(str(error) or "not all of it was agreed upon in time") from error
 
     async def _found(self) -> None:
         """Be the first node of a cluster."""
@@ -275,7 +326,7 @@ class ClusterLife:
             await shared.abandon()
             raise
         self._facts = ClusterFacts(
-            cluster_id, DISC, {self.name: MemberAddresses(self._links.own.address, shared.address)}
+            cluster_id, DISC, {self.name: MemberAddresses(self._links.own.address, shared.address)}, enlisted=True
         )
         self._file.write(self._facts)
         self._log.info("cluster.founded", cluster=cluster_id)

@@ -9,9 +9,14 @@
 Not here: etcd (`node.etcd`), what passes between core and store (`node.cluster.store_pump`).
 """
 
+import asyncio
+import os
+
 from warren.cluster.addresses import parse_address
 from warren.node.cluster.cluster_file import DISC, ClusterFacts
+from warren.node.cluster.refusal import lives
 from warren.node.config.etcd_settings import EtcdSettings
+from warren.node.etcd import quorum
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
 from warren.node.etcd.holding import Holding
 from warren.node.etcd.identity import cluster_files
@@ -20,10 +25,13 @@ from warren.node.etcd.program import MemberSettings
 from warren.node.etcd.store import EtcdStore
 from warren.node.logs import Log
 from warren.node.tls import TlsFiles
-from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, node_key
+from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, alive_key, node_key
+from warren.store.definition_kinds import decode_definition
 from warren.store.metadata import AGREED, OUTDATED, SharedSnapshot, Snapshot
+from warren.store.topology_definitions import QUEUES, QueueDefinition
 
 IDENTITY_SUFFIX = "-identity"
+PAUSE_S = 0.2
 LIFE_S = 5
 """How long others take a silent node to be alive."""
 
@@ -75,7 +83,47 @@ class SharedStore:
         if facts.kind == DISC and not self._settings.endpoints:
             self._member = self._new_member(facts.cluster_id)
             await self._member.resume()
+        else:
+            await self.clear_up(facts.cluster_id)
         self.use(facts)
+
+    async def resume_if_there(self, facts: ClusterFacts) -> None:
+        """The same, also for a node that has given up its part already, and only has to be told so."""
+        if facts.kind == DISC and not self._settings.endpoints and not self._new_member(facts.cluster_id).has_data:
+            self.use(facts)
+        else:
+            await self.resume(facts)
+
+    async def end_member(self) -> None:
+        """End this node's part until it is resumed."""
+        if self._member is not None:
+            await self._member.stop()
+
+    async def resume_alone(self, facts: ClusterFacts) -> None:
+        """Go on as the only part of the store: the others are gone for good."""
+        self._member = self._new_member(facts.cluster_id)
+        await self._member.resume_alone()
+        self._connect(facts.cluster_id, [])
+
+    async def clear_up(self, cluster_id: str) -> None:
+        """A node that has no part of a store may have begun to have one, or not ended; undo that."""
+        if os.path.isdir(self._directory):
+            await self._new_member(cluster_id).abandon()
+
+    async def part(self, others: ClusterFacts) -> None:
+        """Have no part of the store any more: the others remove it, and this node goes on with theirs."""
+        if self._member is None:
+            return
+        member, self._member = self._member, None
+        self.use(others)
+        assert self._connection is not None
+        await quorum.remove(self._connection, self._name)
+        await member.discard()
+
+    async def discard(self) -> None:
+        """End this node's part and delete its data, without asking anybody."""
+        if os.path.isdir(self._directory):
+            await self._new_member("").discard()
 
     def use(self, facts: ClusterFacts) -> None:
         """Ask the parts of the store that these members have."""
@@ -96,21 +144,53 @@ class SharedStore:
         assert self.store is not None
         return await self.store.snapshot()
 
-    async def enlist(self, definition: NodeDefinition) -> None:
-        """Have this node among the members, with the addresses it has in this run."""
-        assert self.store is not None
+    async def enlist(self, definition: NodeDefinition, again: bool = False) -> bool:
+        """Have this node among the members, with the addresses it has in this run.
+
+        False if it is there `again`, and the others have removed it meanwhile. One that is new waits until whatever an
+        earlier node of its name had is cleared away.
+        """
         value = definition.value()
         while True:
-            _revision, known = await self.store.snapshot()
-            found = known.get(node_key(definition.name))
+            _revision, known = await self.snapshot()
+            found = known.get(definition.key())
+            if found is None and again:
+                return False
             if found is not None and found[2] == value:
+                return True
+            if found is None and queues_of(definition.name, known):
+                await asyncio.sleep(PAUSE_S)
+            elif await self.change([(definition.key(), 0 if found is None else found[1])], [(definition.key(), value)]):
+                return True
+
+    async def delist(self, name: str) -> None:
+        """Have a node among the members no more. A `MembershipRefused` if it lives."""
+        while True:
+            _revision, known = await self.snapshot()
+            found = known.get(node_key(name))
+            if found is None:
                 return
-            modified = 0 if found is None else found[1]
-            decision = await self.store.commit([(definition.key(), modified)], [(definition.key(), value)], [], [])
-            if decision.outcome == AGREED:
+            if alive_key(name) in known:
+                raise lives(name)
+            if await self.change([(node_key(name), found[1]), (alive_key(name), 0)], [(node_key(name), None)]):
                 return
-            if decision.outcome != OUTDATED:
-                raise ConnectionError(decision.reason)
+
+    async def expel(self, name: str) -> None:
+        """A node that does not live is a member no more, and has no part of the store."""
+        _revision, known = await self.snapshot()
+        if alive_key(name) in known:
+            raise lives(name)
+        if self._connection is not None and not self._settings.endpoints:
+            await quorum.remove(self._connection, name)
+        await self.delist(name)
+
+    async def change(self, compares: list[tuple[str, int]], changes: list[tuple[str, bytes | None]]) -> bool:
+        """Whether it came about; False if a key had moved. A `ConnectionError` if nobody can tell."""
+        assert self.store is not None
+        decision = await self.store.commit(compares, changes)
+        if decision.outcome not in (AGREED, OUTDATED):
+            raise ConnectionError(decision.reason)
+        return decision.outcome == AGREED
 
     async def live(self, incarnation: int) -> None:
         """Be known to be alive from here on."""
@@ -139,6 +219,11 @@ class SharedStore:
             await self._connection.close()
         if self._member is not None:
             await self._member.abandon()
+
+    @property
+    def trouble(self) -> str:
+        """Why this node's part will not go on; empty if it will."""
+        return "" if self._member is None else self._member.trouble
 
     def _connect(self, cluster_id: str, others: list[str]) -> None:
         own = [self.address] if self._member is not None else []
@@ -174,3 +259,9 @@ class SharedStore:
             ),
             self._log,
         )
+
+
+def queues_of(name: str, known: SharedSnapshot) -> list[QueueDefinition]:
+    """The queues that live on a node."""
+    found = [decode_definition(key, kept[2]) for key, kept in known.items() if key.startswith(f"{QUEUES}/")]
+    return [queue for queue in found if isinstance(queue, QueueDefinition) and queue.node == name]

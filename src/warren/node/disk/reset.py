@@ -1,4 +1,4 @@
-"""All that a node keeps is deleted, in one step as far as anybody can tell: messages, definitions, its part in a cluster.
+"""All that a node keeps is deleted, in one step as far as anybody can tell: messages, definitions, its membership.
 
 A file says that it has begun. Whoever opens a directory with that file in it finishes the deletion first, so whatever
 interrupts it, afterwards the node has everything or nothing. What makes the directory the node's own stays: its name,

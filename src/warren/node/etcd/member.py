@@ -174,6 +174,10 @@ class EtcdMember:
             with suppress(NoAnswer, StoreError, TimeoutError):
                 async with asyncio.timeout(ABANDON_PATIENCE_S):
                     await self._be_removed()
+        await self.discard()
+
+    async def discard(self) -> None:
+        """End the process and delete its data; if the others still count on it, they have to remove it themselves."""
         self._process.find()
         await self.stop()
         self._discard()

@@ -37,12 +37,17 @@ def read_cookie(settings: CookieSettings) -> bytes:
 
 
 def cookie_in(path: str) -> bytes:
-    """What the file holds, without white space around it."""
+    """What the file holds; it is made if there is none."""
     try:
-        text, mode = _read(path)
+        return cookie_at(path)
     except FileNotFoundError:
         _make(path)
-        text, mode = _read(path)
+        return cookie_at(path)
+
+
+def cookie_at(path: str) -> bytes:
+    """What the file holds, without white space around it; `FileNotFoundError` if there is none."""
+    text, mode = _read(path)
     if mode & _OTHERS:
         raise ConfigError(
             f"the cookie file {path} can be read or written by others (mode {stat.S_IMODE(mode):04o}); "

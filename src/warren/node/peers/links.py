@@ -108,8 +108,9 @@ class Links(Acquaintances):
             else:
                 self._keepers[name] = Keeper(name, address, self._loop, self._log, self._reach, self._found_dead)
 
-    async def ask_to_join(self, address: PeerAddress, request: bytes) -> tuple[Facts, bytes]:
-        """Who answers there, and what; `DialFailed` says why nobody does. Works before `start`, too."""
+    async def ask_to_join(self, address: PeerAddress, request: bytes, meant: str = "") -> tuple[Facts, bytes]:
+        """Who answers there, and what; `DialFailed` says why nobody does, or not the one that is meant. Works before
+        `start`, too."""
         exchanges: list[Exchange] = []
 
         def taken(hello: Hello, transport: asyncio.Transport) -> None:
@@ -118,7 +119,7 @@ class Links(Acquaintances):
             exchanges[0].take_over(transport, hello.rest)
             exchanges[0].send(request)
 
-        await dial(address, self._contexts.dialling, self._greeting(JOIN, "", taken))
+        await dial(address, self._contexts.dialling, self._greeting(JOIN, meant, taken))
         try:
             return exchanges[0].facts, await exchanges[0].receive()
         except OSError as error:

@@ -60,5 +60,5 @@ def test_a_binary_that_is_wanted_must_be_there(tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_alone_does_not_load_grpc() -> None:
-    code = "import sys, warren.node.node; sys.exit('grpc' in sys.modules)"
+    code = "import sys, warren.node.serving; sys.exit('grpc' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

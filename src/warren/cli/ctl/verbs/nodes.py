@@ -9,7 +9,7 @@ import time
 from typing import Final
 
 from warren import __version__
-from warren.cli.ctl.failure import DATA_ERROR, Declined, Failure, Misuse, TimedOut, failed
+from warren.cli.ctl.failure import DATA_ERROR, STOPPED, Declined, Failure, Misuse, TimedOut, failed
 from warren.cli.ctl.verb import Call, Text, Verb
 
 START_PATIENCE_S: Final = 300.0
@@ -21,8 +21,10 @@ SIZE: Final = re.compile(r"\d+\s*([kmgt]i?b?)?$", re.IGNORECASE)
 def ping(call: Call) -> Text:
     try:
         call.api.get("whoami")
-    except Declined:
-        raise
+    except Declined as answer:
+        # its process is there, as with RabbitMQ
+        if answer.error != STOPPED:
+            raise
     except Failure as failure:
         place, limit_ms = call.options.node or call.api.url, int(call.timeout_s * 1000)
         raise failed(f"Failed to connect and authenticate to {place} in {limit_ms} ms") from failure
@@ -75,6 +77,9 @@ def _stop(call: Call) -> None:
     try:
         call.api.post("nodes", call.node, "stop", body={})
     except Declined as answer:
+        if answer.error == STOPPED:
+            call.membership.order("stop")
+            return
         if answer.status in (404, 405):
             raise failed("this server cannot be stopped over HTTP") from answer
         raise
@@ -107,8 +112,10 @@ def _wait_until_gone(call: Call, gone: object) -> None:
 def _stop_banner(call: Call) -> str:
     try:
         return f"Stopping and halting node {call.node} ..."
-    except Declined:
-        raise
+    except Declined as answer:
+        if answer.error != STOPPED:
+            raise
+        return f"Stopping and halting node {call.membership.node} ..."
     except Failure:
         if call.own("idempotent"):
             return f"Stopping and halting node {call.options.node or call.api.url} ..."

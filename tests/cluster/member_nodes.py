@@ -1,0 +1,177 @@
+"""Real nodes that become members of clusters and cease to be, and the commands by which they do.
+
+Each node begins alone, on free ports, and all trust one cookie. A command is run in this process, as `warren ctl`
+would be; the cookie it needs of a node that is stopped is found in the environment.
+
+Not here: disturbing a cluster that stays as it is (`trio`).
+"""
+
+import io
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from tests.support.amqp_client import Channel, Connection
+from tests.support.node_process import NodeProcess
+from tests.support.operator import Operator
+from warren.cli.main import run
+
+DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
+
+
+class MemberNodes:
+    """All nodes of one test directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.cookie = directory / "cookie"
+        self.cookie.write_text("5a" * 32 + "\n")
+        self.cookie.chmod(0o400)
+        self._nodes: list[NodeProcess] = []
+
+    def start(self, name: str, *options: str, configuration: str = "", ready: bool = True) -> NodeProcess:
+        """A node of its own; one that is not to be `ready` is only spawned, with a chosen port for HTTP."""
+        path = self.directory / name
+        lines = f"cluster.cookie_file = {self.cookie}\nprometheus.tcp.port = 0\n{configuration}"
+        words = ("--name", f"{name}@localhost", *options)
+        node = (NodeProcess if ready else UnreadyNode)(path, *words, configuration=lines)
+        self._nodes.append(node)
+        return node
+
+    def ctl(self, node: NodeProcess, *words: str) -> Said:
+        """Ask one node."""
+        host, port = node.addresses["http"]
+        environment = {"WARREN_HTTP": f"http://{host}:{port}", "WARREN_CLUSTER__COOKIE_FILE": str(self.cookie)}
+        with (
+            mock.patch.dict(os.environ, environment),
+            redirect_stdout(io.StringIO()) as out,
+            redirect_stderr(io.StringIO()) as err,
+        ):
+            code = run(["ctl", *words])
+        return Said(code, out.getvalue(), err.getvalue())
+
+    def done(self, node: NodeProcess, *words: str) -> str:
+        said = self.ctl(node, *words)
+        assert (said.code, said.err) == (0, ""), (words, said, node.log()[-3000:])
+        return said.out
+
+    def join(self, node: NodeProcess, other: NodeProcess, *options: str) -> None:
+        self.done(node, "stop_app")
+        self.done(node, "join_cluster", *options, peer_of(other))
+        self.done(node, "start_app")
+
+    def members(self, node: NodeProcess) -> dict[str, tuple[str, bool]]:
+        """The type of each member, and whether it runs, as one of them knows."""
+        lines = self.done(node, "-q", "cluster_status", "--formatter", "json")
+        return standing_in(lines)
+
+    def destroy(self) -> None:
+        """End everything that runs here, the members of etcd included."""
+        for node in self._nodes:
+            if node.alive:
+                node.kill()
+        for pid in processes_below(self.directory):
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not processes_below(self.directory))
+
+
+class UnreadyNode(NodeProcess):
+    """A node that is not expected to serve clients yet."""
+
+    def start(self) -> None:
+        self.addresses = {kind: ("127.0.0.1", free_port()) for kind in ("amqp", "http", "peer")}
+        self.spawn()
+
+
+def standing_in(document: str) -> dict[str, tuple[str, bool]]:
+    status = json.loads(document)
+    disc, ram, running = status["disk_nodes"], status["ram_nodes"], status["running_nodes"]
+    return {name: ("disc" if name in disc else "ram", name in running) for name in sorted([*disc, *ram])}
+
+
+def peer_of(node: NodeProcess) -> str:
+    """A node as operators name it where its port is not the usual one."""
+    return f"{node.name}:{node.addresses['peer'][1]}"
+
+
+@contextmanager
+def channel_to(node: NodeProcess) -> Iterator[Channel]:
+    connection = Connection.opened(node.amqp)
+    connection.deadline_s = DEADLINE_S
+    try:
+        yield connection.channel()
+    finally:
+        connection.cut()
+
+
+def declare(node: NodeProcess, queue: str, *bodies: bytes) -> None:
+    """A durable queue at that node, with messages that outlive it."""
+    with channel_to(node) as channel:
+        channel.call("queue.declare", queue=queue, durable=True)
+        channel.confirm()
+        for body in bodies:
+            channel.publish("", queue, body, {"delivery_mode": 2})
+        channel.confirms(range(1, len(bodies) + 1))
+
+
+def ready_in(node: NodeProcess, queue: str) -> int:
+    """How many messages a queue has; -1 if it cannot be told."""
+    with channel_to(node) as channel:
+        channel.send("queue.declare", queue=queue, passive=True)
+        answer = channel.next()
+        return int(answer.message_count) if answer.name == "queue.declare-ok" else -1
+
+
+def queues_of(node: NodeProcess) -> list[str]:
+    """All that a node knows."""
+    return sorted(queue["name"] for queue in Operator(node.addresses["http"]).read("queues"))
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def processes_below(directory: Path) -> list[int]:
+    """Whoever runs with something in the directory on its command line."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_text(errors="replace").split("\0")
+        except OSError:
+            continue
+        if any(f"{directory}/" in word for word in words):
+            found.append(int(process.name))
+    return found
+
+
+def etcd_pid(node: NodeProcess) -> int:
+    """The node's part of the store; 0 if it does not run."""
+    found = [
+        pid for pid in processes_below(node.data) if "--data-dir" in Path(f"/proc/{pid}/cmdline").read_text("latin-1")
+    ]
+    return found[0] if found else 0
