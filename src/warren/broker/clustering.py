@@ -200,9 +200,7 @@ class Clustering(Home, Whereabouts, Timed):
     def rehome(self, queue: QueuePort, node: str) -> None:
         # one that lives here stays: nobody moves the queues of a node that runs
         if isinstance(queue, RemoteQueue) and queue.node != node:
-            self.links.remove(queue)
-            queue.node = node
-            self.links.add(queue)
+            queue.rehome(node)
 
     def forget(self, queue: QueuePort) -> None:
         assert isinstance(queue, RemoteQueue), "it stands in for another node's"
