@@ -214,6 +214,17 @@ def test_messages_are_published_taken_and_purged_through_any_node(trio: Trio) ->
         channel.basic_ack(method.delivery_tag)
 
 
+def test_a_queue_is_declared_on_the_node_that_is_named(trio: Trio) -> None:
+    api, wanted = trio[0].api, {"durable": True, "node": trio.names[1]}
+    assert [api.call("PUT", "queues/%2F/placed", wanted).status for _ in range(2)] == [201, 204]
+    assert api.read("queues/%2F/placed")["node"] == trio.names[1]
+    assert api.call("DELETE", "queues/%2F/placed").status == 204
+    refused = api.call("PUT", "queues/%2F/placed", {"node": "stranger@localhost"})
+    assert (refused.status, refused.reason) == (400, "Node stranger@localhost could not be contacted")
+    inequivalent = trio[2].api.call("PUT", "queues/%2F/of0", {"durable": False, "node": trio.names[0]})
+    assert (inequivalent.status, inequivalent.json["error"]) == (400, "bad_request")
+
+
 def test_the_nodes_are_told_by_each_of_them(trio: Trio) -> None:
     for rows in trio.read("nodes"):
         assert [(row["name"], row["type"], row["running"]) for row in rows] == [
@@ -248,7 +259,7 @@ def test_the_overview_is_the_sum_of_all_nodes(trio: Trio) -> None:
         assert row["message_stats"]["publish"] >= sum(MESSAGES.values())
         assert row["node"] == trio.names[number]
         protocols = [listener["protocol"] for listener in row["listeners"]]
-        assert protocols.count("amqp") == protocols.count("http") == 3
+        assert protocols.count("amqp") == protocols.count("http") == protocols.count("clustering") == 3
         assert {context["node"] for context in row["contexts"]} == set(trio.names)
     assert rows[0]["message_stats"]["publish"] == rows[2]["message_stats"]["publish"]
     assert [found["name"] for found in trio.read("cluster-name")] == [rows[0]["cluster_name"]] * 3

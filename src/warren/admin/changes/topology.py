@@ -3,11 +3,13 @@
 Not here: reading them (`admin.resources`), messages (`changes.messages`).
 """
 
+from dataclasses import replace
 from urllib.parse import quote
 
 from warren.admin.changes.direct import topology_link
-from warren.admin.changes.fields import arguments, flag, require, short, text
-from warren.admin.http.answers import Answer, created, no_content
+from warren.admin.changes.fields import Document, arguments, flag, require, short, text
+from warren.admin.cluster.forwarding import ALONE, passed_on
+from warren.admin.http.answers import Answer, created, no_content, to_json
 from warren.admin.http.call import Call
 from warren.admin.http.faults import HttpFault, bad_request, not_authorised, not_found
 from warren.admin.http.levels import administrator, in_vhost
@@ -55,8 +57,8 @@ def routes(station: Station) -> dict[str, Resource]:
 async def put_queue(call: Call) -> Answer:
     document = await call.document()
     node = text(document, "node")
-    if node and node != call.station.broker.settings.node_name:
-        raise bad_request(f"Node {node} could not be contacted")
+    if node and node != call.station.peers.own:
+        return await _put_queue_at(call, node, document)
     declare = QueueDeclare(
         queue=short("queue", call.params["name"]),
         durable=flag(document, "durable"),
@@ -67,6 +69,15 @@ async def put_queue(call: Call) -> Answer:
         is_new = call.params["name"] not in call.vhost().topology.queues
         await link.ask(declare, QueueDeclareOk)
     return created() if is_new else no_content()
+
+
+async def _put_queue_at(call: Call, node: str, document: Document) -> Answer:
+    """A queue lives on the node where it is declared, unless something else says where."""
+    question = replace(call.question(ALONE), body=to_json(document))
+    told = await call.station.peers.ask(node, question)
+    if told is None:
+        raise bad_request(f"Node {node} could not be contacted")
+    return passed_on(told)
 
 
 async def delete_queue(call: Call) -> Answer:

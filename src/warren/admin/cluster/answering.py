@@ -32,7 +32,11 @@ class PeerAnswers:
             "headers": [(b"x-reason", question.reason.encode("latin-1", "replace"))] if question.reason else [],
             "client": None,
         }
-        call = Call(Request(scope), {}, self._station, 0)
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.request", "body": question.body, "more_body": False}
+
+        call = Call(Request(scope, receive), {}, self._station, len(question.body))
         call.visitor, call.part = question.visitor, question.part
         answer = await self._application.answer(call)
         return Told(answer.status, answer.body).encode()

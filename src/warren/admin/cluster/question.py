@@ -50,6 +50,7 @@ class Question:
     reason: str
     visitor: Visitor
     part: Part
+    body: bytes = b""
 
     def encode(self) -> bytes:
         part, visitor = self.part, self.visitor
@@ -61,6 +62,7 @@ class Question:
                 "reason": self.reason,
                 "visitor": [visitor.name, visitor.tags, visitor.vhosts],
                 "part": [part.kind, part.column, part.keys],
+                "body": self.body.decode("latin-1"),
             }
         )
 
@@ -77,6 +79,7 @@ def decode_question(data: bytes) -> Question:
         str(fields["reason"]),
         Visitor(str(name), list(tags), list(vhosts)),
         Part(str(kind), str(column), tuple(tuple(map(str, key)) for key in keys)),
+        str(fields["body"]).encode("latin-1"),
     )
 
 

@@ -60,7 +60,7 @@ async def show_overview(call: Call) -> Answer:
     if call.flag("disable_stats"):
         row = overview.without_stats(broker, facts, visitor)
     else:
-        row = overview.overview_row(broker, facts, station.history, visitor, spans_of(call.query))
+        row = overview.overview_row(broker, facts, station.history, visitor, spans_of(call.query), station.peers)
     if call.part is not None:
         return json_answer(row)
     told = await station.peers.ask_all(call.question(ALONE))

@@ -16,6 +16,7 @@ from warren.admin.views import figures
 from warren.admin.views.erlang import METRICS_GC_QUEUE_LENGTH, NO_RATE
 from warren.admin.views.exchanges import exchange_types
 from warren.broker.broker import Broker
+from warren.cluster.addresses import parse_address
 from warren.session.handshake import COMPATIBLE_VERSION
 
 _MECHANISMS = {
@@ -152,7 +153,7 @@ def _applications(facts: NodeFacts) -> list[dict[str, Any]]:
     ]
 
 
-def listener_rows(facts: NodeFacts) -> list[dict[str, Any]]:
+def listener_rows(facts: NodeFacts, peers: Peers) -> list[dict[str, Any]]:
     return [
         {
             "node": facts.name,
@@ -161,8 +162,17 @@ def listener_rows(facts: NodeFacts) -> list[dict[str, Any]]:
             "port": listener.port,
             "socket_opts": {"backlog": 8192, "nodelay": True},
         }
-        for listener in facts.listeners()
+        for listener in [*facts.listeners(), *_peer_listener(peers)]
     ]
+
+
+def _peer_listener(peers: Peers) -> list[ListenerFacts]:
+    """Where members find each other."""
+    member = peers.member(peers.own)
+    if member is None or not member.peer:
+        return []
+    address = parse_address(member.peer)
+    return [ListenerFacts("clustering", address.host, address.port)]
 
 
 def contexts(facts: NodeFacts) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ Not here: the node's own figures (`views.nodes`).
 
 from typing import Any
 
+from warren.admin.cluster.peers import Peers
 from warren.admin.cluster.sums import sum_of
 from warren.admin.history_port import HistoryPort, Spans
 from warren.admin.http.visitor import Visitor
@@ -26,7 +27,7 @@ RETENTION_S = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detai
 
 
 def overview_row(
-    broker: Broker, facts: NodeFacts, history: HistoryPort, visitor: Visitor, spans: Spans
+    broker: Broker, facts: NodeFacts, history: HistoryPort, visitor: Visitor, spans: Spans, peers: Peers
 ) -> dict[str, Any]:
     vhosts = _seen(broker, visitor)
     sums = QueueSums(vhosts)
@@ -42,7 +43,7 @@ def overview_row(
     }
     if visitor.is_monitor:
         row["node"] = facts.name
-        row["listeners"] = listener_rows(facts)
+        row["listeners"] = listener_rows(facts, peers)
         row["contexts"] = contexts(facts)
     return row
 

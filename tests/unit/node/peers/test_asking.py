@@ -116,6 +116,18 @@ def test_nobody_is_answered_who_is_no_member_or_comes_too_early(loop_name: str) 
     run_on(loop_name, conversation())
 
 
+def test_a_stranger_with_the_cookie_is_not_answered(loop_name: str) -> None:
+    async def conversation() -> None:
+        bee = Peer("warren@bee", {})
+        async with burrow(bee, cat := Peer("warren@cat", {"warren@bee": bee.address})):
+            bee.members.pop("warren@cat", None)
+            bee.links.answers(echo)
+            with pytest.raises(OSError, match="warren@cat is not a member of the cluster of warren@bee"):
+                await cat.links.ask("warren@bee", b"hello")
+
+    run_on(loop_name, conversation())
+
+
 def test_links_are_told_with_their_addresses_and_what_went_over_them(loop_name: str) -> None:
     async def conversation() -> None:
         ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
