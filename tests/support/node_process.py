@@ -65,6 +65,10 @@ class NodeProcess:
     def start(self) -> None:
         """Start the node that was stopped or killed, and wait until it is ready."""
         self.spawn()
+        self.await_ready()
+
+    def await_ready(self) -> None:
+        """For a node that was spawned."""
         facts = self._wait_until_ready()
         self.name = facts["name"]
         self.addresses = {kind: _address(facts[kind]) for kind in _LISTENERS if ":" in facts.get(kind, "")}

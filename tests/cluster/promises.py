@@ -1,0 +1,269 @@
+"""Clients of a cluster that remember what they were promised, each a thread with a connection of its own.
+
+    confirmed     a persistent message that was confirmed is delivered until somebody acks it
+    refused       nacked: nothing is promised
+    acked         an ack was sent; it may be lost with a node or a link, and the message comes back, marked
+    sealed        acked, and something that its home did later was confirmed: it never comes back
+
+A publisher goes on while the home of its queue is away and is nacked; a consumer that is cancelled asks for the queue
+again until it gets it. Both end if their connection does, and complain, unless they were told that it may.
+
+Not here: what is done to the nodes (`trio`).
+"""
+
+import contextlib
+import socket
+import threading
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections import Counter
+
+from tests.cluster.trio import DEADLINE_S, eventually
+from tests.support.amqp_client import Channel, Connection, Received, ServerHungUp
+from tests.support.node_process import NodeProcess
+
+WINDOW = 40
+BACKLOG_MAX = 300
+PAUSE_S = 0.02
+IDLE_S_MAX = 2 * DEADLINE_S
+PERSISTENT = {"delivery_mode": 2}
+
+
+class Ledger:
+    """What all clients remember."""
+
+    def __init__(self) -> None:
+        self.complaints: list[str] = []
+        self.confirmed: set[bytes] = set()
+        self.refused: set[bytes] = set()
+        self.acked: set[bytes] = set()
+        self.redelivered = 0
+        self._published: set[bytes] = set()
+        self._seen: Counter[bytes] = Counter()
+        self._sealed: set[bytes] = set()
+        self._lock = threading.Lock()
+
+    def complain(self, sentence: str) -> None:
+        self.complaints.append(sentence)
+
+    def owed(self) -> set[bytes]:
+        """Confirmed, and not acked by anybody."""
+        with self._lock:
+            return self.confirmed - self.acked
+
+    def publishing(self, body: bytes) -> None:
+        with self._lock:
+            self._published.add(body)
+
+    def told(self, body: bytes, confirmed: bool) -> None:
+        with self._lock:
+            (self.confirmed if confirmed else self.refused).add(body)
+
+    def delivered(self, body: bytes, marked: bool) -> None:
+        with self._lock:
+            self._seen[body] += 1
+            self.redelivered += marked
+            if body not in self._published:
+                self.complain(f"{body!r} was never published")
+            if body in self._sealed:
+                self.complain(f"{body!r} was acked for certain and came back")
+            if self._seen[body] > 1 and not marked:
+                self.complain(f"{body!r} came again and did not say so")
+
+    def acking(self, body: bytes) -> None:
+        with self._lock:
+            self.acked.add(body)
+
+    def seal(self) -> None:
+        """What was acked up to now stays so."""
+        with self._lock:
+            self._sealed |= self.acked
+
+
+class Client(ABC, threading.Thread):
+    """Works on one queue over one node, until it is dismissed."""
+
+    def __init__(self, ledger: Ledger, node: NodeProcess, queue: str, may_be_cut: bool = False) -> None:
+        super().__init__(name=f"{type(self).__name__} of {queue} at {node.name}", daemon=True)
+        self.ledger = ledger
+        self.queue = queue
+        self.over = threading.Event()
+        self._node = node
+        self._may_be_cut = may_be_cut
+        self._connection: Connection | None = None
+        self.start()
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            try:
+                self._meet()
+                return
+            except (OSError, ServerHungUp) as error:
+                if self.over.is_set():
+                    return
+                if not self._may_be_cut:
+                    self.ledger.complain(f"{self.name} lost its connection: {error!r:.300}")
+                    return
+                time.sleep(PAUSE_S)
+            except Exception:
+                self.ledger.complain(f"{self.name} failed: {traceback.format_exc(limit=-3)}")
+                return
+
+    def _meet(self) -> None:
+        self._connection = connection = Connection(self._node.amqp, DEADLINE_S)
+        try:
+            connection.shake_hands("/")
+            self.work(connection.channel())
+        except AssertionError:
+            farewell = connection.inbox.get(0)
+            if not farewell or farewell[-1].name != "connection.close":
+                raise
+            with contextlib.suppress(OSError):
+                connection.send(0, "connection.close-ok")
+            raise ServerHungUp(farewell[-1].reply_text) from None
+        finally:
+            connection.socket.close()
+
+    def dismiss(self) -> None:
+        """What was sent is still read at the other end."""
+        self.over.set()
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.socket.shutdown(socket.SHUT_RDWR)
+        self.join(DEADLINE_S)
+
+    @abstractmethod
+    def work(self, channel: Channel) -> None: ...
+
+
+class Publisher(Client):
+    """A window of confirms; it keeps a backlog in the queue."""
+
+    _number = 0
+
+    def work(self, channel: Channel) -> None:
+        channel.confirm()
+        awaited: dict[int, bytes] = {}
+        sent = 0
+        while True:
+            while not self.over.is_set() and len(awaited) < WINDOW and len(self.ledger.owed()) < BACKLOG_MAX:
+                sent += 1
+                self._number += 1
+                awaited[sent] = f"{self._number} of {self.name}".encode()
+                self.ledger.publishing(awaited[sent])
+                channel.publish("", self.queue, awaited[sent], PERSISTENT)
+            if awaited:
+                self._told(channel.next(DEADLINE_S), awaited)
+            elif self.over.wait(PAUSE_S):
+                return
+
+    def _told(self, answer: Received, awaited: dict[int, bytes]) -> None:
+        assert answer.name in ("basic.ack", "basic.nack"), f"{answer.name} {answer.fields}"
+        tag = answer.delivery_tag
+        for number in [number for number in awaited if number == tag or (answer.multiple and number < tag)]:
+            self.ledger.told(awaited.pop(number), answer.name == "basic.ack")
+        if answer.name == "basic.nack":
+            time.sleep(PAUSE_S)
+
+    def finish(self) -> None:
+        """Publish nothing more, and hear of all that is published."""
+        self.over.set()
+        self.join(DEADLINE_S)
+
+
+class Consumer(Client):
+    """Acks what it gets, one by one, a few behind."""
+
+    def __init__(self, ledger: Ledger, node: NodeProcess, queue: str, may_be_cut: bool = False) -> None:
+        self.cancelled = threading.Event()
+        self.consuming = threading.Event()
+        super().__init__(ledger, node, queue, may_be_cut)
+
+    def work(self, channel: Channel) -> None:
+        while not self.over.is_set():
+            if self._consume(channel):
+                self._take(channel)
+            else:
+                channel = channel.connection.channel()
+                self.over.wait(5 * PAUSE_S)
+
+    def _consume(self, channel: Channel) -> bool:
+        channel.call("basic.qos", prefetch_count=20)
+        channel.send("basic.consume", queue=self.queue, consumer_tag="c")
+        answer = channel.next(DEADLINE_S)
+        if answer.name == "basic.consume-ok":
+            return True
+        assert answer.name == "channel.close", f"{answer.name} {answer.fields}"
+        assert answer.reply_code == 404, answer.fields
+        assert answer.reply_text.endswith("is down or inaccessible"), answer.fields
+        channel.send("channel.close-ok")
+        return False
+
+    def _take(self, channel: Channel) -> None:
+        self.consuming.set()
+        while True:
+            received = channel.next(IDLE_S_MAX)
+            if received.name == "basic.cancel":
+                self.consuming.clear()
+                self.cancelled.set()
+                return
+            assert received.name == "basic.deliver", f"{received.name} {received.fields}"
+            self.ledger.delivered(received.body, received.redelivered)
+            self.ledger.acking(received.body)
+            channel.ack(received.delivery_tag)
+
+
+class Load:
+    """Publishers and consumers, and the books they share."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.publishers: list[Publisher] = []
+        self.consumers: list[Consumer] = []
+
+    def on(self, queue: str, publishing: NodeProcess, consuming: NodeProcess, may_be_cut: bool = False) -> None:
+        self.publishers.append(Publisher(self.ledger, publishing, queue, may_be_cut))
+        self.consumers.append(Consumer(self.ledger, consuming, queue, may_be_cut))
+
+    def await_progress(self, count: int = 300) -> None:
+        """So many more are confirmed, and acked."""
+        for done in (self.ledger.confirmed, self.ledger.acked):
+            goal = len(done) + count
+            eventually(
+                lambda done=done, goal=goal: len(done) >= goal or bool(self.ledger.complaints),  # type: ignore[misc]
+                f"{count} more messages got through",
+            )
+        assert self.ledger.complaints == []
+
+    def settle(self) -> None:
+        """Everything that was promised is kept."""
+        for publisher in self.publishers:
+            publisher.finish()
+        with contextlib.suppress(AssertionError):
+            eventually(lambda: not self.ledger.owed(), "everything confirmed was delivered")
+        self.dismiss()
+        assert self.ledger.complaints == []
+        assert sorted(self.ledger.owed())[:5] == []
+
+    def dismiss(self) -> None:
+        for client in (*self.publishers, *self.consumers):
+            client.dismiss()
+
+
+def take_for_certain(ledger: Ledger, channel: Channel, queue: str, count: int) -> None:
+    """Publish and ack so many; what is published to the same home later on makes certain of it."""
+    bodies = [f"certain {number}".encode() for number in range(count)]
+    channel.confirm()
+    for body in bodies:
+        ledger.publishing(body)
+        channel.publish("", queue, body, PERSISTENT)
+    channel.confirms(range(1, count + 1))
+    channel.consume(queue)
+    for delivery in channel.deliveries(count):
+        ledger.told(delivery.body, confirmed=True)
+        ledger.delivered(delivery.body, delivery.redelivered)
+        ledger.acking(delivery.body)
+        channel.ack(delivery.delivery_tag)
+    channel.call("channel.close", reply_code=200, reply_text="done")
+    ledger.seal()

@@ -1,0 +1,159 @@
+"""Three real nodes that are one cluster, each with an etcd member of its own, and ways to disturb them.
+
+The nodes are counted from 0 and called n1, n2 and n3. Each has a durable queue at home, named after it, by which others
+can tell whether they reach it. Nodes and members that a test left dead or frozen are made good by `mend`.
+
+Not here: clients and what they are owed (`promises`).
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.amqp_client import Channel, Connection
+from tests.support.node_process import NodeProcess
+
+DEADLINE_S = 60.0
+LOOK_EVERY_S = 0.05
+
+
+def eventually(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> float:
+    """Wait for it; the seconds that took."""
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() < start + deadline_s, f"it never happened: {what}"
+        time.sleep(LOOK_EVERY_S)
+    return time.monotonic() - start
+
+
+def refusal(node: NodeProcess, method: str, **fields: object) -> tuple[int, str]:
+    """How a node refuses a method on a new channel; (0, "") if it does not."""
+    connection = Connection.opened(node.amqp)
+    connection.deadline_s = DEADLINE_S
+    try:
+        channel = connection.channel()
+        channel.send(method, **fields)
+        answer = channel.next()
+        return (answer.reply_code, answer.reply_text) if answer.name == "channel.close" else (0, "")
+    finally:
+        connection.close()
+
+
+def knows(node: NodeProcess, queue: str) -> bool:
+    """Whether a node knows a queue and reaches it."""
+    return refusal(node, "queue.declare", queue=queue, passive=True) == (0, "")
+
+
+class Trio:
+    """They listen on free ports and trust one cookie."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory.resolve()
+        cookie = self._directory / "cookie"
+        cookie.write_text("5a" * 32 + "\n")
+        cookie.chmod(0o400)
+        self.configuration = f"cluster.cookie_file = {cookie}\nprometheus.tcp.port = 0\n"
+        self.nodes: list[NodeProcess] = []
+        self._connections: list[Connection] = []
+        try:
+            for name in ("n1", "n2", "n3"):
+                self._add(name)
+            eventually(self.is_whole, "all nodes reach one another")
+        except BaseException:
+            self.destroy()
+            raise
+
+    def _add(self, name: str) -> None:
+        join = ("--join", "{}:{}".format(*self.nodes[0].addresses["peer"])) if self.nodes else ()
+        options = ("--name", f"{name}@localhost", *join)
+        node = NodeProcess(self._directory / name, *options, configuration=self.configuration)
+        self.nodes.append(node)
+        self.channel(node).call("queue.declare", queue=node.name, durable=True)
+
+    def channel(self, node: NodeProcess) -> Channel:
+        """One on a connection of its own, with patience, until `hang_up`."""
+        connection = Connection.opened(node.amqp)
+        self._connections.append(connection)
+        connection.deadline_s = DEADLINE_S
+        return connection.channel()
+
+    def hang_up(self) -> None:
+        """End all connections of channels that were given out: a node that stops waits for their goodbyes."""
+        for connection in self._connections:
+            connection.cut()
+        self._connections.clear()
+
+    def is_whole(self) -> bool:
+        """Whether every node reaches every queue."""
+        return all(knows(node, other.name) for node in self.nodes for other in self.nodes)
+
+    def ctl(self, node: NodeProcess, *words: str) -> str:
+        """What `warren ctl` prints when it asks this node."""
+        host, port = node.addresses["http"]
+        done = subprocess.run(
+            [sys.executable, "-m", "warren.cli.main", "ctl", "--http", f"http://{host}:{port}", *words],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        assert done.returncode == 0, done
+        return done.stdout
+
+    # -- etcd
+
+    def etcd_directory(self, node: NodeProcess) -> Path:
+        return node.data / "etcd"
+
+    def etcd_pid(self, node: NodeProcess) -> int:
+        """0: it does not run."""
+        return next(iter(_processes_with(f"--data-dir={node.data.resolve()}/")), 0)
+
+    def signal_etcd(self, node: NodeProcess, order: signal.Signals) -> None:
+        pid = self.etcd_pid(node)
+        assert pid, f"{node.name} has no etcd member"
+        os.kill(pid, order)
+
+    # -- all of them
+
+    def start(self, *nodes: NodeProcess) -> None:
+        """Start nodes that wait for one another."""
+        for node in nodes:
+            node.spawn()
+        for node in nodes:
+            node.await_ready()
+
+    def mend(self) -> None:
+        """Everybody is there again, as configured at first."""
+        self.hang_up()
+        for node in self.nodes:
+            node.configure(self.configuration)
+            if node.alive:
+                node.process.send_signal(signal.SIGCONT)
+            if self.etcd_pid(node):
+                self.signal_etcd(node, signal.SIGCONT)
+        self.start(*[node for node in self.nodes if not node.alive])
+        eventually(self.is_whole, "all nodes reach one another")
+
+    def destroy(self) -> None:
+        self.hang_up()
+        for node in self.nodes:
+            node.kill()
+        for pid in _processes_with(f"--data-dir={self._directory}/"):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _processes_with(beginning: str) -> list[int]:
+    """Those with an argument that begins like this."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_text(errors="replace").split("\0")
+        except OSError:
+            continue
+        if any(word.startswith(beginning) for word in words):
+            found.append(int(process.name))
+    return found
