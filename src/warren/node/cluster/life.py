@@ -173,8 +173,7 @@ class ClusterLife:
     async def _take_part(self, facts: ClusterFacts, found: Found, http: str, amqp: str) -> None:
         assert self._links is not None
         if self._shared is None:
-            self._shared = self._new_store()
-            await self._shared.resume(facts)
+            self._shared = await self._resumed(facts)
         shared = self._shared
         self._definition = NodeDefinition(self.name, facts.kind, self._links.own.address, http, amqp, shared.address)
         await self._with_patience(shared.begun)
@@ -186,6 +185,15 @@ class ClusterLife:
         await self._with_patience(lambda: shared.live(found.incarnation))
         revision, snapshot = await self._with_patience(shared.snapshot)
         found.share(revision, snapshot)
+
+    async def _resumed(self, facts: ClusterFacts) -> "SharedStore":
+        shared = self._new_store()
+        if shared.has_lost_its_part(facts):
+            self._log.warning("store.lost", effect="asking the other nodes for what was in it")
+            await self._with_patience(lambda: shared.regain(facts))
+        else:
+            await shared.resume(facts)
+        return shared
 
     async def _with_patience(self, ask: Any) -> Any:
         """Ask until there is a majority to answer."""

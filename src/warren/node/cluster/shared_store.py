@@ -13,6 +13,7 @@ import asyncio
 import os
 
 from warren.cluster.addresses import parse_address
+from warren.errors import StoreError
 from warren.node.cluster.cluster_file import DISC, ClusterFacts
 from warren.node.cluster.refusal import lives
 from warren.node.config.etcd_settings import EtcdSettings
@@ -87,9 +88,31 @@ class SharedStore:
             await self.clear_up(facts.cluster_id)
         self.use(facts)
 
+    async def regain(self, facts: ClusterFacts) -> None:
+        """Be a new part of the store in place of one whose data is lost, unless the others have removed this node.
+
+        A `ConnectionError` while they do not answer.
+        """
+        others = [member.store for name, member in facts.members.items() if name != self._name and member.store]
+        if not others:
+            raise StoreError(
+                f"{self._directory} holds no data of an etcd member, and no other node has the definitions of this "
+                "cluster; take the directory from a backup, or reset the node"
+            )
+        self._connect(facts.cluster_id, others)
+        await self.begun()
+        _revision, known = await self.snapshot()
+        if node_key(self._name) in known or not facts.enlisted:
+            await self.join(facts.cluster_id, others)
+
+    def has_lost_its_part(self, facts: ClusterFacts) -> bool:
+        """Whether the data of a part that this node has is not there."""
+        has_part = facts.kind == DISC and not self._settings.endpoints
+        return has_part and not self._new_member(facts.cluster_id).has_data
+
     async def resume_if_there(self, facts: ClusterFacts) -> None:
         """The same, also for a node that has given up its part already, and only has to be told so."""
-        if facts.kind == DISC and not self._settings.endpoints and not self._new_member(facts.cluster_id).has_data:
+        if self.has_lost_its_part(facts):
             self.use(facts)
         else:
             await self.resume(facts)
