@@ -91,8 +91,7 @@ class MemberNodes:
     def destroy(self) -> None:
         """End everything that runs here, the members of etcd included."""
         for node in self._nodes:
-            if node.alive:
-                node.kill()
+            node.kill()
         for pid in processes_below(self.directory):
             os.kill(pid, signal.SIGKILL)
         eventually(lambda: not processes_below(self.directory))
@@ -104,6 +103,14 @@ class UnreadyNode(NodeProcess):
     def start(self) -> None:
         self.addresses = {kind: ("127.0.0.1", free_port()) for kind in ("amqp", "http", "peer")}
         self.spawn()
+
+
+def ended(node: NodeProcess) -> int:
+    """How a process ended that was not told to."""
+    code = node.process.wait(DEADLINE_S)
+    assert node.process.stdout is not None
+    node.process.stdout.close()
+    return code
 
 
 def standing_in(document: str) -> dict[str, tuple[str, bool]]:

@@ -135,6 +135,8 @@ class HttpDoor:
         self._servers.clear()
         if self._tls_door is not None:
             self._tls_door.close()
+        for bound in [*self._tcp_sockets, *self._ssl_sockets]:
+            bound.close()
         if self._server is not None:
             self._server.close()
 

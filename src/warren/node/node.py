@@ -110,6 +110,8 @@ class Node:
                 return await self._finished
             return await self._run(Broker(self._settings.broker, os.urandom(32), found), loop, loop_name)
         finally:
+            self._close_listeners()
+            self._http.drop()
             await life.close()
 
     async def _begin(self, life: ClusterLife) -> Found | None:
@@ -347,6 +349,8 @@ class Node:
         self._servers.clear()
         if self._tls_door is not None:
             self._tls_door.close()
+        for _protocol, bound in self._amqp_sockets():
+            bound.close()
 
     async def _let_last_bytes_out(self, loop: asyncio.AbstractEventLoop) -> None:
         """Closed connections may still have a goodbye in their buffers; whoever does not read it is cut off."""

@@ -136,7 +136,7 @@ class Api:
         fields = document if isinstance(document, dict) else {}
         reason = fields.get("reason", http.client.responses.get(status, f"HTTP status {status}"))
         reason = html.unescape(reason if isinstance(reason, str) else elixir(reason))
-        if status == 401 and fields.get("error") != "not_authorised":
+        if status == 401 and fields.get("error") not in ("not_authorised", "not_proved"):
             reason = f"{self.url} does not accept this user name and password"
         raise Declined(status, str(fields.get("error", "")), reason, fields)
 
