@@ -56,11 +56,12 @@ class OneNode:
 
 
 class Trio:
-    """`warren cluster` for three nodes; they are counted from 0."""
+    """`warren cluster` for three nodes, or with other options for others; they are counted from 0."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *options: str) -> None:
         self.directory = directory
-        self.run("up", "--nodes", "3", "--ram", "1", "--amqp", "0", "--http", "0", "--peer", "0")
+        chosen = options or ("--nodes", "3", "--ram", "1")
+        self.run("up", *chosen, "--amqp", "0", "--http", "0", "--peer", "0")
         laid_out = json.loads((directory / "cluster.json").read_text())["nodes"]
         self.nodes = [OneNode(f"{one['name']}@localhost", one["amqp"], one["http"]) for one in laid_out]
 

@@ -65,6 +65,11 @@ class Peers:
         """Whoever runs, as far as is known here."""
         return sorted([self.own, *self.others()])
 
+    def paused(self) -> bool:
+        """Whether this node serves no clients because it is cut off."""
+        clustering = self._broker.clustering
+        return clustering is not None and clustering.membership.paused
+
     def parted(self) -> list[str]:
         """Nodes that live, and are not reached from here."""
         clustering = self._broker.clustering

@@ -70,7 +70,7 @@ def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span 
         "mem_calculation_strategy": "rss",
         "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
         "name": facts.name,
-        "running": True,
+        "running": not peers.paused(),
         "type": peers.kind(facts.name),
         **history.rated("node", facts.name, measured, span),
         **_averages(facts.io()),
@@ -79,6 +79,7 @@ def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span 
         "event_loop_lag_ms": round(facts.loop_lag_ms(), 3),
         "event_loop": facts.loop_name,
         "core": facts.core_kind,
+        **({"paused": True} if peers.paused() else {}),
     }
 
 

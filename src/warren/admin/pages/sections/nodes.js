@@ -26,6 +26,7 @@ export function nodeTable() {
 }
 
 function state(node) {
+  if (node.paused) return { badge: "paused", kind: "bad", title: "It is cut off from too many others, and serves nobody." };
   if (node.running === false) return { badge: "not running", kind: "bad" };
   const alarms = [
     node.mem_alarm && { badge: "memory alarm", kind: "bad" },

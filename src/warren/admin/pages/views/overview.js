@@ -83,7 +83,8 @@ function alarmText(nodes) {
     .flatMap((node) => [
       node.mem_alarm ? `Memory is short on ${node.name}: publishers are held back.` : "",
       node.disk_free_alarm ? `Disk space is short on ${node.name}: publishers are held back.` : "",
-      node.running === false ? `${node.name} is not running.` : "",
+      node.paused ? `${node.name} is paused: it is cut off from too many others.` : "",
+      node.running === false && !node.paused ? `${node.name} is not running.` : "",
       node.partitions?.length ? `${node.name} is cut off from ${node.partitions.join(", ")}.` : "",
     ])
     .filter(Boolean)
