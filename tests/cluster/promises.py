@@ -39,6 +39,8 @@ class Ledger:
         self.refused: set[bytes] = set()
         self.acked: set[bytes] = set()
         self.redelivered = 0
+        # how many in each queue are confirmed and not acked
+        self.waiting: Counter[str] = Counter()
         self._published: set[bytes] = set()
         self._seen: Counter[bytes] = Counter()
         self._sealed: set[bytes] = set()
@@ -56,9 +58,10 @@ class Ledger:
         with self._lock:
             self._published.add(body)
 
-    def told(self, body: bytes, confirmed: bool) -> None:
+    def told(self, queue: str, body: bytes, confirmed: bool) -> None:
         with self._lock:
             (self.confirmed if confirmed else self.refused).add(body)
+            self.waiting[queue] += confirmed and body not in self.acked
 
     def delivered(self, body: bytes, marked: bool) -> None:
         with self._lock:
@@ -71,8 +74,9 @@ class Ledger:
             if self._seen[body] > 1 and not marked:
                 self.complain(f"{body!r} came again and did not say so")
 
-    def acking(self, body: bytes) -> None:
+    def acking(self, queue: str, body: bytes) -> None:
         with self._lock:
+            self.waiting[queue] -= body in self.confirmed and body not in self.acked
             self.acked.add(body)
 
     def seal(self) -> None:
@@ -147,7 +151,7 @@ class Publisher(Client):
         awaited: dict[int, bytes] = {}
         sent = 0
         while True:
-            while not self.over.is_set() and len(awaited) < WINDOW and len(self.ledger.owed()) < BACKLOG_MAX:
+            while not self.over.is_set() and len(awaited) < WINDOW and self.ledger.waiting[self.queue] < BACKLOG_MAX:
                 sent += 1
                 self._number += 1
                 awaited[sent] = f"{self._number} of {self.name}".encode()
@@ -162,7 +166,7 @@ class Publisher(Client):
         assert answer.name in ("basic.ack", "basic.nack"), f"{answer.name} {answer.fields}"
         tag = answer.delivery_tag
         for number in [number for number in awaited if number == tag or (answer.multiple and number < tag)]:
-            self.ledger.told(awaited.pop(number), answer.name == "basic.ack")
+            self.ledger.told(self.queue, awaited.pop(number), answer.name == "basic.ack")
         if answer.name == "basic.nack":
             time.sleep(PAUSE_S)
 
@@ -173,7 +177,7 @@ class Publisher(Client):
 
 
 class Consumer(Client):
-    """Acks what it gets, one by one, a few behind."""
+    """Acks what it gets, one by one."""
 
     def __init__(self, ledger: Ledger, node: NodeProcess, queue: str, may_be_cut: bool = False) -> None:
         self.cancelled = threading.Event()
@@ -210,7 +214,7 @@ class Consumer(Client):
                 return
             assert received.name == "basic.deliver", f"{received.name} {received.fields}"
             self.ledger.delivered(received.body, received.redelivered)
-            self.ledger.acking(received.body)
+            self.ledger.acking(self.queue, received.body)
             channel.ack(received.delivery_tag)
 
 
@@ -223,8 +227,14 @@ class Load:
         self.consumers: list[Consumer] = []
 
     def on(self, queue: str, publishing: NodeProcess, consuming: NodeProcess, may_be_cut: bool = False) -> None:
-        self.publishers.append(Publisher(self.ledger, publishing, queue, may_be_cut))
-        self.consumers.append(Consumer(self.ledger, consuming, queue, may_be_cut))
+        self.publish(queue, publishing, may_be_cut)
+        self.consume(queue, consuming, may_be_cut)
+
+    def publish(self, queue: str, node: NodeProcess, may_be_cut: bool = False) -> None:
+        self.publishers.append(Publisher(self.ledger, node, queue, may_be_cut))
+
+    def consume(self, queue: str, node: NodeProcess, may_be_cut: bool = False) -> None:
+        self.consumers.append(Consumer(self.ledger, node, queue, may_be_cut))
 
     def await_progress(self, count: int = 300) -> None:
         """So many more are confirmed, and acked."""
@@ -261,9 +271,9 @@ def take_for_certain(ledger: Ledger, channel: Channel, queue: str, count: int) -
     channel.confirms(range(1, count + 1))
     channel.consume(queue)
     for delivery in channel.deliveries(count):
-        ledger.told(delivery.body, confirmed=True)
+        ledger.told(queue, delivery.body, confirmed=True)
         ledger.delivered(delivery.body, delivery.redelivered)
-        ledger.acking(delivery.body)
+        ledger.acking(queue, delivery.body)
         channel.ack(delivery.delivery_tag)
     channel.call("channel.close", reply_code=200, reply_text="done")
     ledger.seal()

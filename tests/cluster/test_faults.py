@@ -12,7 +12,7 @@ import pytest
 
 from tests.cluster.promises import PERSISTENT, Load, take_for_certain
 from tests.cluster.trio import Trio, eventually, knows, refusal
-from tests.support.amqp_client import Channel, Connection
+from tests.support.amqp_client import Channel, Connection, ServerHungUp
 from tests.support.node_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(240)
@@ -70,22 +70,24 @@ def test_a_queue_whose_home_is_killed_is_unavailable_and_comes_back_with_all_it_
     trio: Trio, load: Load
 ) -> None:
     n1, n2, n3 = trio.nodes
-    declare(trio.channel(n1), "work", durable=True)
+    for queue in ("work", "hoard"):
+        declare(trio.channel(n1), queue, durable=True)
     take_for_certain(load.ledger, trio.channel(n2), "work", 50)
     load.on("work", publishing=n2, consuming=n3)
     load.on("work", publishing=n3, consuming=n2)
+    load.publish("hoard", n2)
     load.await_progress()
+    assert load.ledger.waiting["hoard"] > 0
     n1.kill()
     for consumer in load.consumers:
         assert consumer.cancelled.wait(10.0), "the consumers are cancelled"
-    assert load.ledger.owed(), "the load was too small to prove anything"
     for node in (n2, n3):
         see_queue_unavailable(trio.channel(node), node, n1, "work")
     assert load.ledger.refused
     n1.start()
+    load.consume("hoard", n3)
     load.await_progress()
     load.settle()
-    assert load.ledger.redelivered > 0
 
 
 def test_what_ends_with_its_node_vanishes_everywhere_and_what_others_have_stays(trio: Trio) -> None:
@@ -154,16 +156,20 @@ def test_all_nodes_killed_at_once_come_back_with_everything_durable(trio: Trio, 
     n1, n2, n3 = trio.nodes
     channel = trio.channel(n1)
     channel.call("exchange.declare", exchange="lasting", type="fanout", durable=True)
-    declare(channel, "lasting", durable=True)
+    for queue in ("lasting", "hoard"):
+        declare(channel, queue, durable=True)
     channel.call("queue.bind", queue="lasting", exchange="lasting")
     declare(trio.channel(n3), "passing")
     take_for_certain(load.ledger, trio.channel(n2), "lasting", 50)
     load.on("lasting", publishing=n2, consuming=n3, may_be_cut=True)
+    load.publish("hoard", n3, may_be_cut=True)
     load.await_progress()
+    assert load.ledger.waiting["hoard"] > 0
     for node in trio.nodes:
         node.kill()
     trio.start(*trio.nodes)
     eventually(trio.is_whole, "all nodes reach one another")
+    load.consume("hoard", n2)
     load.await_progress()
     load.settle()
     channel = trio.channel(n3)
@@ -192,7 +198,7 @@ def test_a_node_without_a_majority_pauses_and_resumes_by_itself(trio: Trio) -> N
 def _accepts(node: NodeProcess) -> bool:
     try:
         Connection.opened(node.amqp).close()
-    except ConnectionRefusedError:
+    except (ConnectionError, ServerHungUp):
         return False
     return True
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.amqp_client import Channel, Connection
+from tests.support.amqp_client import Channel, Connection, ServerHungUp
 from tests.support.node_process import NodeProcess
 
 DEADLINE_S = 60.0
@@ -44,8 +44,11 @@ def refusal(node: NodeProcess, method: str, **fields: object) -> tuple[int, str]
 
 
 def knows(node: NodeProcess, queue: str) -> bool:
-    """Whether a node knows a queue and reaches it."""
-    return refusal(node, "queue.declare", queue=queue, passive=True) == (0, "")
+    """Whether a node serves clients, knows a queue and reaches it."""
+    try:
+        return refusal(node, "queue.declare", queue=queue, passive=True) == (0, "")
+    except (ConnectionError, ServerHungUp):
+        return False
 
 
 class Trio:
