@@ -306,6 +306,28 @@ def test_the_checks_speak_of_the_cluster(trio: Trio) -> None:
     assert critical[0].json["disc_nodes"] == trio.names[:2]
 
 
+def test_an_alarm_is_told_everywhere_and_by_whom_it_is(trio: Trio) -> None:
+    def demand_free_disk(value: str) -> None:
+        document = {"value": value}
+        assert trio[0].api.call("PUT", "warren/settings/disk_free_limit.absolute", document).status == 204
+
+    demand_free_disk("999TB")
+    try:
+        for node in trio.nodes:
+            check = eventually(
+                lambda api=node.api: api.get("health/checks/alarms"), lambda answer: answer.status == 503
+            )
+            assert check.json["alarms"] == [{"node": trio.names[0], "resource": "disk"}]
+        assert [node.api.get("health/checks/local-alarms").status for node in trio.nodes] == [503, 200, 200]
+        assert [[row["disk_free_alarm"] for row in rows] for rows in trio.read("nodes")] == [[True, False, False]] * 3
+        status = json.loads(trio[2].ctl("cluster_status", "--formatter", "json"))
+        assert status["alarms"] == [f"Free disk space alarm on node {trio.names[0]}"]
+    finally:
+        demand_free_disk("1MB")
+    for node in trio.nodes:
+        eventually(lambda api=node.api: api.get("health/checks/alarms").status, lambda found: found == 200)
+
+
 def test_the_command_line_tells_of_the_whole_cluster(trio: Trio) -> None:
     listed = trio[2].ctl("-q", "list_queues", "name", "messages", "pid").splitlines()
     assert listed[1:] == [f"of{n}\t{MESSAGES[f'of{n}']}\t<{name}.of{n}>" for n, name in enumerate(trio.names)]

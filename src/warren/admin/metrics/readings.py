@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from warren.admin.metrics.scene import Scene
 from warren.admin.metrics.text import Value, labels
+from warren.admin.views.alarms import own_alarm
 from warren.admin.views.erlang import ERLANG_VERSION
 from warren.model.figures import DeathFigures
 from warren.policy.policies import CLUSTER_ID
@@ -31,7 +32,7 @@ def process(scene: Scene) -> Rows:
 
 
 def alarms(scene: Scene) -> Rows:
-    facts, alarm = scene.facts, scene.broker.alarm
+    facts, alarm = scene.facts, own_alarm(scene.broker)
     starving = facts.descriptors_used() > facts.descriptors_total - DESCRIPTORS_SPARE
     return [("", [int(starving), int("disk" in alarm), int("memory" in alarm)])]
 

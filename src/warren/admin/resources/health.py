@@ -3,15 +3,14 @@
 Not here: the aliveness test, which sends a message.
 """
 
-from typing import Any
-
-from warren.admin.cluster.forwarding import ALONE, at_node
+from warren.admin.cluster.forwarding import at_node
 from warren.admin.http.answers import Answer, json_answer
 from warren.admin.http.call import Call
 from warren.admin.http.faults import bad_request
 from warren.admin.http.levels import manager
 from warren.admin.http.router import Resource
 from warren.admin.station import Station
+from warren.admin.views.alarms import cluster_alarms, local_alarms
 
 _DAYS = {"days": 1, "weeks": 7, "months": 28, "years": 365}
 _DAY_MS = 24 * 3600 * 1000
@@ -23,7 +22,7 @@ def routes(station: Station) -> dict[str, Resource]:
         "/api/healthchecks/node": node_health,
         "/api/healthchecks/node/{node}": at_node(node_health),
         "/api/health/checks/alarms": alarms,
-        "/api/health/checks/local-alarms": local_alarms,
+        "/api/health/checks/local-alarms": alarms_here,
         "/api/health/checks/certificate-expiration/{within}/{unit}": certificate_expiration,
         "/api/health/checks/port-listener/{port}": port_listener,
         "/api/health/checks/protocol-listener/{protocol}": protocol_listener,
@@ -42,30 +41,19 @@ def _failed(reason: str, **facts: object) -> Answer:
     return json_answer({"status": "failed", "reason": reason, **facts}, 503)
 
 
-def _alarms(call: Call) -> list[dict[str, Any]]:
-    alarm, node = call.station.broker.alarm, call.station.facts.name
-    return [{"node": node, "resource": resource} for resource in ("memory", "disk") if resource in alarm]
-
-
 async def node_health(call: Call) -> Answer:
-    raised = _alarms(call)
-    if raised:
+    if local_alarms(call.station.broker):
         return json_answer({"status": "failed", "reason": "resource alarm(s) in effect"})
     return _good()
 
 
 async def alarms(call: Call) -> Answer:
-    """Of every node that answers."""
-    raised = _alarms(call)
-    if call.part is not None:
-        return json_answer(raised)
-    for told in (await call.station.peers.ask_all(call.question(ALONE))).values():
-        raised += told.document if told.status == 200 else []
+    raised = cluster_alarms(call.station.broker)
     return _failed("There are alarms in effect in the cluster", alarms=raised) if raised else _good()
 
 
-async def local_alarms(call: Call) -> Answer:
-    raised = _alarms(call)
+async def alarms_here(call: Call) -> Answer:
+    raised = local_alarms(call.station.broker)
     return _failed("There are alarms in effect on the node", alarms=raised) if raised else _good()
 
 

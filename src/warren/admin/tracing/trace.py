@@ -24,6 +24,7 @@ from warren.admin.tracing.json_format import json_of
 from warren.admin.tracing.records import TraceRecord, record_of
 from warren.admin.tracing.text_format import text_of
 from warren.admin.tracing.trace_file import TraceFile
+from warren.admin.views.alarms import own_alarm
 from warren.broker.broker import Broker
 from warren.queue.queue import Queue
 from warren.session.firehose import TRACE
@@ -187,4 +188,4 @@ class Trace:
 
 
 def is_disk_low(broker: Broker) -> bool:
-    return "disk" in broker.alarm
+    return "disk" in own_alarm(broker)

@@ -13,6 +13,7 @@ from warren.admin.cluster.peers import Peers
 from warren.admin.history_port import HistoryPort, Span
 from warren.admin.node_facts import IoFigures, ListenerFacts, NodeFacts
 from warren.admin.views import figures
+from warren.admin.views.alarms import own_alarm
 from warren.admin.views.erlang import METRICS_GC_QUEUE_LENGTH, NO_RATE
 from warren.admin.views.exchanges import exchange_types
 from warren.broker.broker import Broker
@@ -40,16 +41,16 @@ NO_LIMIT_OF_PROCESSES = 1048576
 
 
 def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span | None, peers: Peers) -> dict[str, Any]:
-    measured = _measured(broker, facts)
+    measured, alarm = _measured(broker, facts), own_alarm(broker)
     return {
         "partitions": peers.parted(),
         "os_pid": str(facts.pid),
         "fd_total": facts.descriptors_total,
         "sockets_total": facts.descriptors_total,
         "mem_limit": facts.memory_limit_bytes,
-        "mem_alarm": "memory" in broker.alarm,
+        "mem_alarm": "memory" in alarm,
         "disk_free_limit": facts.disk_limit_bytes,
-        "disk_free_alarm": "disk" in broker.alarm,
+        "disk_free_alarm": "disk" in alarm,
         "proc_total": NO_LIMIT_OF_PROCESSES,
         "rates_mode": "basic",
         "uptime": facts.now_ms() - facts.started_at_ms,
