@@ -52,14 +52,23 @@ class MemberNodes:
         self.cookie.chmod(0o400)
         self._nodes: list[NodeProcess] = []
 
-    def start(self, name: str, *options: str, configuration: str = "", ready: bool = True) -> NodeProcess:
-        """A node of its own; one that is not to be `ready` is only spawned, with a chosen port for HTTP."""
-        path = self.directory / name
-        lines = f"cluster.cookie_file = {self.cookie}\nprometheus.tcp.port = 0\n{configuration}"
-        words = ("--name", f"{name}@localhost", *options)
-        node = (NodeProcess if ready else UnreadyNode)(path, *words, configuration=lines)
-        self._nodes.append(node)
-        return node
+    def start(self, name: str, *options: str, configuration: str = "") -> NodeProcess:
+        """A node that is ready, on free ports."""
+        words, lines = self._words(name, options), self._lines(configuration)
+        self._nodes.append(NodeProcess(self.directory / name, *words, configuration=lines))
+        return self._nodes[-1]
+
+    def spawn(self, name: str, *options: str, configuration: str = "", peer_port: int = 0) -> NodeProcess:
+        """A node that is not ready, and perhaps never will be."""
+        words, lines = self._words(name, options), self._lines(configuration)
+        self._nodes.append(UnreadyNode(self.directory / name, *words, configuration=lines, peer_port=peer_port))
+        return self._nodes[-1]
+
+    def _words(self, name: str, options: tuple[str, ...]) -> tuple[str, ...]:
+        return ("--name", f"{name}@localhost", *options)
+
+    def _lines(self, configuration: str) -> str:
+        return f"cluster.cookie_file = {self.cookie}\nprometheus.tcp.port = 0\n{configuration}"
 
     def ctl(self, node: NodeProcess, *words: str) -> Said:
         """Ask one node."""
@@ -98,10 +107,15 @@ class MemberNodes:
 
 
 class UnreadyNode(NodeProcess):
-    """A node that is not expected to serve clients yet."""
+    """A node that is not expected to serve clients yet; where it will is known beforehand."""
+
+    def __init__(self, data: Path, *options: str, configuration: str, peer_port: int) -> None:
+        self._peer_port = peer_port or free_port()
+        super().__init__(data, *options, configuration=configuration)
 
     def start(self) -> None:
-        self.addresses = {kind: ("127.0.0.1", free_port()) for kind in ("amqp", "http", "peer")}
+        ports = {"amqp": free_port(), "http": free_port(), "peer": self._peer_port}
+        self.addresses = {kind: ("127.0.0.1", port) for kind, port in ports.items()}
         self.spawn()
 
 
@@ -117,6 +131,11 @@ def standing_in(document: str) -> dict[str, tuple[str, bool]]:
     status = json.loads(document)
     disc, ram, running = status["disk_nodes"], status["ram_nodes"], status["running_nodes"]
     return {name: ("disc" if name in disc else "ram", name in running) for name in sorted([*disc, *ram])}
+
+
+def joining(node: NodeProcess) -> tuple[str, str]:
+    """The options of a node that is to join another."""
+    return "--join", "127.0.0.1:{}".format(node.addresses["peer"][1])
 
 
 def peer_of(node: NodeProcess) -> str:

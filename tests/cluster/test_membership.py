@@ -17,6 +17,7 @@ from tests.cluster.member_nodes import (
     ended,
     etcd_pid,
     eventually,
+    joining,
     peer_of,
     queues_of,
     ready_in,
@@ -192,7 +193,7 @@ def test_a_node_of_another_name_than_the_one_that_is_meant_is_not_joined(pair: P
 
 def test_a_name_that_a_living_node_has_is_refused_on_both_sides(pair: Pair, tmp_path: Path) -> None:
     others = MemberNodes(tmp_path)
-    second = others.start("bee", "--join", "127.0.0.1:{}".format(pair.ant.addresses["peer"][1]), ready=False)
+    second = others.spawn("bee", *joining(pair.ant))
     assert ended(second) == 2
     others.destroy()
     reason = second.log().splitlines()[-1].partition(" refuses this node: ")[2]
@@ -302,7 +303,7 @@ def restarts_do_no_harm(pair: Pair) -> None:
 
 def test_a_ram_node_waits_for_a_disc_node_and_says_so(nodes: MemberNodes) -> None:
     cat = nodes.start("cat")
-    dog = nodes.start("dog", "--ram", "--join", "127.0.0.1:{}".format(cat.addresses["peer"][1]))
+    dog = nodes.start("dog", "--ram", *joining(cat))
     declare(dog, "rams", b"one")
     assert not (dog.data / "etcd").exists()
     dog.stop()
@@ -356,7 +357,7 @@ def test_a_node_gets_another_name_and_keeps_its_queues(pair: Pair) -> None:
 
 def test_a_node_that_is_left_goes_on_without_those_that_are_lost(nodes: MemberNodes) -> None:
     cat = nodes.start("cat")
-    dog = nodes.start("dog", "--join", "127.0.0.1:{}".format(cat.addresses["peer"][1]))
+    dog = nodes.start("dog", *joining(cat))
     declare(dog, "kept", b"one", b"two")
     declare(cat, "lost", b"one")
     dog.stop()

@@ -143,6 +143,7 @@ class ClusterLife:
         try:
             cookie = read_cookie(cluster)
             self._links = Links(cluster, own, cookie, self._log, lambda: self._peers, self._answer_join)
+            self._links.turn_away()
             cluster.peer_listener = settled(cluster.peer_listener, self._links.sockets)
         except ConfigError as error:
             if cluster.peer_asked_for or self._facts is not None or cluster.join:

@@ -19,6 +19,7 @@ import asyncio
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from warren.admin.cluster.peer_port import LinkFacts
@@ -81,8 +82,15 @@ class Links(Acquaintances):
         self._door: Door | None = None
         self._complaints: Complaints | None = None
 
+    def turn_away(self) -> None:
+        """Until `start`, whoever comes is sent away at once, and need not wait to learn that nobody answers yet."""
+        for bound in self.sockets:
+            asyncio.get_running_loop().add_reader(bound.fileno(), _turn_away, bound)
+
     def start(self, turns: Turns) -> None:
         """Open the door and dial; the turns must carry out `orders`."""
+        for bound in self.sockets:
+            turns.loop.remove_reader(bound.fileno())
         self._turns = turns
         self._loop = turns.loop
         self._complaints = Complaints(self._loop, self._log)
@@ -134,6 +142,7 @@ class Links(Acquaintances):
         self._closed = True
         if self._door is None or self._complaints is None:
             for bound in self.sockets:
+                asyncio.get_running_loop().remove_reader(bound.fileno())
                 bound.close()
             return
         self._asker.close()
@@ -297,6 +306,11 @@ class Links(Acquaintances):
 def _hang_up(hello: Hello, transport: asyncio.Transport) -> None:
     """A knock is over when it was heard."""
     transport.close()
+
+
+def _turn_away(bound: socket.socket) -> None:
+    with suppress(OSError):
+        bound.accept()[0].close()
 
 
 def _reachable(bound: socket.socket, name: str) -> str:
