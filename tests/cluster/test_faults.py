@@ -133,26 +133,39 @@ def test_a_rolling_restart_loses_nothing(trio: Trio, load: Load) -> None:
     load.settle()
 
 
-def test_a_node_that_freezes_is_suspected_and_goes_on_as_if_nothing_had_happened(trio: Trio, load: Load) -> None:
+@pytest.mark.parametrize("with_etcd", [False, True], ids=["node", "machine"])
+def test_a_node_that_freezes_is_suspected_and_goes_on_as_if_nothing_had_happened(
+    trio: Trio, load: Load, with_etcd: bool
+) -> None:
     n1, n2, n3 = trio.nodes
-    declare(trio.channel(n1), "frozen", durable=True)
+    client = trio.channel(n1)
+    declare(client, "frozen", durable=True)
     load.on("frozen", publishing=n2, consuming=n3)
     load.on("frozen", publishing=n1, consuming=n1)
     load.await_progress()
     before = n2.log()
     n1.process.send_signal(signal.SIGSTOP)
+    if with_etcd:
+        trio.signal_etcd(n1, signal.SIGSTOP)
     lost = f"event=peer.lost node={n1.name}"
     eventually(lambda: n2.log().count(lost) > before.count(lost), "n2 suspects n1", SUSPECTED_S_MAX)
     dead = f"event=member.dead node={n1.name}"
     eventually(lambda: n2.log().count(dead) > before.count(dead), "n1 is taken for dead")
     see_queue_unavailable(trio.channel(n2), n2, n1, "frozen")
+    # n1 reads this before it knows what became of it
+    client.send("queue.declare", queue="after the frost")
     n1.process.send_signal(signal.SIGCONT)
+    if with_etcd:
+        trio.signal_etcd(n1, signal.SIGCONT)
+    client.expect("queue.declare-ok")
     eventually(trio.is_whole, "all nodes reach one another")
     load.await_progress()
     load.settle()
+    assert all(knows(node, "after the frost") for node in trio.nodes)
+    client.call("queue.delete", queue="after the frost")
 
 
-def test_all_nodes_killed_at_once_come_back_with_everything_durable(trio: Trio, load: Load) -> None:
+def test_all_nodes_and_their_etcd_killed_at_once_come_back_with_everything_durable(trio: Trio, load: Load) -> None:
     n1, n2, n3 = trio.nodes
     channel = trio.channel(n1)
     channel.call("exchange.declare", exchange="lasting", type="fanout", durable=True)
@@ -167,6 +180,7 @@ def test_all_nodes_killed_at_once_come_back_with_everything_durable(trio: Trio, 
     assert load.ledger.waiting["hoard"] > 0
     for node in trio.nodes:
         node.kill()
+        trio.signal_etcd(node, signal.SIGKILL)
     trio.start(*trio.nodes)
     eventually(trio.is_whole, "all nodes reach one another")
     load.consume("hoard", n2)
