@@ -246,8 +246,8 @@ class EtcdMember:
         return [binary, *program.arguments(self._settings, self.endpoint, peer, initial_cluster, state)]
 
     def _spawn(self) -> None:
-        self._process.spawn()
-        self._log.info("etcd.started", pid=self.pid, client=self.endpoint, peer=self._address_of("peer_port"))
+        pid = self._process.spawn()
+        self._log.info("etcd.started", pid=pid, client=self.endpoint, peer=self._address_of("peer_port"))
 
     def _look_after(self) -> None:
         self._answered.clear()

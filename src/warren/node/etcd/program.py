@@ -90,7 +90,8 @@ class EtcdProcess:
         self._pid = next((pid for pid in pids if self._is_ours(pid)), 0)
         return self._pid
 
-    def spawn(self) -> None:
+    def spawn(self) -> int:
+        """Its number, which `pid` tells as soon as it has its arguments."""
         appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._pid = os.posix_spawn(
             self.command[0],
@@ -103,6 +104,7 @@ class EtcdProcess:
             ],
             setsid=True,
         )
+        return self._pid
 
     async def end(self) -> None:
         for order in (signal.SIGTERM, signal.SIGKILL):
