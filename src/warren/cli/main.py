@@ -90,8 +90,13 @@ def serve(
 def sim(
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which run: the same seed is the same run.")],
     steps: Annotated[int, typer.Option(min=1, metavar="N", help="How many steps to take.")] = 1000,
+    nodes: Annotated[int, typer.Option(min=1, max=5, metavar="N", help="How many nodes: several are a cluster.")] = 1,
 ) -> int:
     """Replay one simulated run and print its trace."""
+    if nodes > 1:
+        from warren.sim.cluster.run import replay_cluster
+
+        return replay_cluster(seed, steps, nodes)
     from warren.sim.run import replay
 
     return replay(seed, steps)

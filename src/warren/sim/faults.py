@@ -3,10 +3,12 @@
 Not here: what a fault does to those it strikes (`sim.network`, `sim.node`).
 """
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
 from warren.model.events import DiskMeasured, MemoryMeasured
+from warren.sim.disk import PretendDisk
 
 if TYPE_CHECKING:
     from warren.sim.network import Link
@@ -140,19 +142,11 @@ class Faults:
         step = self._chance.choice(("", *DANGEROUS_STEPS))
         steps_left = self._chance.randint(1, 20 if step == "" else 2)
         self._world.trace.say("fault", f"{node.name} will die at '{step}', {steps_left}")
-        self._lie_in_wait(node, step, steps_left)
+        lie_in_wait(node.disk, step, steps_left, lambda taken: self._caught(node, taken))
 
-    def _lie_in_wait(self, node: "Node", step: str, steps_left: int) -> None:
-        def watch(taken: str) -> None:
-            nonlocal steps_left
-            if step in ("", taken):
-                steps_left -= 1
-                if steps_left == 0:
-                    node.disk.watch = None
-                    self._world.history.seen[f"died at {taken}"] += 1
-                    self._world.schedule(0, lambda: self._slay(node))
-
-        node.disk.watch = watch
+    def _caught(self, node: "Node", taken: str) -> None:
+        self._world.history.seen[f"died at {taken}"] += 1
+        self._world.schedule(0, lambda: self._slay(node))
 
     def _slay(self, node: "Node") -> None:
         if self._healed:
@@ -163,7 +157,21 @@ class Faults:
             node.kill(self._down_ms())
         if self._chance.random() < 0.3:
             # the next life is short: it ends while the first things are written
-            self._lie_in_wait(node, "", self._chance.randint(1, 12))
+            lie_in_wait(node.disk, "", self._chance.randint(1, 12), lambda taken: self._caught(node, taken))
 
     def _down_ms(self) -> int:
         return self._chance.choice((0, 1, 50, 500))
+
+
+def lie_in_wait(disk: PretendDisk, step: str, steps_left: int, strike: Callable[[str], None]) -> None:
+    """Strike when a disk begins the step of that name, or any step, for the so-manieth time."""
+
+    def watch(taken: str) -> None:
+        nonlocal steps_left
+        if step in ("", taken):
+            steps_left -= 1
+            if steps_left == 0:
+                disk.watch = None
+                strike(taken)
+
+    disk.watch = watch

@@ -7,8 +7,28 @@ from collections import Counter
 from collections.abc import Callable
 
 from warren.errors import ConnectionFault
-from warren.model.effects import CloseConnection, Effect, KeepCheckpoint, Note, Seal, SendBytes, SetTimer, Store
-from warren.model.events import BytesReceived, ConnectionLost, Event, Stored
+from warren.model.effects import (
+    Answered,
+    CloseConnection,
+    Effect,
+    KeepCheckpoint,
+    Note,
+    Seal,
+    SendBytes,
+    SendToPeer,
+    SetTimer,
+    Store,
+)
+from warren.model.events import (
+    BytesReceived,
+    ConnectionLost,
+    Decided,
+    Event,
+    PeerConnected,
+    PeerLost,
+    PeerReceived,
+    Stored,
+)
 from warren.wire.method_stream import MethodStream
 
 
@@ -36,6 +56,10 @@ class Trace:
             what += f": {event.written_no} written, {event.flushed_no} flushed"
         elif isinstance(event, ConnectionLost):
             self._streams.pop((node, event.connection_id), None)
+        elif isinstance(event, PeerConnected | PeerReceived | PeerLost):
+            what += f" {event.node}"
+        elif isinstance(event, Decided):
+            what += f" {event.ticket}: {event.outcome} {event.reason}".rstrip()
         self.say(node, f"<- {what}")
 
     def effect(self, node: str, effect: Effect) -> None:
@@ -56,6 +80,10 @@ class Trace:
             self.say(node, f"-> Seal {effect.segment}")
         elif isinstance(effect, KeepCheckpoint):
             self.say(node, f"-> KeepCheckpoint {len(effect.data)} bytes")
+        elif isinstance(effect, Answered):
+            self.say(node, f"-> Answered {effect.ticket} {effect.refusal}".rstrip())
+        elif isinstance(effect, SendToPeer):
+            self.say(node, f"-> SendToPeer {effect.node} {len(effect.data)} bytes")
         elif not isinstance(effect, SetTimer):
             self.say(node, f"-> {effect!r}")
 

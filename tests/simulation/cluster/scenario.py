@@ -11,7 +11,7 @@ from warren.queue.queue import Queue
 from warren.sim.checkers import Checkers
 from warren.sim.cluster.clients import ClusterClient, ClusterConsumer, ClusterPublisher, Target
 from warren.sim.cluster.member import Member
-from warren.sim.cluster.world import ClusterWorld, MakeMeddler
+from warren.sim.cluster.world import ClusterWorld
 from warren.sim.history import CONFIRMED
 from warren.sim.process import HEARTBEAT_S
 from warren.sim.publisher import CONFIRM
@@ -23,10 +23,6 @@ CHANNEL = 1
 STEPS_MAX = 100_000
 
 Seated = TypeVar("Seated", bound=ClusterClient)
-
-
-def settings(name: str) -> BrokerSettings:
-    return BrokerSettings(node_name=name, heartbeat_s=HEARTBEAT_S)
 
 
 class Guest(ClusterClient):
@@ -89,14 +85,14 @@ class QuietConsumer(ClusterConsumer):
 class ClusterScenario:
     """A world with a few nodes, which are one cluster unless somebody wants to see that come about."""
 
-    def __init__(
-        self, nodes: int = 3, together: bool = True, make_meddler: MakeMeddler | None = None, judged: bool = True
-    ) -> None:
+    def __init__(self, nodes: int = 3, together: bool = True, handling: str = "ignore") -> None:
+        def settings(name: str) -> BrokerSettings:
+            return BrokerSettings(node_name=name, heartbeat_s=HEARTBEAT_S, partition_handling=handling)
+
         self.checkers = Checkers([])
-        self.world = ClusterWorld(1, nodes, Trace(), self.checkers, make_meddler, settings)
+        self.world = ClusterWorld(1, nodes, Trace(), self.checkers, settings=settings)
         self.world.network.calm = True
         self.nodes = self.world.members
-        self._judged = judged
         self._serial = 0
         if together:
             self.come_together()
@@ -164,8 +160,7 @@ class ClusterScenario:
     def until(self, met: Callable[[], bool]) -> None:
         """Go on until a condition is met; fail if it never is, or a rule is broken."""
         assert self.world.run_until(met, STEPS_MAX) or self.checkers.complaints, "it never came to pass"
-        if self._judged:
-            assert self.checkers.complaints == []
+        assert self.checkers.complaints == []
 
     def elapse(self, duration_ms: int) -> None:
         end_ms = self.world.now_ms + duration_ms

@@ -49,6 +49,26 @@ def test_a_declare_does_not_wait_for_a_node_that_is_down() -> None:
     assert scenario.world.now_ms - asked_ms < 500
 
 
+def test_a_declare_is_not_held_up_for_ever_by_a_node_that_does_not_hear_of_the_store() -> None:
+    scenario = ClusterScenario()
+    _one, two, three = scenario.nodes
+    guest = scenario.guest(two)
+    three.cut_off_from_store(True)
+    guest.ask(QueueDeclare("work"))
+    scenario.elapse(4_000)
+    assert guest.answers == []
+    scenario.elapse(4_000)
+    assert isinstance(guest.answer(), QueueDeclareOk)
+    assert scenario.world.seen["peer.behind"] == 1
+    # it does not wait a second time
+    asked_ms = scenario.world.now_ms
+    assert isinstance(scenario.ask(guest, QueueDeclare("more")), QueueDeclareOk)
+    assert scenario.world.now_ms - asked_ms < 100
+    three.cut_off_from_store(False)
+    scenario.elapse(2_000)
+    assert scenario.world.seen["peer.caught_up"] == 1
+
+
 def test_a_node_that_is_cut_off_from_the_store_confirms_no_change() -> None:
     scenario = ClusterScenario()
     _one, two, _three = scenario.nodes

@@ -119,3 +119,25 @@ def test_a_node_that_starts_waits_for_the_store() -> None:
     three.cut_off_from_store(False)
     scenario.until(lambda: three.up and scenario.world.whole())
     scenario.finish()
+
+
+def test_a_node_that_pauses_serves_nobody_and_loses_nothing_that_lasts() -> None:
+    scenario = ClusterScenario(handling="pause_minority")
+    one, two, three = scenario.nodes
+    scenario.ask(scenario.guest(two), QueueDeclare("work", durable=True))
+    publisher = scenario.publisher(two)
+    numbers = scenario.publish(publisher, "work", 5)
+    scenario.until(publisher.done)
+    scenario.isolate(two)
+    two.cut_off_from_store(True)
+    scenario.until(lambda: two.paused)
+    scenario.elapse(2_000)
+    assert two.broker.connections == {}
+    assert not one.paused
+    assert not three.paused
+    scenario.isolate(two, False)
+    two.cut_off_from_store(False)
+    scenario.until(lambda: not two.paused and publisher.channel_open)
+    assert scenario.confirmed(numbers) == numbers
+    scenario.consumer(three, "work")
+    scenario.finish()

@@ -327,9 +327,9 @@ class ClusterConsumer(ClusterClient):
             self.send(CHANNEL, BasicGet(queue))
         elif 0.86 <= fate < 0.863 and self._consumers:
             self.send(CHANNEL, BasicCancel(next(iter(self._consumers))))
-        elif 0.88 <= fate < 0.89:
+        elif 0.88 <= fate < 0.884:
             self.close_channel()
-        elif 0.89 <= fate < 0.895:
+        elif 0.89 <= fate < 0.892:
             self._end_run()
             self.say_goodbye()
 

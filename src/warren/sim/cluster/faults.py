@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from warren.model.events import MemoryMeasured
+from warren.sim.faults import DANGEROUS_STEPS, lie_in_wait
 
 if TYPE_CHECKING:
     from warren.sim.cluster.member import Member
@@ -37,6 +38,7 @@ class ClusterFaults:
         for member in world.members:
             member.cut_off_from_store(False)
             member.disk.slow = False
+            member.disk.watch = None
             member.add(MemoryMeasured(0, 0))
 
     def _wait(self) -> None:
@@ -57,6 +59,8 @@ class ClusterFaults:
             self._lose_majority: 5,
             self._forget_history: 5,
             self._death: 15,
+            self._ambush: 15,
+            self._slow_death: 15,
             self._stop: 10,
         }
         fault = self._chance.choices(list(faults), list(faults.values()))[0]
@@ -111,6 +115,29 @@ class ClusterFaults:
         else:
             self._say(f"power of {member.name} is gone for {down_ms} ms")
             member.lose_power(down_ms)
+
+    def _ambush(self) -> None:
+        """A node will lose its power at some step of its disk's work, perhaps a certain one."""
+        member, down_ms = self._member(), self._chance.choice((0, 1_000, 5_000))
+        step = self._chance.choice(("", *DANGEROUS_STEPS))
+        self._say(f"ambush {member.name} at '{step}'")
+
+        def strike(_taken: str) -> None:
+            self._world.schedule(0, lambda: member.lose_power(down_ms))
+
+        lie_in_wait(member.disk, step, self._chance.randint(1, 5), strike)
+
+    def _slow_death(self) -> None:
+        """A node loses its power while its disk has not kept up with it."""
+        member = self._member()
+        self._say(f"waning of {member.name}")
+        member.disk.slow = True
+        self._world.schedule(self._chance.randint(50, 1_000), lambda: self._fall(member))
+
+    def _fall(self, member: "Member") -> None:
+        member.disk.slow = False
+        if not self._healed:
+            member.lose_power(self._chance.choice((0, 1_000, 5_000)))
 
     def _stop(self) -> None:
         member = self._member()

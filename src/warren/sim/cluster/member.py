@@ -165,6 +165,14 @@ class Member(Process):
         self.peers = {}
         self.add(MemoryMeasured(0, 0 if world.network.calm else MEMORY_LIMIT_BYTES))
 
+    def freeze(self, duration_ms: int) -> None:
+        self._world.disrupted()
+        super().freeze(duration_ms)
+
+    def _thaw(self) -> None:
+        self._world.disrupted()
+        super()._thaw()
+
     def lose_power(self, down_ms: int = 0) -> None:
         self._without_power = self.up
         super().lose_power(down_ms)

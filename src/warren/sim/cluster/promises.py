@@ -10,8 +10,9 @@ which must come to a consumer, unless something happened since it was sent that 
 
 Rules that are looked at here, with every delivery: only what was published arrives, where its route leads; a second
 delivery is marked; the deliveries of one consumer that are not marked follow the order of publishing; nobody gets what
-another holds. Messages go back to the middle of a queue without a mark if the client never saw them, and order and
-holding can be judged only while nobody gave anything back and nothing was disrupted.
+another holds. What two clients get arrives in any order. Messages go back to the middle of a queue without a mark if
+the client never saw them; so order and holding can be judged only while nobody gave anything back and nothing was
+disrupted.
 
 Not here: what clients do (`sim.cluster.clients`), what must hold at the end (`sim.cluster.rules`).
 """
@@ -33,11 +34,8 @@ CHANNEL = 1
 """The only one that clients open."""
 
 KNOWS_ALL = 1 << 62
-JUDGED_AFTER_MS = 6_000
-"""When whoever gave something back has surely heard of the reason."""
-
-UNDER_WAY_MS = 4_000
-"""How long something may be under way to a node that will send it back."""
+UNDER_WAY_MS = 2_000
+"""How long something may be under way to a node that will send it back, or the news of that to a client."""
 
 
 @dataclass(eq=False)
@@ -63,6 +61,9 @@ class Copy:
     """An attempt in one queue, as far as clients know of it."""
 
     deliveries: int = 0
+    delivered_ms: int = 0
+    # one of them was not marked as a further one
+    unmarked: bool = False
     # somebody said ack; somebody said that it is to be dropped or dead-lettered
     acked: bool = False
     rejected: bool = False
@@ -77,12 +78,12 @@ class QueueStory:
 
     node: str = ""
     durable: bool = False
-    # when it was last deleted, purged; when something in it may last have gone back unmarked
+    # when it was last deleted, purged; when something in it may have gone back unmarked
     deleted_ms: int = 0
     deleted_revision: int = 0
     purged_ms: int = 0
-    shaken_ms: int = 0
     purges_open: int = 0
+    shaken_ms: list[int] = field(default_factory=list)
 
 
 class Promises:
@@ -161,7 +162,7 @@ class Promises:
 
     def shaken(self, queue: str) -> None:
         """Something in it may go back to where it was."""
-        self.story(queue).shaken_ms = self._world.now_ms
+        self.story(queue).shaken_ms.append(self._world.now_ms)
 
     # -- deliveries
 
@@ -177,14 +178,23 @@ class Promises:
         if attempt.state == WITHDRAWN:
             self._complain("only what was published", f"{what}: its transaction was rolled back")
         copy = attempt.copies.setdefault(queue, Copy())
-        if copy.deliveries and not redelivered:
+        now_ms = self._world.now_ms
+        if not redelivered and copy.deliveries and (copy.unmarked or now_ms - copy.delivered_ms > UNDER_WAY_MS):
             self._complain("a second delivery is marked", f"{what}: delivered {copy.deliveries} times before")
-        if copy.holder is not None and self._still_holds(copy) and copy.holder is not link:
-            self._complain("one holder at a time", f"{what}: #{copy.holder.number} has not given it back")
         self._look_at_order(attempt, consumer, queue, redelivered, what)
         copy.deliveries += 1
-        copy.holder, copy.disruptions = link, self._world.disruptions
+        copy.delivered_ms = now_ms
+        copy.unmarked = copy.unmarked or not redelivered
+        self._hand_over(copy, link, what)
         return attempt
+
+    def _hand_over(self, copy: Copy, link: "Link", what: str) -> None:
+        if not self._world.is_open(link, CHANNEL):
+            # it was given back before it arrived
+            return
+        if copy.holder is not None and copy.holder is not link and self._still_holds(copy):
+            self._complain("one holder at a time", f"{what}: #{copy.holder.number} has not given it back")
+        copy.holder, copy.disruptions = link, self._world.disruptions
 
     def settled(self, attempt: Attempt, queue: str, acked: bool, requeued: bool) -> None:
         """A client said what is to become of something."""
@@ -208,13 +218,13 @@ class Promises:
         last = self._last.get(key, 0)
         if attempt.number < last:
             told = f"{what}: message {last} of its publisher went first"
-            self._world.schedule(JUDGED_AFTER_MS, lambda: self._judge_order(attempt, queue, told))
+            self._world.schedule(UNDER_WAY_MS + 1, lambda: self._judge_order(attempt, queue, told))
         self._last[key] = max(last, attempt.number)
 
     def _judge_order(self, attempt: Attempt, queue: str, told: str) -> None:
-        """It was out of order; that is wrong if nobody gave anything back since it was published."""
-        steady_ms = max(self.story(queue).shaken_ms, self._world.disrupted_ms)
-        if steady_ms + UNDER_WAY_MS < attempt.sent_ms:
+        """It came out of order a while ago; that was wrong if nobody gave anything back since it was published."""
+        times_ms = [*self.story(queue).shaken_ms, *self._world.disruptions_ms]
+        if not any(time_ms + UNDER_WAY_MS >= attempt.sent_ms for time_ms in times_ms):
             self._complain("order kept", told)
 
     # -- at the end

@@ -72,12 +72,13 @@ class Wire:
         return any(member.name == name for member in self.members)
 
     def mend(self) -> None:
-        self.cut = [False, False]
         for place in (0, 1):
-            self._stir(place)
+            self.set_cut(place, False)
 
     def set_cut(self, place: int, cut: bool) -> None:
         """Whether the bytes of this end's node arrive."""
+        if self.cut[place] != cut:
+            self._world.disrupted()
         self.cut[place] = cut
         self._stir(1 - place)
 

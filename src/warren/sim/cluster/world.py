@@ -60,9 +60,8 @@ class ClusterWorld(Clockwork):
     ) -> None:
         super().__init__(seed, trace, checkers)
         self.seen: Counter[str] = Counter()
-        # how often a node or a link between two ended, and when that was last
-        self.disruptions = 0
-        self.disrupted_ms = 0
+        # when a node or a link between two ended, or stood still
+        self.disruptions_ms: list[int] = []
         self.exclusive_names: list[str] = []
         self.promises = Promises(self)
         self.rules = Rules(self)
@@ -122,8 +121,17 @@ class ClusterWorld(Clockwork):
     # -- what happens
 
     def disrupted(self) -> None:
-        self.disruptions += 1
-        self.disrupted_ms = self.now_ms
+        self.disruptions_ms.append(self.now_ms)
+
+    @property
+    def disruptions(self) -> int:
+        """How many there were."""
+        return len(self.disruptions_ms)
+
+    @property
+    def disrupted_ms(self) -> int:
+        """When the last one was."""
+        return self.disruptions_ms[-1] if self.disruptions_ms else 0
 
     def process_ended(self, member: Member) -> None:
         self.disrupted()

@@ -1,0 +1,88 @@
+"""A block of seeds: whole clusters, drawn by chance, with every fault there is, in which every rule must hold."""
+
+from collections import Counter
+
+import pytest
+
+from warren.sim.cluster.run import replay_cluster, run_cluster
+
+STEPS = 4_000
+BLOCK = 8
+BLOCKS = [(3, 0), (3, 10), (3, 20), (3, 30), (4, 40), (4, 50), (5, 60), (5, 70)]
+"""How many nodes, and the first seed."""
+
+REGRESSIONS = [(3, 2155, 8_000)]
+"""Nodes, seed and steps of runs that found something."""
+
+CORNERS = (
+    "node lost its power",
+    "node was killed",
+    "node stopped",
+    "node paused",
+    "member.dead",
+    "channel.failed",
+    "fault 404",
+    "fault 405",
+    "fault 406",
+    "fault ambush",
+    "fault cut",
+    "fault forget",
+    "fault freeze",
+    "fault isolate",
+    "fault majority",
+    "fault mute",
+    "fault unstore",
+    "fault waning",
+    "node says basic.cancel",
+    "node says basic.get-ok",
+    "node says basic.nack",
+    "node says basic.return",
+    "node says queue.delete-ok",
+    "node says queue.purge-ok",
+    "node says queue.unbind-ok",
+    "node says tx.commit-ok",
+    "node says tx.rollback-ok",
+)
+"""Where a simulation must have been to be worth its name."""
+
+
+@pytest.mark.parametrize(("nodes", "first"), BLOCKS)
+def test_every_rule_holds_in_a_cluster_drawn_by_chance(nodes: int, first: int) -> None:
+    outcomes = [run_cluster(seed, STEPS, nodes) for seed in range(first, first + BLOCK)]
+    broken = [outcome.verdict() for outcome in outcomes if not outcome.good]
+    assert broken == []
+    # a world in which nothing happens proves nothing
+    assert sum(outcome.confirmed for outcome in outcomes) > 500
+
+
+@pytest.mark.parametrize(("nodes", "seed", "steps"), REGRESSIONS)
+def test_a_run_that_found_something_is_good(nodes: int, seed: int, steps: int) -> None:
+    assert run_cluster(seed, steps, nodes).verdict().startswith(f"seed {seed}: good")
+
+
+def test_chance_leads_into_every_corner_of_a_cluster() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(100, 130):
+        seen.update(run_cluster(seed, STEPS, 3).seen)
+    assert [corner for corner in CORNERS if not seen[corner]] == []
+
+
+def test_one_seed_gives_one_trace() -> None:
+    told: list[list[str]] = [[], []]
+    for lines in told:
+        run_cluster(7, 1_500, 3, sink=lines.append)
+    assert told[0] == told[1]
+    assert len(told[0]) > 500
+
+
+def test_a_good_run_of_a_cluster_prints_its_trace_and_exits_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    assert replay_cluster(1, 200, 3) == 0
+    printed = capsys.readouterr().out
+    assert "founds a cluster" in printed
+    assert "heals" in printed
+    assert printed.splitlines()[-1].startswith("seed 1: good (")
+
+
+def test_the_verdict_of_a_cluster_tells_how_to_see_it_again() -> None:
+    outcome = run_cluster(1, 200, 4)
+    assert outcome.options == "--nodes 4"

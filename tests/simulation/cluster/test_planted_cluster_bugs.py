@@ -1,0 +1,69 @@
+"""The rules of a cluster catch the bugs they are there for.
+
+A bug is planted in one node, or in all of them, and clusters are run until a rule objects: it must be one of those that
+are named. That none objects without a bug is what the seeds say (`test_cluster_seeds`).
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation import plants
+from tests.simulation.cluster.plants import AlwaysSwapped, MadeUp, MissedChange, TooFarAhead
+from tests.simulation.disk_plants import EarlyReports
+from tests.simulation.plants import OutputPlant
+from warren.sim.cluster.run import run_cluster
+from warren.sim.process import Meddler
+from warren.wire.methods import BasicDeliver
+
+SEEDS = 60
+STEPS = 4_000
+
+AGREED = "what is answered for is agreed upon"
+KNOWN = "what is answered for is known everywhere"
+SAME = "all nodes end up the same"
+STUCK = "nobody waits for ever"
+LOST = "nothing confirmed is lost"
+MARKED = "a second delivery is marked"
+
+
+def swallowed() -> Meddler:
+    return OutputPlant(plants.without_first(BasicDeliver))
+
+
+def doubled() -> Meddler:
+    return OutputPlant(plants.first_twice)
+
+
+def unmarked() -> Meddler:
+    return OutputPlant(plants.mark_cleared)
+
+
+def changed() -> Meddler:
+    return OutputPlant(plants.body_changed)
+
+
+PLANTS: list[tuple[Callable[[], Meddler], str, tuple[str, ...]]] = [
+    (MissedChange, "two", (SAME, KNOWN, STUCK)),
+    (TooFarAhead, "two", (KNOWN, STUCK)),
+    (MadeUp, "two", (AGREED, KNOWN)),
+    (EarlyReports, "", (LOST, MARKED, "the node starts")),
+    (swallowed, "two", (LOST,)),
+    (doubled, "two", (MARKED, "unacked within prefetch", "no fault without cause")),
+    (unmarked, "", (MARKED,)),
+    (AlwaysSwapped, "", ("order kept", MARKED)),
+    (changed, "two", ("only what was published",)),
+]
+
+
+@pytest.mark.parametrize(("plant", "node", "rules"), PLANTS)
+def test_a_planted_bug_is_caught(plant: Callable[[], Meddler], node: str, rules: tuple[str, ...]) -> None:
+    def make_meddler(name: str) -> Meddler:
+        return plant() if node in ("", name) else Meddler()
+
+    for seed in range(SEEDS):
+        outcome = run_cluster(seed, STEPS, 3, make_meddler=make_meddler)
+        if not outcome.good:
+            break
+    assert outcome.complaints
+    assert outcome.complaints[0].rule in rules
