@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pika
@@ -400,20 +399,3 @@ def test_a_node_that_comes_back_answers_again(trio: Trio) -> None:
         )
         assert states == ["running"] * 3
         assert [row["running"] for row in node.api.read("nodes")] == [True] * 3
-
-
-def test_a_node_that_paused_says_so(tmp_path: Path) -> None:
-    configuration = tmp_path / "nodes.conf"
-    configuration.write_text("cluster_partition_handling = pause_minority\n")
-    pair = Trio(tmp_path / "pair", "--nodes", "2", "--config", str(configuration))
-    try:
-        pair.run("kill", "n2")
-        rows = eventually(lambda: pair[0].api.read("nodes"), lambda found: found[0].get("paused") is True)
-        assert [(row["name"], row["running"]) for row in rows] == [(pair.names[0], False), (pair.names[1], False)]
-        pair.run("start", "n2")
-        eventually(
-            lambda: [(row["running"], "paused" in row) for row in pair[0].api.read("nodes")],
-            lambda found: found == [(True, False)] * 2,
-        )
-    finally:
-        pair.run("down")
