@@ -82,8 +82,8 @@ def serve(
     from warren.node.config.settings import Flags, read_settings
     from warren.node.serving import serve as serve_node
 
-    flags = Flags(name=name, data=data, amqp=amqp, http=http, peer=peer, config=config, join=tuple(join or ()), ram=ram)
-    return serve_node(read_settings(flags, os.environ), stopped=stopped)
+    flags = Flags(name, data, amqp, http, peer, config, tuple(join or ()), ram, stopped)
+    return serve_node(read_settings(flags, os.environ))
 
 
 @app.command(epilog="Example: warren sim --seed 42 --steps 2000")

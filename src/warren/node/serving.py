@@ -28,15 +28,15 @@ from warren.node.node import END, RUN, STOPPED, Node
 from warren.node.turns import Core
 
 
-def serve(settings: NodeSettings, core: Core | None = None, stopped: bool = False) -> int:
+def serve(settings: NodeSettings, core: Core | None = None) -> int:
     """Run a node until it is stopped; its exit code. `ConfigError` or `StoreError` if it cannot start.
 
-    A core that is given keeps nothing on disk. A node that begins `stopped` waits to be started.
+    A core that is given keeps nothing on disk.
     """
     process.settle_allocator()
     # the loops warn there of every write to a socket that is just being lost
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    exit_code, sequel, trouble = 0, STOPPED if stopped else RUN, ""
+    exit_code, sequel, trouble = 0, STOPPED if settings.stopped else RUN, ""
     was_stopped = False
     while sequel != END:
         if sequel == STOPPED:

@@ -135,13 +135,13 @@ class SharedStore:
 
     async def part(self, others: ClusterFacts) -> None:
         """Have no part of the store any more: the others remove it, and this node goes on with theirs."""
-        if self._member is None:
-            return
         member, self._member = self._member, None
         self.use(others)
-        assert self._connection is not None
-        await quorum.remove(self._connection, self._name)
-        await member.discard()
+        if not self._settings.endpoints:
+            assert self._connection is not None
+            await quorum.remove(self._connection, self._name)
+        if member is not None:
+            await member.discard()
 
     async def discard(self) -> None:
         """End this node's part and delete its data, without asking anybody."""

@@ -34,7 +34,7 @@ from warren.node.memory import DEFAULT_WATERMARK, MEASURE_EVERY_S, total_memory_
 from warren.node.tls import TlsSettings
 
 ENVIRONMENT_PREFIX = "WARREN_"
-_FLAGS = ("NAME", "DATA", "AMQP", "HTTP", "PEER", "CONFIG", "JOIN", "RAM")
+_FLAGS = ("NAME", "DATA", "AMQP", "HTTP", "PEER", "CONFIG", "JOIN", "RAM", "STOPPED")
 FLAG_VARIABLES = frozenset(f"WARREN_{flag}" for flag in _FLAGS)
 _NOT_FOR_THE_NODE = ("WARREN_COMPILED", "WARREN_TEST_")
 DEFAULT_AMQP_PORT = 5672
@@ -73,6 +73,7 @@ class Flags:
     config: str = ""
     join: tuple[str, ...] = ()
     ram: bool = False
+    stopped: bool = False
 
 
 @dataclass
@@ -86,6 +87,8 @@ class NodeSettings:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     data_dir: str = DEFAULT_DATA_DIRECTORY
     config_file: str = ""
+    # it waits to be started
+    stopped: bool = False
     tls: TlsSettings = field(default_factory=TlsSettings)
     tls_handshake_timeout_ms: int = TLS_HANDSHAKE_TIMEOUT_MS
     certificate_naming: CertificateNaming = field(default_factory=CertificateNaming)
@@ -150,6 +153,7 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
         cluster=_cluster_settings(gathered, flags),
         data_dir=flags.data or DEFAULT_DATA_DIRECTORY,
         config_file=flags.config,
+        stopped=flags.stopped,
         tls=_tls_settings(gathered),
         certificate_naming=_certificate_naming(gathered),
         memory_total_bytes=_total_memory_bytes(gathered),
