@@ -244,7 +244,7 @@ class Load:
                 lambda done=done, goal=goal: len(done) >= goal or bool(self.ledger.complaints),  # type: ignore[misc]
                 f"{count} more messages got through",
             )
-        assert self.ledger.complaints == []
+        self._see_no_complaints()
 
     def settle(self) -> None:
         """Everything that was promised is kept."""
@@ -253,8 +253,12 @@ class Load:
         with contextlib.suppress(AssertionError):
             eventually(lambda: not self.ledger.owed(), "everything confirmed was delivered")
         self.dismiss()
-        assert self.ledger.complaints == []
-        assert sorted(self.ledger.owed())[:5] == []
+        self._see_no_complaints()
+        lost = self.ledger.owed()
+        assert not lost, f"{len(lost)} confirmed messages are lost: {sorted(lost)[:5]}"
+
+    def _see_no_complaints(self) -> None:
+        assert not self.ledger.complaints, "\n".join(self.ledger.complaints[:5])
 
     def dismiss(self) -> None:
         for client in (*self.publishers, *self.consumers):
