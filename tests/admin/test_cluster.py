@@ -1,7 +1,7 @@
 """Three nodes that are one broker, whichever of them an operator asks.
 
 Queue `of0` lives on the first node, `of1` on the second, `of2` on the third; each node has a client that consumes from
-the next node's queue. The last tests stop and kill nodes.
+the next node's queue. The last tests stop and kill a node, which costs consumers: those before them want all.
 """
 
 import json
@@ -369,7 +369,7 @@ def test_a_node_that_hangs_delays_nobody_for_long(trio: Trio) -> None:
     eventually(lambda: trio[0].api.read("queues/%2F/of2")["state"], lambda state: state == "running")
 
 
-def test_what_a_killed_node_had_is_shown_without_it(trio: Trio) -> None:
+def test_what_a_killed_node_had_is_shown_without_it_until_it_is_back(trio: Trio) -> None:
     trio.run("kill", "n3")
     for node in trio.nodes[:2]:
         rows: list[dict[str, Any]] = eventually(
@@ -383,19 +383,13 @@ def test_what_a_killed_node_had_is_shown_without_it(trio: Trio) -> None:
         gone = node.api.read(f"nodes/{trio.names[2]}")
         assert (gone["type"], gone["running"]) == ("ram", False)
         assert node.api.get(f"healthchecks/node/{trio.names[2]}").status == 503
-        assert [row["node"] for row in node.api.read("connections?sort=node")] == trio.names[:2]
+        assert {row["node"] for row in node.api.read("connections")} == set(trio.names[:2])
         assert node.api.read("overview")["object_totals"]["queues"] == 3
         assert node.api.call("DELETE", "queues/%2F/of2/contents").status == 404
     assert trio[0].ctl("-q", "list_unresponsive_queues").splitlines() == ["name", "of2"]
     status = json.loads(trio[1].ctl("cluster_status", "--formatter", "json"))
     assert (status["running_nodes"], status["ram_nodes"]) == (trio.names[:2], trio.names[2:])
-
-
-def test_a_node_that_comes_back_answers_again(trio: Trio) -> None:
     trio.run("start", "n3")
     for node in trio.nodes:
-        states = eventually(
-            lambda api=node.api: [row["state"] for row in api.read("queues")], lambda found: "down" not in found
-        )
-        assert states == ["running"] * 3
+        eventually(lambda api=node.api: [row["state"] for row in api.read("queues")], lambda found: "down" not in found)
         assert [row["running"] for row in node.api.read("nodes")] == [True] * 3
