@@ -166,6 +166,26 @@ async def until_renewed(store: EtcdStore, key: str, for_s: float) -> None:
         await asyncio.sleep(0.25)
 
 
+def test_a_held_key_that_somebody_deleted_is_put_again(single: Members) -> None:
+    async def scenario() -> None:
+        async with store_at(*single.endpoints(), cluster=single.cluster()) as store:
+            start, _ = await store.snapshot()
+            watcher = Watcher(store, start)
+            holding = store.hold("alive/a", b"1", 1)
+            await holding.held()
+            _, entries = await store.snapshot()
+            deleted = await store.commit([("alive/a", entries["alive/a"][1])], [("alive/a", None)])
+            assert deleted.outcome == AGREED
+            await until(lambda: len(watcher.told) == 3)
+            await watcher.end()
+            values = [change.value for item in watcher.told if isinstance(item, Changed) for change in item.changes]
+            assert values == [b"1", None, b"1"]
+            await holding.release()
+            assert (await store.snapshot())[1] == {}
+
+    play(scenario())
+
+
 def test_a_held_key_is_taken_over_by_its_next_holder(single: Members) -> None:
     async def scenario() -> None:
         cluster = single.cluster()

@@ -1,8 +1,9 @@
 """A key that is there as long as its holder is heard of.
 
 The key hangs on a lease, which is renewed three times in its time to live. When etcd did not hear of it for that long,
-the key is gone, and put again as soon as etcd can be reached. A later holder of the same key takes it over: the end of
-a lease takes only what still hangs on it.
+the key is gone, and put again as soon as etcd can be reached. So it is when somebody deleted it who took its holder for
+dead: each renewal looks for it. A later holder of the same key takes it over: the end of a lease takes only what still
+hangs on it, and a key that says something else is not put again.
 
 Not here: who watches the key (`node.etcd.watching`).
 """
@@ -55,6 +56,8 @@ class Holding:
             try:
                 await self._take()
                 while await self._renew():
+                    if not await self._is_there():
+                        await self._put_key()
                     await asyncio.sleep(self._ttl_s / 3)
             except (NoAnswer, Declined) as trouble:
                 self._trouble = str(trouble)
@@ -63,9 +66,17 @@ class Holding:
     async def _take(self) -> None:
         answer = await self._connection.call(messages.LEASE_GRANT, messages.lease_grant(self._ttl_s))
         self._lease = messages.granted_lease(answer)
+        await self._put_key()
+        self._held.set()
+
+    async def _put_key(self) -> None:
         putting = messages.putting(self._key, self._value, self._lease)
         await self._connection.ask(messages.TXN, messages.txn([], [putting, *self._put], []), self._ttl_s)
-        self._held.set()
+
+    async def _is_there(self) -> bool:
+        """Whoever has it."""
+        answer = await self._connection.ask(messages.RANGE, messages.range_of(self._key), self._ttl_s)
+        return bool(messages.key_values(answer))
 
     async def _renew(self) -> bool:
         """Whether the lease lives; asks until somebody tells."""
