@@ -179,6 +179,10 @@ class Promises:
             self._complain("only what was published", f"{what}: its transaction was rolled back")
         copy = attempt.copies.setdefault(queue, Copy())
         now_ms = self._world.now_ms
+        if queue not in attempt.queues and self._world.disrupted_ms >= attempt.sent_ms:
+            # whoever does not know whether a dead letter has arrived sends another
+            copy.deliveries += 1
+            return attempt
         if not redelivered and copy.deliveries and (copy.unmarked or now_ms - copy.delivered_ms > UNDER_WAY_MS):
             self._complain("a second delivery is marked", f"{what}: delivered {copy.deliveries} times before")
         self._look_at_order(attempt, consumer, queue, redelivered, what)
