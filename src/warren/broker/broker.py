@@ -164,7 +164,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
 
     def add_vhost(self, name: str) -> Vhost:
         journal = None if self._storage is None else self._storage.journal
-        vhost = Vhost(name, self.turn, self._charter, journal, self.policies)
+        vhost = Vhost(name, self.turn, self._charter, journal, self.policies, self.connections)
         vhost.undertaker = self._dead_letters
         vhost.whereabouts = self._entry.clustering
         self.vhosts[name] = vhost

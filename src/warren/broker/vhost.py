@@ -40,6 +40,7 @@ from warren.remote.remote_queue import RemoteQueue
 from warren.routing.exchange import Binding, Exchange
 from warren.routing.removal import Removal
 from warren.routing.types import matcher_for
+from warren.session.connection import Connection
 from warren.session.consumer import ChannelConsumer
 from warren.session.ports import VhostPort
 from warren.store.plan import AgreementWaiter, Plan
@@ -83,8 +84,9 @@ class Vhost(VhostPort):
         agreement: Agreement,
         logs: QueueLogs | None = None,
         policies: Policies | None = None,
+        owners: dict[int, Connection] | None = None,
     ) -> None:
-        """Without logs its queues are in memory alone."""
+        """Without logs its queues are in memory alone. `owners` is everybody who is connected."""
         super().__init__(name)
         self._turn: Turn = turn
         self._agreement: Agreement = agreement
@@ -100,6 +102,7 @@ class Vhost(VhostPort):
         self.undertaker: Undertaker | None = None
         # of a node in a cluster
         self.whereabouts: Whereabouts | None = None
+        self._owners: dict[int, Connection] | None = owners
         self._governor: Governor = Governor(name, self.topology, Policies() if policies is None else policies)
 
     # -- what somebody wants
@@ -216,7 +219,16 @@ class Vhost(VhostPort):
         self.topology.add_queue(queue)
         if definition.owner:
             self._exclusive.setdefault(definition.owner, {})[queue.name] = queue
+            if self._is_gone(definition.owner):
+                self.delete_queues_of(definition.owner)
         return queue
+
+    def _is_gone(self, owner_id: int) -> bool:
+        """Whether a queue comes too late for its owner, who was told that nobody knows whether it ever will."""
+        if self._owners is None:
+            return False
+        owner = self._owners.get(owner_id)
+        return owner is None or owner.vhost is None
 
     def _make_own_queue(self, definition: QueueDefinition, queue_id: int) -> Queue:
         name = definition.name

@@ -38,7 +38,7 @@ class AgreeingCore(JournalledCore):
         super().__init__()
         appliers = Appliers()
         self.agreement = SlowAgreement(appliers)
-        self.vhost = Vhost("/", self.node.turn, self.agreement)
+        self.vhost = Vhost("/", self.node.turn, self.agreement, owners=self.connections)
         appliers.add(TopologyApplier({"/": self.vhost}, self.node.turn.figures))
         self.node.only_vhost = self.vhost
 
@@ -265,6 +265,38 @@ def test_an_exclusive_queue_whose_owner_is_gone_goes_as_soon_as_it_comes(core: A
     client.lose()
     core.grant()
     assert core.vhost.queue("q") is None
+    core.grant()
+    assert core.vhost.topology.queues == {}
+
+
+@pytest.mark.parametrize("leaves", ["lost", "closing"])
+def test_an_exclusive_queue_that_comes_when_nobody_waits_for_it_goes_without_its_owner(
+    core: AgreeingCore, client: Client, leaves: str
+) -> None:
+    client.say(QueueDeclare("q", exclusive=True))
+    late = core.agreement.waiting[0][0]
+    core.fail("no answer")
+    if leaves == "lost":
+        client.lose()
+    else:
+        core.turn(StopRequested())
+    core.agreement.agree(late, None)
+    core.grant()
+    assert core.vhost.queue("q") is None
+    core.grant()
+    assert core.vhost.topology.queues == {}
+
+
+def test_an_exclusive_queue_that_comes_when_nobody_waits_for_it_is_its_owners(
+    core: AgreeingCore, client: Client
+) -> None:
+    client.say(QueueDeclare("q", exclusive=True))
+    late = core.agreement.waiting[0][0]
+    core.fail("no answer")
+    core.agreement.agree(late, None)
+    core.grant()
+    assert core.vhost.queue("q") is not None
+    client.lose()
     core.grant()
     assert core.vhost.topology.queues == {}
 
