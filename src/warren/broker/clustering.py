@@ -132,6 +132,7 @@ class Clustering(Home, Whereabouts, Timed):
         self.membership.peer_connected(event.node, event.incarnation)
         self.shared.peer_connected(event.node)
         self.notices.peer_connected(event.node)
+        self._look()
 
     def _peer_lost(self, event: PeerLost) -> None:
         self.links.lost(event.node)
@@ -152,6 +153,8 @@ class Clustering(Home, Whereabouts, Timed):
         self._look()
 
     def _look(self) -> None:
+        if self._left:
+            return
         decision = self.membership.look(not self.shared.is_stale(int(self._turn.now_ms)))
         if decision == PAUSE:
             self._service.pause()
