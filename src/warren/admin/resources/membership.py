@@ -43,9 +43,9 @@ async def forget_node(call: Call) -> Answer:
     if not isinstance(name, str):
         raise bad_request("node must be a string")
     if document.get("offline"):
-        raise HttpFault(409, RUNNING, "this command requires the target node to be stopped.")
+        raise HttpFault(400, RUNNING, "this command requires the target node to be stopped.")
     try:
         await call.station.control.forget_node(call.visitor.name, name)
     except ForgettingRefused as refusal:
-        raise HttpFault(409, refusal.code, str(refusal)) from refusal
+        raise HttpFault(400, refusal.code, str(refusal)) from refusal
     return no_content()

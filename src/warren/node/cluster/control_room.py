@@ -77,15 +77,15 @@ class ControlRoom:
     async def _obey(self, name: str, body: bytes) -> Response:
         verb = self._standing.verbs.get(name)
         if verb is None:
-            return _fault(409, self._standing.app, f"the node is {self._standing.app}, and cannot do that now")
+            return _fault(400, self._standing.app, f"the node is {self._standing.app}, and cannot do that now")
         try:
             document = json.loads(body or b"{}")
             async with self._busy:
                 await verb(document)
         except MembershipRefused as refusal:
-            return _fault(409, refusal.code, str(refusal))
+            return _fault(400, refusal.code, str(refusal))
         except (StoreError, ConfigError, ConnectionError, TimeoutError) as error:
-            return _fault(409, "failed", str(error) or "nobody answered in time")
+            return _fault(400, "failed", str(error) or "nobody answered in time")
         except (ValueError, KeyError, TypeError, AttributeError):
             return _fault(400, "bad_request", "the arguments make no sense to this version of Warren")
         return Response(status_code=204)

@@ -92,7 +92,7 @@ def test_an_order_that_is_too_large_is_refused(room: ControlRoom) -> None:
 
 
 def test_what_is_no_order_is_refused(room: ControlRoom) -> None:
-    assert ask(room, "POST", f"{PATH}/dance", b"{}")[0] == 409
+    assert ask(room, "POST", f"{PATH}/dance", b"{}")[0] == 400
     assert ask(room, "DELETE", f"{PATH}/join_cluster")[0] == 405
 
 
@@ -109,4 +109,4 @@ def test_why_an_order_is_not_carried_out_is_told(
 ) -> None:
     orders.refusal = refusal
     answer = ask(room, "POST", f"{PATH}/join_cluster", b'{"node": "warren@two"}')
-    assert answer == (409, {"error": error, "reason": reason})
+    assert answer == (400, {"error": error, "reason": reason})

@@ -129,7 +129,7 @@ def _order(call: Call, verb: str, **arguments: object) -> None:
 
 def _in_words(answer: Declined) -> Failure:
     """As rabbitmqctl prints what a node refuses: an atom and a string."""
-    if answer.status != 409 or answer.error in ("", "failed"):
+    if answer.status != 400 or answer.error in ("", "failed", "bad_request"):
         return answer
     quoted = answer.reason.replace("'", "\\'")
     return failed(f"{{:{answer.error}, '{quoted}'}}")
