@@ -13,7 +13,7 @@ Invariant: a method counts as entered, for the witness, exactly when its last by
 Not here: what the bytes mean (`sim.client`, `warren.session`); which link breaks when (`sim.faults`).
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -55,10 +55,13 @@ class Network:
         # sides that were not told yet that their link is over
         self.untold = 0
         self._serial = 0
+        self._numbers: Counter[str] = Counter()
 
     def connect(self, client: "Client", node: "Host") -> "Link":
         self._serial += 1
-        link = Link(self, self._serial, client, node)
+        # every node counts its own
+        self._numbers[node.name] += 1
+        link = Link(self, self._serial, self._numbers[node.name], client, node)
         self.links[self._serial] = link
         self.world.schedule(self.delay_ms(), link.reach_node)
         return link
@@ -86,7 +89,9 @@ class Network:
 class Link:
     """One client's connection with one node."""
 
-    def __init__(self, network: Network, number: int, client: "Client", node: "Host") -> None:
+    def __init__(self, network: Network, serial: int, number: int, client: "Client", node: "Host") -> None:
+        # among all links, among those of its node
+        self.serial = serial
         self.number = number
         self.client = client
         self.node = node
@@ -229,7 +234,7 @@ class Link:
         self._over = True
         self._up.clear()
         self._down.clear()
-        self._network.links.pop(self.number, None)
+        self._network.links.pop(self.serial, None)
         self.node.forget(self)
 
     # -- pieces arriving

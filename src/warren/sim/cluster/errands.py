@@ -17,6 +17,8 @@ from warren.wire.frames import content_frames
 from warren.wire.method_stream import Heard
 from warren.wire.methods import (
     BasicAck,
+    BasicCancel,
+    BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
     BasicGet,
@@ -77,7 +79,7 @@ class Errand(ClusterClient):
 
     def work(self) -> None:
         if self._script is None and not self.calmed:
-            self._script = self._errand()
+            self._script = self._short_errand() if self.chance.random() < 0.2 else self._errand()
             self._go_on(None)
 
     def hear(self, heard: Heard) -> None:
@@ -151,6 +153,18 @@ class Errand(ClusterClient):
         self.world.promises.deleted(name)
         yield from self._ask(QueueDelete(name), QueueDeleteOk)
         self._exclusive = ""
+
+    def _short_errand(self) -> Script:
+        """Make a queue that goes with its last consumer, and be that."""
+        self._serial += 1
+        name = f"errand-{self.name}-{self._serial}"
+        arguments: Table = {"x-queue-master-locator": self.chance.choice(LOCATORS)}
+        durable = self.chance.random() < 0.5
+        declare = QueueDeclare(name, durable=durable, auto_delete=True, arguments=arguments)
+        yield from self._ask(declare, QueueDeclareOk)
+        yield from self._ask(BasicConsume(name, name), BasicConsumeOk)
+        yield from self._ask(BasicCancel(name), BasicCancelOk)
+        self.world.deserted_ms[name] = self.world.now_ms
 
     def _answered_for(self, key: str, sent_ms: int) -> None:
         assert self.link is not None, "the answer came over one"

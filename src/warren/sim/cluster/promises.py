@@ -148,6 +148,10 @@ class Promises:
     def process_ended(self, node: str) -> None:
         self._node_ended_ms[node] = self._world.now_ms
 
+    def ended_ms(self, node: str) -> int:
+        """When its process last ended; 0 if it never did."""
+        return self._node_ended_ms[node]
+
     def deleted(self, queue: str) -> None:
         """It is gone, or somebody has asked for that."""
         self.story(queue).deleted_ms = self._world.now_ms

@@ -81,6 +81,7 @@ class Rules:
         lost = self._world.promises.lost()
         if lost:
             self._complain("nothing confirmed is lost", lost)
+        self._look_for_remains()
         for member in self._world.members:
             self._look_at_definitions(member)
             held = member.broker.turn.held_bytes
@@ -115,6 +116,20 @@ class Rules:
                 held = f"{queue.ready_count()} ready and {queue.unacked_count()} unacked"
                 return f"'{name}' on {member.name} still holds {held}"
         return ""
+
+    def _look_for_remains(self) -> None:
+        """Queues that should have gone with their owners or their last consumers."""
+        for key, (_created, _modified, value) in self._world.store.snapshot()[1].items():
+            definition = decode_definition(key, value)
+            if not isinstance(definition, QueueDefinition):
+                continue
+            owners = self._world.member(definition.node).broker.connections
+            if definition.exclusive and definition.owner not in owners:
+                self._complain("queues go with their owners", f"'{definition.name}' is left on {definition.node}")
+            deserted_ms = self._world.deserted_ms.get(definition.name)
+            # who ends before that could be agreed upon has forgotten it
+            if deserted_ms is not None and self._world.promises.ended_ms(definition.node) < deserted_ms:
+                self._complain("queues go with their owners", f"'{definition.name}' is left without consumers")
 
     def _look_at_definitions(self, member: "Member") -> None:
         rule = "all nodes end up the same"

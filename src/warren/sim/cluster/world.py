@@ -63,6 +63,8 @@ class ClusterWorld(Clockwork):
         # when a node or a link between two ended, or stood still
         self.disruptions_ms: list[int] = []
         self.exclusive_names: list[str] = []
+        # queues that go with their last consumer, and when that was
+        self.deserted_ms: dict[str, int] = {}
         self.promises = Promises(self)
         self.rules = Rules(self)
         self._chance = Random(f"{seed}/cluster")
@@ -146,7 +148,7 @@ class ClusterWorld(Clockwork):
 
     def is_open(self, link: Link, channel: int) -> bool:
         """Whether a channel is, on both sides of a link."""
-        if link.number not in self.network.links:
+        if link.serial not in self.network.links:
             return False
         connection = self.member(link.node.name).broker.connections.get(link.number)
         found = None if connection is None else connection.channels.get(channel)
