@@ -19,9 +19,11 @@ PATIENCE_S = 60.0
 _PAUSE_S = 0.2
 _STRAY_S = 20.0
 _RELIEF_PATIENCE_S = 30.0
-# an id that was removed a moment ago is given out again within the same second, and refused
+# an id that was removed a moment ago is given out again within the same second, and refused; a member that lags behind
+# takes one that has its vote for a learner
 _NOT_YET = (
     "member not found",
+    "can only promote a learner",
     "in sync with leader",
     "too many learner members",
     "unhealthy cluster",
