@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -248,4 +249,21 @@ def test_a_member_whose_part_of_the_store_is_frozen_waits_for_it(nodes: MemberNo
     eventually(lambda: "event=store.awaited" in dog.log())
     os.kill(frozen, signal.SIGCONT)
     dog.await_ready()
+    eventually(lambda: ready_in(cat, "kept") == 1)
+
+
+def test_a_node_that_is_killed_while_it_becomes_a_ram_node_is_one(nodes: MemberNodes) -> None:
+    cat = nodes.start("cat")
+    dog = nodes.start("dog", *joining(cat))
+    declare(dog, "kept", b"one")
+    nodes.done(dog, "stop_app")
+    with ThreadPoolExecutor() as pool:
+        # etcd takes some seconds to let a member go
+        ordered = pool.submit(nodes.ctl, dog, "change_cluster_node_type", "ram")
+        eventually(lambda: '"kind": "ram"' in (dog.data / "cluster.json").read_text())
+        dog.kill()
+        assert ordered.result().code != 0
+    dog.start()
+    assert etcd_pid(dog) == 0
+    assert nodes.members(cat) == {"cat@localhost": ("disc", True), "dog@localhost": ("ram", True)}
     eventually(lambda: ready_in(cat, "kept") == 1)
