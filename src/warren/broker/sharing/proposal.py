@@ -11,6 +11,10 @@ is made comes first, in the order in which things belong together, then what goe
 cut may come about in part, if its node is lost or another plan comes between; it is planned again from what there is
 then.
 
+A binding's ends are touched by every part that makes one of their bindings, whether they were there or an earlier part
+made them. Else a queue could go between two parts, or after both, by a plan that knows of the first one's bindings
+only, and leave those of the second behind.
+
 What a plan relies on is taken down when it is handed in, by the revisions this node knows then, whatever it learns
 while parts are under way; only what a part has changed or touched itself counts from there on as it left it.
 
@@ -21,9 +25,18 @@ from typing import Final, final
 
 from warren.broker.sharing.definitions import SharedDefinitions
 from warren.model.effects import Propose
+from warren.store.access_definitions import vhost_key
 from warren.store.definition_order import kind_of, rank
 from warren.store.plan import Plan, PlannedChange
-from warren.store.topology_definitions import EXCHANGES, QUEUES
+from warren.store.topology_definitions import (
+    EXCHANGES,
+    QUEUES,
+    BindingDefinition,
+    ExchangeDefinition,
+    QueueDefinition,
+    exchange_key,
+    queue_key,
+)
 
 CHANGES_MAX: Final = 60
 """Of one part; there are stores that take 128 conditions and as many changes."""
@@ -40,10 +53,16 @@ class Part:
         self.conditions: list[str] = []
         self.changes: list[PlannedChange] = []
         self.touched: list[str] = []
+        # what it makes belongs to something that an earlier part made
+        self.belongs_to: list[str] = []
         self.names_something: bool = False
 
-    def has_room(self, naming: bool) -> bool:
-        return len(self.changes) + len(self.touched) < CHANGES_MAX and not (naming and self.names_something)
+    def has_room(self, naming: bool, beside: int = 0) -> bool:
+        size = len(self.changes) + len(self.touched) + len(self.belongs_to) + beside
+        return size < CHANGES_MAX and not (naming and self.names_something)
+
+    def makes(self, key: str) -> bool:
+        return any(change.key == key for change in self.changes)
 
 
 @final
@@ -110,8 +129,8 @@ def _parts_of(plan: Plan, bases: dict[str, int]) -> list[Part]:
     parts = _filled(_in_sound_order(changes), touched, bases)
     always = standing[:STANDING_MAX]
     for part in parts:
-        touched_late = [key for key in part.touched if key not in always]
-        part.conditions = always + touched_late + [change.key for change in part.changes]
+        late = [key for key in part.touched + part.belongs_to if key not in always]
+        part.conditions = always + late + [change.key for change in part.changes]
     return _checks(standing[STANDING_MAX:]) + parts
 
 
@@ -138,13 +157,39 @@ def _filled(changes: list[PlannedChange], touched: list[str], bases: dict[str, i
         if not parts[-1].has_room(False):
             parts.append(Part())
         parts[-1].touched.append(key)
+    made: dict[str, None] = {}
     for change in changes:
         naming = _names_something(change, bases)
-        if not parts[-1].has_room(naming):
+        ends = [key for key in _ends_of(change) if bases.get(key, 0) or key in made]
+        containers = [key for key in _containers_of(change) if key in made]
+        if not parts[-1].has_room(naming, len(ends) + len(containers)):
             parts.append(Part())
-        parts[-1].changes.append(change)
-        parts[-1].names_something = parts[-1].names_something or naming
+        part = parts[-1]
+        part.touched += [key for key in ends if key not in part.touched and not part.makes(key)]
+        part.belongs_to += [key for key in containers if key not in part.belongs_to and not part.makes(key)]
+        part.changes.append(change)
+        part.names_something = part.names_something or naming
+        if change.definition is not None:
+            made[change.key] = None
     return parts
+
+
+def _ends_of(change: PlannedChange) -> list[str]:
+    """Of a binding that is to be made."""
+    new = change.definition
+    if not isinstance(new, BindingDefinition):
+        return []
+    to_queue = new.destination_is_queue
+    destination = queue_key(new.vhost, new.destination) if to_queue else exchange_key(new.vhost, new.destination)
+    return list(dict.fromkeys([exchange_key(new.vhost, new.source), destination]))
+
+
+def _containers_of(change: PlannedChange) -> list[str]:
+    """The virtual host of what is to be made."""
+    new = change.definition
+    if isinstance(new, QueueDefinition | ExchangeDefinition | BindingDefinition):
+        return [vhost_key(new.vhost)]
+    return []
 
 
 def _checks(conditions: list[str]) -> list[Part]:

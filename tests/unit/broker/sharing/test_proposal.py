@@ -4,10 +4,11 @@ from tests.unit.broker.sharing_nodes import Ending, SharingCluster
 from warren.broker.applying import Appliers
 from warren.broker.sharing.definitions import SharedDefinitions
 from warren.broker.sharing.proposal import CHANGES_MAX, STANDING_MAX, Proposal
+from warren.broker.topology_plans import plan_binding, plan_queue
 from warren.model.effects import Propose
 from warren.store.access_definitions import UserDefinition, VhostDefinition
 from warren.store.plan import Plan
-from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
+from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
 
 TRANSACTION_MAX = 128
 
@@ -22,6 +23,10 @@ def user(name: str) -> UserDefinition:
 
 def queue(name: str) -> QueueDefinition:
     return QueueDefinition("v", name, True, False, False, {})
+
+
+def binding(source: str, destination: str, key: str) -> BindingDefinition:
+    return BindingDefinition("v", source, destination, True, key, {}, True)
 
 
 def known(*keys: str, applied: int = 50) -> SharedDefinitions:
@@ -131,6 +136,52 @@ def test_a_revision_names_one_queue_or_exchange() -> None:
         ["vhosts/v", "exchanges/v/two"],
         ["queues/v/one", "queues/v/three"],
     ]
+
+
+def test_a_binding_of_a_cut_plan_touches_the_ends_that_an_earlier_part_made() -> None:
+    plan = Plan()
+    plan.put(vhost("v"))
+    for name in ("one", "two"):
+        plan_queue(plan, queue(name))
+    plan_binding(plan, binding("amq.direct", "one", "k"))
+    first, second = parts_of(plan, known())
+    assert [key for key, _value in second.changes] == ["queues/v/two", binding("amq.direct", "one", "k").key()]
+    assert second.touched == ["queues/v/one"]
+    assert {("queues/v/one", 51), ("vhosts/v", 51)} <= set(second.compares)
+    assert first.touched == []
+
+
+def test_every_part_that_binds_a_queue_touches_it() -> None:
+    plan = Plan()
+    for number in range(CHANGES_MAX * 2):
+        plan_binding(plan, binding("amq.direct", "there", f"k{number}"))
+    orders = parts_of(plan, known("vhosts/v", "queues/v/there"))
+    assert [order.touched for order in orders] == [["queues/v/there"]] * len(orders)
+    revisions = [dict(order.compares)["queues/v/there"] for order in orders]
+    assert revisions == [2, *range(51, 50 + len(orders))]
+
+
+def test_a_queue_that_is_deleted_while_it_is_bound_in_parts_leaves_no_binding_behind() -> None:
+    for wait_ms in range(0, 200, 5):
+        cluster = SharingCluster("a", "b")
+        node, other = cluster.nodes["a"], cluster.nodes["b"]
+        plan = Plan()
+        for number in range(8):
+            plan_queue(plan, queue(f"q{number}"))
+        for number in range(CHANGES_MAX * 3):
+            plan_binding(plan, binding("amq.direct", "q0", f"k{number}"))
+        node.agreement.agree(plan, Ending())
+        node.end_turn()
+        cluster.clock.pass_ms(wait_ms)
+        theirs = Plan()
+        made = [key for key in other.maker.made if key.startswith("bindings/")]
+        for key in made + [key for key in other.maker.made if key == "queues/v/q0"]:
+            theirs.delete(key)
+        other.agreement.agree(theirs, Ending())
+        other.end_turn()
+        cluster.clock.pass_ms(5_000)
+        left = [key for key in node.maker.made if key.startswith("bindings/")]
+        assert "queues/v/q0" in node.maker.made or not left
 
 
 def test_many_new_queues_come_about_on_all_nodes_each_with_an_id_of_its_own() -> None:
