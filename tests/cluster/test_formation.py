@@ -26,6 +26,7 @@ from tests.cluster.member_nodes import (
 from tests.cluster.test_etcd_guarded import demand_passwords
 from tests.node.certificate_files import Authority
 from tests.support.node_process import NodeProcess
+from warren.node.disk.names import CLUSTER, UNFINISHED_SUFFIX
 from warren.node.tls import TlsFiles
 
 Step = Callable[[NodeProcess], bool]
@@ -267,3 +268,17 @@ def test_a_node_that_is_killed_while_it_becomes_a_ram_node_is_one(nodes: MemberN
     assert etcd_pid(dog) == 0
     assert nodes.members(cat) == {"cat@localhost": ("disc", True), "dog@localhost": ("ram", True)}
     eventually(lambda: ready_in(cat, "kept") == 1)
+
+
+def test_a_node_that_cannot_write_down_that_it_has_founded_a_cluster_is_alone_as_before(nodes: MemberNodes) -> None:
+    cat = nodes.start("cat")
+    obstacle = cat.data / (CLUSTER + UNFINISHED_SUFFIX)
+    obstacle.mkdir()
+    dog = nodes.spawn("dog", *joining(cat))
+    eventually(lambda: "event=peer.refused" in cat.log())
+    declare(cat, "kept", b"one")
+    assert not (cat.data / CLUSTER).exists()
+    obstacle.rmdir()
+    dog.await_ready()
+    assert len(nodes.members(dog)) == 2
+    eventually(lambda: ready_in(dog, "kept") == 1)

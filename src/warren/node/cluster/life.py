@@ -23,6 +23,7 @@ Not here: the file (`node.cluster.cluster_file`), the store (`node.cluster.share
 
 import asyncio
 import os
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -329,15 +330,17 @@ class ClusterLife:
             await shared.move_in(passing.revision, moved)
             await shared.live(self._links.own.incarnation)
             revision, snapshot = await shared.snapshot()
+            addresses = MemberAddresses(self._links.own.address, shared.address)
+            facts = ClusterFacts(cluster_id, DISC, {self.name: addresses}, enlisted=True)
+            self._file.write(facts)
         except BaseException:
             self._turns.add(SharingGivenUp())
             self._shared = None
+            with suppress(OSError):
+                self._file.remove()
             await shared.abandon()
             raise
-        self._facts = ClusterFacts(
-            cluster_id, DISC, {self.name: MemberAddresses(self._links.own.address, shared.address)}, enlisted=True
-        )
-        self._file.write(self._facts)
+        self._facts = facts
         self._log.info("cluster.founded", cluster=cluster_id)
         self._turns.add(SharingReady(revision, snapshot))
         self._start_pump(revision)

@@ -238,6 +238,7 @@ class SharedStore:
 
     async def abandon(self) -> None:
         """What was begun is not wanted: end the member and delete its data."""
+        await self.rest()
         if self._connection is not None:
             await self._connection.close()
         if self._member is not None:
