@@ -9,7 +9,8 @@ from typing import TypeVar
 from warren.model.settings import BrokerSettings
 from warren.queue.queue import Queue
 from warren.sim.checkers import Checkers
-from warren.sim.cluster.clients import ClusterClient, ClusterConsumer, ClusterPublisher, Target
+from warren.sim.cluster.clients import ClusterClient, ClusterPublisher, Target
+from warren.sim.cluster.consumers import ClusterConsumer
 from warren.sim.cluster.member import Member
 from warren.sim.cluster.world import ClusterWorld
 from warren.sim.history import CONFIRMED

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 CHANNEL = 1
 """The only one that clients open."""
 
+LOOSE = "loose"
+"""The queue whose consumers do not ack: what is on its way to one that is lost is lost with it."""
+
 KNOWS_ALL = 1 << 62
 UNDER_WAY_MS = 2_000
 """How long something may be under way to a node that will send it back, or the news of that to a client."""
@@ -256,7 +259,7 @@ class Promises:
 
     def _excused(self, attempt: Attempt, queue: str) -> bool:
         story = self.story(queue)
-        if story.purges_open or max(story.deleted_ms, story.purged_ms) >= attempt.sent_ms:
+        if queue == LOOSE or story.purges_open or max(story.deleted_ms, story.purged_ms) >= attempt.sent_ms:
             return True
         if story.deleted_revision > attempt.known_revision:
             return True

@@ -4,7 +4,7 @@
 
     orders (direct) --one--> plain, spread         --two--> spread, retried
     news   (fanout) --> plain, passing
-    ""              plain, passing, lazy
+    ""              plain, passing, lazy, loose (whose consumers do not ack)
     dead   (direct) --rejected--> graves            whatever is rejected in retried
 
 All of it is durable and lives wherever it was put, but for `passing`, which is transient: it ends with its home, and
@@ -16,8 +16,10 @@ Not here: what clients do (`sim.cluster.clients`, `sim.cluster.errands`).
 from random import Random
 from typing import TYPE_CHECKING
 
-from warren.sim.cluster.clients import ClusterClient, ClusterConsumer, ClusterPublisher, Target
+from warren.sim.cluster.clients import EXCUSES, ClusterClient, ClusterPublisher, Target
+from warren.sim.cluster.consumers import ClusterConsumer
 from warren.sim.cluster.errands import ERRANDS, LOCATORS, Errand, Intruder
+from warren.sim.cluster.promises import LOOSE
 from warren.sim.publisher import CONFIRM, TRANSACTION
 from warren.store.definition_kinds import decode_definition
 from warren.store.topology_definitions import QueueDefinition
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from warren.sim.cluster.world import ClusterWorld
 
 EXCHANGES = (("orders", "direct"), ("news", "fanout"), ("dead", "direct"), (ERRANDS, "direct"))
-LASTING = ("plain", "spread", "retried", "graves", "lazy")
+LASTING = ("plain", "spread", "retried", "graves", "lazy", LOOSE)
 PASSING = "passing"
 BINDINGS = (
     ("orders", "one", "plain"),
@@ -46,6 +48,7 @@ TARGETS = (
     Target("news", "", ("plain", PASSING)),
     Target("", "plain", ("plain",)),
     Target("", "lazy", ("lazy",)),
+    Target("", LOOSE, (LOOSE,)),
     Target("", "retried", ("retried",)),
     Target("", PASSING, (PASSING,)),
 )
@@ -61,6 +64,8 @@ def lasting_topology(chance: Random) -> list[Method]:
             arguments |= REJECTED
         elif name == "lazy":
             arguments["x-queue-mode"] = "lazy"
+        elif name == "spread" and chance.random() < 0.3:
+            arguments["x-single-active-consumer"] = True
         methods.append(QueueDeclare(name, durable=True, arguments=arguments))
     methods += [QueueBind(queue, exchange, key) for exchange, key, queue in BINDINGS]
     return methods
@@ -93,6 +98,21 @@ class Founder(ClusterClient):
     def hear(self, heard: Heard) -> None:
         self._bound += isinstance(heard.method, QueueBindOk)
         self._finished = self._finished or self._bound == len(BINDINGS)
+
+
+class Drainer(ClusterConsumer):
+    """Reads every queue that there is and that it may read."""
+
+    # one may go at this moment, because somebody wanted that before
+    excuses = (*EXCUSES, "no queue 'errand")
+
+    def work(self) -> None:
+        self.queues = [PASSING]
+        for key, (_created, _modified, value) in self.world.store.snapshot()[1].items():
+            definition = decode_definition(key, value)
+            if isinstance(definition, QueueDefinition) and not definition.exclusive and definition.name != PASSING:
+                self.queues.append(definition.name)
+        super().work()
 
 
 class ClusterWorkload:
@@ -132,10 +152,4 @@ class ClusterWorkload:
 
     def drain(self) -> None:
         """Whatever is left in a queue is read."""
-        queues: list[str] = []
-        for key, (_created, _modified, value) in self._world.store.snapshot()[1].items():
-            definition = decode_definition(key, value)
-            if isinstance(definition, QueueDefinition) and not definition.exclusive and definition.name != PASSING:
-                queues.append(definition.name)
-        drainer = ClusterConsumer(self._world, "drainer", passing_topology(), [*queues, PASSING], 20)
-        drainer.calm()
+        Drainer(self._world, "drainer", passing_topology(), [], 20).calm()
