@@ -43,6 +43,10 @@ class SharedDefinitions:
         known = self._known.get(key)
         return 0 if known is None else known[1]
 
+    def changed_under(self, prefix: str, since: int) -> bool:
+        """Whether there is a key that begins so and came or changed after that revision."""
+        return any(known[1] > since and key.startswith(prefix) for key, known in self._known.items())
+
     def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:
         """All of this is made already, because a node was started with it; but for who is in the cluster."""
         for key, (created, modified, value) in snapshot.items():

@@ -108,7 +108,7 @@ class Proposal:
             # what an earlier part did may not be known here yet
             if modified > base or (modified < base and known.applied >= base):
                 return True
-        return False
+        return any(known.changed_under(prefix, self._since) for prefix in self._prefixes)
 
 
 def _value_of(change: PlannedChange) -> bytes | None:

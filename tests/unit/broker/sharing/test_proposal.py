@@ -1,14 +1,15 @@
 """Plans as transactions: what does not fit into one, or must not share one, comes about in parts that are sound."""
 
-from tests.unit.broker.sharing_nodes import Ending, SharingCluster
+from tests.unit.broker.sharing_nodes import Ending, Maker, SharingCluster
 from warren.broker.applying import Appliers
 from warren.broker.sharing.definitions import SharedDefinitions
 from warren.broker.sharing.proposal import CHANGES_MAX, STANDING_MAX, Proposal
 from warren.broker.topology_plans import plan_binding, plan_queue
 from warren.model.effects import Propose
+from warren.model.journal import Change
 from warren.store.access_definitions import UserDefinition, VhostDefinition
 from warren.store.plan import Plan
-from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
+from warren.store.topology_definitions import QUEUES, BindingDefinition, ExchangeDefinition, QueueDefinition
 
 TRANSACTION_MAX = 128
 
@@ -31,7 +32,9 @@ def binding(source: str, destination: str, key: str) -> BindingDefinition:
 
 def known(*keys: str, applied: int = 50) -> SharedDefinitions:
     """A node that has come to revision 50 and knows these keys, created and changed by the revisions from 1 on."""
-    definitions = SharedDefinitions(Appliers())
+    appliers = Appliers()
+    appliers.add(Maker([QUEUES]))
+    definitions = SharedDefinitions(appliers)
     value = queue("").value()
     definitions.adopt(applied, {key: (place, place, value) for place, key in enumerate(keys, start=1)})
     return definitions
@@ -113,6 +116,19 @@ def test_a_part_relies_on_what_the_parts_before_it_left() -> None:
     first, second = parts_of(plan, known("vhosts/touched"))
     assert (first.compares[0], first.unchanged_under) == (("vhosts/touched", 1), [("users/", 50)])
     assert (second.compares[0], second.unchanged_under) == (("vhosts/touched", 51), [("users/", 51)])
+
+
+def test_what_comes_under_a_prefix_that_a_plan_relies_on_disproves_it() -> None:
+    plan = Plan()
+    plan.delete("vhosts/v")
+    plan.rely_on_all("queues/v/")
+    definitions = known("vhosts/v", "queues/v/old", "queues/w/old")
+    proposal = Proposal(plan, definitions)
+    value = queue("").value()
+    definitions.change(51, [Change(51, "queues/w/new", value)])
+    assert not proposal.disproved(definitions)
+    definitions.change(52, [Change(52, "queues/v/new", value)])
+    assert proposal.disproved(definitions)
 
 
 def test_more_conditions_than_can_be_repeated_are_looked_at_before_anything_is_changed() -> None:
