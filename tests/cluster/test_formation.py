@@ -266,7 +266,8 @@ def test_a_node_that_is_killed_while_it_becomes_a_ram_node_is_one(nodes: MemberN
         assert ordered.result().code != 0
     dog.start()
     assert etcd_pid(dog) == 0
-    assert nodes.members(cat) == {"cat@localhost": ("disc", True), "dog@localhost": ("ram", True)}
+    everybody = {"cat@localhost": ("disc", True), "dog@localhost": ("ram", True)}
+    eventually(lambda: nodes.members(cat) == everybody)
     eventually(lambda: ready_in(cat, "kept") == 1)
 
 
