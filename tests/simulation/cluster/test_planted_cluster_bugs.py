@@ -46,7 +46,7 @@ def changed() -> Meddler:
 PLANTS: list[tuple[Callable[[], Meddler], str, tuple[str, ...]]] = [
     (MissedChange, "two", (SAME, KNOWN, STUCK)),
     (TooFarAhead, "two", (KNOWN, STUCK)),
-    (MadeUp, "two", (AGREED, KNOWN)),
+    (MadeUp, "two", (AGREED, KNOWN, SAME, STUCK)),
     (EarlyReports, "", (LOST, MARKED, "the node starts")),
     (swallowed, "two", (LOST,)),
     (doubled, "two", (MARKED, "unacked within prefetch", "no fault without cause")),
