@@ -151,6 +151,7 @@ class Clustering(Home, Whereabouts, Timed):
     def timer_fired(self) -> None:
         self._turn.set_timer(self._turn.now_ms + CHECK_EVERY_MS, self)
         self._look()
+        self.leftovers.look()
 
     def _look(self) -> None:
         if self._left:

@@ -73,6 +73,11 @@ class Leftovers(AgreementWaiter, LifeWatcher, Timed):
     def lives_changed(self) -> None:
         self._wake_in(self._place() * TURN_OF_EACH_MS)
 
+    def look(self) -> None:
+        """Once in a while: a queue that was agreed upon too late for its node comes when nobody's life changes."""
+        if self._timer is None and not self._under_way and (self._dead_homes() or self._strangers()):
+            self.lives_changed()
+
     @property
     def clear(self) -> bool:
         """Whether nothing is left to be cleared up."""

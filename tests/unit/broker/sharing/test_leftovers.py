@@ -252,6 +252,22 @@ def test_transient_exchanges_go_when_all_nodes_were_down() -> None:
     assert keys(world) == ["exchanges/%2F/kept"]
 
 
+def test_a_queue_that_was_agreed_upon_too_late_for_its_node_is_found_when_somebody_looks() -> None:
+    world = World("a", "b")
+    world.kill("b")
+    world.start("b")
+    world.pass_ms(LONG_MS)
+    world.agree("a", QueueDefinition("/", "late", False, False, False, {}, "b", 0, world.runs["b"] - 1))
+    world.pass_ms(LONG_MS)
+    for living in world.living.values():
+        assert living.queues() == ["late"]
+        living.leftovers.look()
+        living.node.end_turn()
+    world.pass_ms(LONG_MS)
+    assert [living.queues() for living in world.living.values()] == [[], []]
+    assert keys(world) == []
+
+
 @pytest.mark.parametrize("home", ["a", "b", ""])
 def test_a_node_that_does_not_know_of_itself_takes_nobodys_queues_for_leftovers(home: str) -> None:
     cluster = SharingCluster()
