@@ -33,6 +33,8 @@ from warren.store.topology_definitions import QUEUES, QueueDefinition
 
 IDENTITY_SUFFIX = "-identity"
 PAUSE_S = 0.2
+ASK_PATIENCE_S = 3.0
+"""Whoever waits for a majority says so, and asks again."""
 LIFE_S = 5
 """How long others take a silent node to be alive."""
 
@@ -155,7 +157,7 @@ class SharedStore:
     async def begun(self) -> None:
         """A `ConnectionError` while nobody can tell that this is the store of a cluster."""
         assert self.store is not None
-        if not await self.store.begun():
+        if not await self.store.begun(ASK_PATIENCE_S):
             raise ConnectionError("nobody has begun this cluster in the store")
 
     async def move_in(self, revision: int, snapshot: Snapshot) -> None:

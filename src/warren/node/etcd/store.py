@@ -46,9 +46,9 @@ class EtcdStore:
         self._base = 0
         self._seen = 0
 
-    async def begun(self) -> bool:
+    async def begun(self, patience_s: float = PATIENCE_S) -> bool:
         """Whether a cluster of this name lives here; if not, somebody has to move in."""
-        answer = await self._connection.ask(messages.RANGE, messages.range_of(self._keys.base))
+        answer = await self._connection.ask(messages.RANGE, messages.range_of(self._keys.base), patience_s)
         found = messages.key_values(answer)
         if found:
             self._marked_at = found[0].modified
