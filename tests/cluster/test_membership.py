@@ -5,6 +5,7 @@ Most tests share two nodes that are one cluster, and leave them as they found th
 
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -253,6 +254,17 @@ def test_a_node_that_was_removed_does_not_start_until_it_is_reset(pair: Pair) ->
     pair.done(bee, "start_app")
     pair.make_whole()
     bee.restart()
+
+
+def test_a_node_that_was_removed_while_it_hung_ends(nodes: MemberNodes) -> None:
+    cat = nodes.start("cat")
+    dog = nodes.start("dog", *joining(cat))
+    os.kill(dog.pid, signal.SIGSTOP)
+    eventually(lambda: nodes.ctl(cat, "forget_cluster_node", "dog@localhost").code == 0)
+    os.kill(dog.pid, signal.SIGCONT)
+    assert ended(dog) == 1
+    assert "dog@localhost was removed from its cluster" in dog.log()
+    eventually(lambda: etcd_pid(dog) == 0)
 
 
 def restart_stopped(node: NodeProcess) -> None:
