@@ -149,6 +149,8 @@ class Clustering(Home, Whereabouts, Timed):
     # -- partitions
 
     def timer_fired(self) -> None:
+        if self._left:
+            return
         self._turn.set_timer(self._turn.now_ms + CHECK_EVERY_MS, self)
         self._look()
         self.leftovers.look()
@@ -166,7 +168,8 @@ class Clustering(Home, Whereabouts, Timed):
             self._turn.effects.append(StartAnew())
 
     def leave(self) -> None:
-        """The node stops: from here on it takes and lends nothing over links, so what goes to its disk stays true."""
+        """The node stops, or stays alone after all: from here on it takes and lends nothing over links, so what goes to
+        its disk stays true."""
         self._left = True
         for node in self.links.nodes():
             self.links.lost(node)

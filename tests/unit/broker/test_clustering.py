@@ -5,9 +5,9 @@ import pytest
 from tests.support.core_driver import Core
 from warren.broker.commands import BeginSharing
 from warren.broker.sharing.moving_in import PassingDefinitions, shared_snapshot
-from warren.cluster.partitions import PAUSE_MINORITY
-from warren.model.effects import Effect, PauseService, ResumeService
-from warren.model.events import Commanded, PeerConnected, PeerLost, SharingReady, StopRequested
+from warren.cluster.partitions import CHECK_EVERY_MS, PAUSE_MINORITY
+from warren.model.effects import Effect, PauseService, ResumeService, SetTimer
+from warren.model.events import Commanded, PeerConnected, PeerLost, SharingGivenUp, SharingReady, StopRequested
 from warren.model.settings import BrokerSettings
 from warren.store.cluster_definitions import DISC, NodeDefinition
 
@@ -46,3 +46,12 @@ def test_a_node_that_stops_does_not_pause(core: Core) -> None:
     core.turn(StopRequested())
     core.now_ms += 1
     assert decisions(core.turn(PeerLost(OTHER, "this node stops", proved_dead=False))) == []
+
+
+def test_a_node_that_stays_alone_after_all_looks_around_no_more() -> None:
+    core = Core(BrokerSettings())
+    core.turn(Commanded(TICKET, BeginSharing()))
+    core.turn(SharingGivenUp())
+    core.now_ms += CHECK_EVERY_MS
+    wanted_ms = [effect.at_ms for effect in core.turn() if isinstance(effect, SetTimer)]
+    assert all(at_ms > core.now_ms + CHECK_EVERY_MS for at_ms in wanted_ms)

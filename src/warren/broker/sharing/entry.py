@@ -123,6 +123,7 @@ class ClusterEntry(DeferringHandler):
         if clustering is not None:
             self._moving = None
             self._charter.agreement = self._lone
+            clustering.leave()
             clustering.shared.give_up()
 
     def _new_clustering(self) -> Clustering:
