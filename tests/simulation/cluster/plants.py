@@ -11,8 +11,6 @@ from warren.model.journal import Change
 from warren.sim.process import Meddler
 from warren.store.metadata import AGREED
 
-FAR = 1_000_000
-
 
 class MissedChange(Meddler):
     """Some news of the store never arrive, and nobody notices."""
@@ -28,22 +26,6 @@ class MissedChange(Meddler):
             return False
         self._left -= 1
         return self._left == 0
-
-
-class TooFarAhead(Meddler):
-    """The node believes, and says, that it has come further than it has."""
-
-    def __init__(self) -> None:
-        self._left = 4
-
-    def events(self, events: list[Event]) -> list[Event]:
-        return [self._told(event) for event in events]
-
-    def _told(self, event: Event) -> Event:
-        if not isinstance(event, DefinitionsCurrent):
-            return event
-        self._left -= 1
-        return DefinitionsCurrent(event.revision + FAR) if self._left == 0 else event
 
 
 class MadeUp(Meddler):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.simulation import plants
-from tests.simulation.cluster.plants import AlwaysSwapped, MadeUp, MissedChange, TooFarAhead
+from tests.simulation.cluster.plants import AlwaysSwapped, MadeUp, MissedChange
 from tests.simulation.disk_plants import EarlyReports
 from tests.simulation.plants import OutputPlant
 from warren.sim.cluster.run import run_cluster
@@ -45,7 +45,6 @@ def changed() -> Meddler:
 
 PLANTS: list[tuple[Callable[[], Meddler], str, tuple[str, ...]]] = [
     (MissedChange, "two", (SAME, KNOWN, STUCK)),
-    (TooFarAhead, "two", (KNOWN, STUCK)),
     (MadeUp, "two", (AGREED, KNOWN, SAME, STUCK)),
     (EarlyReports, "", (LOST, MARKED, "the node starts")),
     (swallowed, "two", (LOST,)),
