@@ -4,7 +4,6 @@ Most tests share two nodes that are one cluster, and leave them as they found th
 """
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,6 @@ from tests.cluster.member_nodes import (
     queues_of,
     ready_in,
 )
-from tests.docs.pages import DOCS, read_page
 from tests.support.node_process import NodeProcess
 
 BOTH = {"ant@localhost": ("disc", True), "bee@localhost": ("disc", True)}
@@ -389,26 +387,3 @@ def test_a_node_that_is_left_goes_on_without_those_that_are_lost(nodes: MemberNo
     assert nodes.members(dog) == {"dog@localhost": ("disc", True)}
     eventually(lambda: queues_of(dog) == ["kept"])
     assert ready_in(dog, "kept") == 2
-
-
-def test_the_commands_of_the_manual_do_what_they_show(nodes: MemberNodes) -> None:
-    """The page's hosts are one here, and its nodes do not listen where others expect them."""
-    first, second = nodes.start("a"), nodes.start("b")
-    commands = [command for block in manual_blocks() for command in commands_of(block)]
-    assert [words[0] for words, _ in commands].count("start_app") == 3
-    for words, shown in commands:
-        there = [peer_of(first) if word == "a@here" else word.replace("@here", "@localhost") for word in words]
-        expected = shown.replace("with a@here", f"with {peer_of(first)}").replace("@here", "@localhost")
-        said = nodes.done(second, *there)
-        assert not shown or said == expected
-    assert nodes.members(first) == {"a@localhost": ("disc", True), "c@localhost": ("ram", True)}
-
-
-def manual_blocks() -> list[str]:
-    return [block.text for block in read_page(DOCS / "clustering.md").blocks if "$ warren ctl stop_app" in block.text]
-
-
-def commands_of(block: str) -> list[tuple[list[str], str]]:
-    """Each command without `warren ctl`, and what the page says it prints."""
-    parts = re.split(r"^\$ warren ctl (.*)\n", block, flags=re.MULTILINE)[1:]
-    return [(words.split(), shown) for words, shown in zip(parts[::2], parts[1::2], strict=True)]
