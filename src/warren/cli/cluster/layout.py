@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -192,7 +192,7 @@ def _ports(made_with: dict[str, Any]) -> dict[str, list[int]]:
     taken: dict[int, str] = {}
     for kind in ("peer", "amqp", "http"):
         first, behind = made_with[kind], ETCD_PORTS_BEHIND if kind == "peer" else ()
-        ports = list(range(first, first + count)) if first else _free_ports(count, behind)
+        ports = list(range(first, first + count)) if first else _free_ports(count, behind, taken)
         for port in [port + step for port in ports for step in (0, *behind)]:
             if port > PORT_MAX:
                 raise ConfigError(f"--{kind} {first} is too high: port {port} would be needed, too")
@@ -203,8 +203,8 @@ def _ports(made_with: dict[str, Any]) -> dict[str, list[int]]:
     return chosen
 
 
-def _free_ports(count: int, behind: Sequence[int]) -> list[int]:
-    """Ports on which nobody listens, nor on those so far behind each."""
+def _free_ports(count: int, behind: Sequence[int], taken: Collection[int]) -> list[int]:
+    """Ports on which nobody listens, nor on those so far behind each, and which nobody else is to have."""
     found: list[int] = []
     with contextlib.ExitStack() as listening:
         for _ in range(FREE_PORT_ATTEMPTS):
@@ -216,7 +216,8 @@ def _free_ports(count: int, behind: Sequence[int]) -> list[int]:
             with contextlib.suppress(OSError, OverflowError):
                 for step in behind:
                     listening.enter_context(socket.create_server((HOST, port + step)))
-                found.append(port)
+                if not any(port + step in taken for step in (0, *behind)):
+                    found.append(port)
     if len(found) < count:
         raise ConfigError(f"there are no {count} free ports on {HOST}; name the first ones to use")
     return found
