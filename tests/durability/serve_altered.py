@@ -81,9 +81,9 @@ def main() -> int:
 
     node_settings.read_settings = read_altered
     if HastyDisk.haste_s > 0:
-        from warren.node import node
+        from warren.node import serving
 
-        node.Disk = HastyDisk  # type: ignore[misc]
+        serving.Disk = HastyDisk  # type: ignore[misc]
     return run(sys.argv[3:])
 
 
