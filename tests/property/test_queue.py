@@ -210,15 +210,17 @@ class QueueAgainstList(RuleBasedStateMachine):
             self.model.expire(self.model.now_ms)
 
     def model_hand_out(self) -> None:
-        """The model's side of handing out: overdue messages die, consumers take, then what is due dies."""
-        self.model.expire(self.model.now_ms - 1)
+        """The model's side of handing out: overdue heads die, consumers take, then what is due dies."""
         taken = sorted(
             (entry for consumer in self.consumers for entry in consumer.entries), key=lambda entry: self.rank(entry)
         )
         for consumer in self.consumers:
             consumer.entries.clear()
+        self.model.expire(self.model.now_ms - 1)
         for entry in taken:
             self.expect_taken(entry, self.no_ack)
+            # what stood behind it may have been overdue all the while
+            self.model.expire(self.model.now_ms - 1)
         self.model.expire(self.model.now_ms)
 
     def rank(self, entry: Entry) -> tuple[int, int]:
