@@ -13,13 +13,12 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from warren.cluster.hello_messages import DISC, RAM
 from warren.errors import StoreError
 from warren.node.disk.durable import replace_file, sync_directory
 from warren.node.disk.names import CLUSTER
 
 VERSION = 1
-DISC = "disc"
-RAM = "ram"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ Not here: how the question gets there (`node.peers.joining`), what is done about
 import json
 from dataclasses import asdict, dataclass, field
 
-from warren.node.cluster.cluster_file import DISC, RAM, MemberAddresses
+from warren.cluster.hello_messages import DISC, RAM
+from warren.node.cluster.cluster_file import MemberAddresses
 
 
 class JoinRefused(Exception):

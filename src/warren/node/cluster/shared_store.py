@@ -13,8 +13,9 @@ import asyncio
 import os
 
 from warren.cluster.addresses import parse_address
+from warren.cluster.hello_messages import DISC
 from warren.errors import StoreError
-from warren.node.cluster.cluster_file import DISC, ClusterFacts
+from warren.node.cluster.cluster_file import ClusterFacts
 from warren.node.cluster.refusal import lives
 from warren.node.config.etcd_settings import EtcdSettings
 from warren.node.etcd import quorum

@@ -20,9 +20,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from warren.cluster.addresses import PeerAddress, parse_address, parse_node
-from warren.cluster.hello_messages import Facts
+from warren.cluster.hello_messages import DISC, RAM, Facts
 from warren.errors import ConfigError
-from warren.node.cluster.cluster_file import DISC, RAM, ClusterFacts, ClusterFile
+from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile
 from warren.node.cluster.joining import Joining, NobodyThere, new_store
 from warren.node.cluster.refusal import MembershipRefused, nobody_online, not_in_the_cluster, only_disc_node
 from warren.node.cluster.renaming import rename_in_store
