@@ -10,7 +10,6 @@ import io
 import json
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -21,6 +20,7 @@ from unittest import mock
 from tests.support.amqp_client import Channel, Connection
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
+from tests.support.ports import free_port, peer_port
 from warren.cli.main import run
 
 DEADLINE_S = 60.0
@@ -58,10 +58,10 @@ class MemberNodes:
         self._nodes.append(NodeProcess(self.directory / name, *words, configuration=lines))
         return self._nodes[-1]
 
-    def spawn(self, name: str, *options: str, configuration: str = "", peer_port: int = 0) -> NodeProcess:
+    def spawn(self, name: str, *options: str, configuration: str = "", port: int = 0) -> NodeProcess:
         """A node that is not ready, and perhaps never will be."""
         words, lines = self._words(name, options), self._lines(configuration)
-        self._nodes.append(UnreadyNode(self.directory / name, *words, configuration=lines, peer_port=peer_port))
+        self._nodes.append(UnreadyNode(self.directory / name, *words, configuration=lines, port=port))
         return self._nodes[-1]
 
     def _words(self, name: str, options: tuple[str, ...]) -> tuple[str, ...]:
@@ -109,8 +109,8 @@ class MemberNodes:
 class UnreadyNode(NodeProcess):
     """A node that is not expected to serve clients yet; where it will is known beforehand."""
 
-    def __init__(self, data: Path, *options: str, configuration: str, peer_port: int) -> None:
-        self._peer_port = peer_port or free_port()
+    def __init__(self, data: Path, *options: str, configuration: str, port: int) -> None:
+        self._peer_port = port or peer_port()
         super().__init__(data, *options, configuration=configuration)
 
     def start(self) -> None:
@@ -174,12 +174,6 @@ def ready_in(node: NodeProcess, queue: str) -> int:
 def queues_of(node: NodeProcess) -> list[str]:
     """All that a node knows."""
     return sorted(queue["name"] for queue in Operator(node.addresses["http"]).read("queues"))
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def processes_below(directory: Path) -> list[int]:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cluster.etcd_world import Members, connected, member_of, play, store_at, until
 from warren.errors import ConfigError, StoreError
-from warren.node.etcd import quorum
+from warren.node.etcd import program, quorum
 from warren.node.log_levels import LogLevels
 from warren.node.logs import Log
 
@@ -253,17 +253,31 @@ def test_nobody_founds_or_joins_over_data_that_is_there(pair: Members) -> None:
 
 
 def test_a_member_that_cannot_start_says_why(tmp_path: Path) -> None:
+    pretender = tmp_path / "pretender"
+    pretender.write_text(
+        f"#!/bin/sh\n[ $1 = --version ] && exec {program.find('')} --version\necho no luck >&2\nexit 1\n"
+    )
+    pretender.chmod(0o700)
+
     async def scenario() -> None:
-        member = member_of(tmp_path / "etcd", "warren@0", host="192.0.2.1", client_port=1, peer_port=1)
+        member = member_of(tmp_path / "etcd", "warren@0", binary=str(pretender))
         founding = asyncio.create_task(member.found())
-        await until(lambda: "cannot assign requested address" in member._process.last_sentence())
-        with pytest.raises(StoreError, match=r"does not answer.*cannot assign requested address"):
+        await until(lambda: "no luck" in member._process.last_sentence())
+        with pytest.raises(StoreError, match=r"does not answer.*no luck"):
             await member.ready(0.1)
         founding.cancel()
         await asyncio.gather(founding, return_exceptions=True)
         await member.stop()
 
     play(scenario())
+
+
+def test_a_member_whose_port_is_not_to_be_had_does_not_start(tmp_path: Path) -> None:
+    member = member_of(tmp_path / "etcd", "warren@0", host="192.0.2.1", client_port=1, peer_port=1)
+    with pytest.raises(
+        StoreError, match=r"cannot listen on port 1 of 192\.0\.2\.1 \(Cannot assign requested address\)"
+    ):
+        play(member.found())
 
 
 def test_a_binary_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from tests.cluster.member_nodes import (
     declare,
     etcd_pid,
     eventually,
-    free_port,
     joining,
     queues_of,
     ready_in,
@@ -26,6 +25,7 @@ from tests.cluster.member_nodes import (
 from tests.cluster.test_etcd_guarded import demand_passwords
 from tests.node.certificate_files import Authority
 from tests.support.node_process import NodeProcess
+from tests.support.ports import peer_port
 from warren.node.disk.names import CLUSTER, UNFINISHED_SUFFIX
 from warren.node.tls import TlsFiles
 
@@ -43,11 +43,11 @@ def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
 
 
 def test_nodes_of_a_list_that_start_at_once_become_one_cluster(nodes: MemberNodes) -> None:
-    ports = {name: free_port() for name in ("ant", "bee", "cat")}
+    ports = {name: peer_port() for name in ("ant", "bee", "cat")}
     listed = enumerate(ports.items(), 1)
     lines = [f"cluster_formation.classic_config.nodes.{k} = {name}@localhost:{port}" for k, (name, port) in listed]
     configuration = "\n".join(["cluster_formation.peer_discovery_backend = classic_config", *lines, ""])
-    started = [nodes.spawn(name, configuration=configuration, peer_port=ports[name]) for name in ("cat", "bee", "ant")]
+    started = [nodes.spawn(name, configuration=configuration, port=ports[name]) for name in ("cat", "bee", "ant")]
     for node in started:
         node.await_ready()
     for node in started:
@@ -57,15 +57,15 @@ def test_nodes_of_a_list_that_start_at_once_become_one_cluster(nodes: MemberNode
 
 
 def test_a_node_that_is_not_the_first_of_its_list_waits_for_it(nodes: MemberNodes) -> None:
-    ant_port, bee_port = free_port(), free_port()
+    ant_port, bee_port = peer_port(), peer_port()
     configuration = (
         f"cluster_formation.classic_config.nodes.1 = ant@localhost:{ant_port}\n"
         f"cluster_formation.classic_config.nodes.2 = bee@localhost:{bee_port}\n"
     )
-    bee = nodes.spawn("bee", configuration=configuration, peer_port=bee_port)
+    bee = nodes.spawn("bee", configuration=configuration, port=bee_port)
     eventually(lambda: "event=join.waiting" in bee.log())
     assert nodes.ctl(bee, "status").err.startswith("Error:\nthe node bee@localhost is starting")
-    ant = nodes.spawn("ant", configuration=configuration, peer_port=ant_port)
+    ant = nodes.spawn("ant", configuration=configuration, port=ant_port)
     ant.await_ready()
     bee.await_ready()
     assert len(nodes.members(bee)) == 2

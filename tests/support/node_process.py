@@ -15,7 +15,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-READY_DEADLINE_S = 30.0
+from tests.support.ports import free_port, peer_port
+
+READY_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 20.0
 _LISTENERS = ("amqp", "http", "peer")
 
@@ -82,7 +84,7 @@ class NodeProcess:
             )
 
     def _listen_at(self, kind: str) -> str:
-        host, port = self.addresses.get(kind, ("127.0.0.1", 0))
+        host, port = self.addresses.get(kind) or ("127.0.0.1", peer_port() if kind == "peer" else free_port())
         return f"{host}:{port}"
 
     def restart(self) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import random
 import secrets
 import socket
 from collections.abc import Collection, Iterator, Sequence
@@ -25,6 +26,8 @@ COOKIE_BYTES: Final = 32
 # where a node's etcd member listens for its clients and for other members, counted from the node's own peer port
 ETCD_PORTS_BEHIND: Final = (1000, 2000)
 FREE_PORT_ATTEMPTS: Final = 200
+FREE_PORT_MIN: Final = 12_000
+FREE_PORT_MAX: Final = 30_000
 DEFAULTS: Final[dict[str, Any]] = {"nodes": 3, "ram": 0, "amqp": 5701, "http": 15701, "peer": 25701, "config": ""}
 
 
@@ -204,23 +207,28 @@ def _ports(made_with: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def _free_ports(count: int, behind: Sequence[int], taken: Collection[int]) -> list[int]:
-    """Ports on which nobody listens, nor on those so far behind each, and which nobody else is to have."""
+    """Ports on which nobody listens, nor on those so far behind each, and which nobody else is to have.
+
+    They lie below those that the system gives to connections on their way out: a node that is down keeps its own.
+    """
     found: list[int] = []
-    with contextlib.ExitStack() as listening:
-        for _ in range(FREE_PORT_ATTEMPTS):
-            if len(found) == count:
-                break
-            listener = listening.enter_context(socket.create_server((HOST, 0)))
-            port = listener.getsockname()[1]
-            # a port beyond the last one is an OverflowError
-            with contextlib.suppress(OSError, OverflowError):
-                for step in behind:
-                    listening.enter_context(socket.create_server((HOST, port + step)))
-                if not any(port + step in taken for step in (0, *behind)):
-                    found.append(port)
+    for port in random.sample(range(FREE_PORT_MIN, FREE_PORT_MAX), FREE_PORT_ATTEMPTS):
+        wanted = [port + step for step in (0, *behind)]
+        if len(found) < count and not any(each in taken or each in found for each in wanted) and _are_free(wanted):
+            found.append(port)
     if len(found) < count:
         raise ConfigError(f"there are no {count} free ports on {HOST}; name the first ones to use")
     return found
+
+
+def _are_free(ports: Sequence[int]) -> bool:
+    try:
+        with contextlib.ExitStack() as listening:
+            for port in ports:
+                listening.enter_context(socket.create_server((HOST, port)))
+    except OSError:
+        return False
+    return True
 
 
 def _keep_cookie(path: Path) -> None:

@@ -57,6 +57,7 @@ class Joining:
         request = JoinRequest(own.name, own.kind, own.address)
         end = None if patience_s is None else loop.time() + patience_s
         said_at = -SAY_EVERY_S
+        self._log.info("join.asking", nodes=",".join(str(address) for address in addresses))
         while True:
             reasons: list[str] = []
             for address in addresses:

@@ -232,7 +232,7 @@ class EtcdMember:
 
     def _port(self, kind: str, wanted: int) -> int:
         """The wanted one, or the one of an attempt before this one, which the others may know already, or any."""
-        return wanted or self._notes.get(kind, 0) or program.free_port(self._settings.host)
+        return program.free_port(self._settings.host, wanted or self._notes.get(kind, 0))
 
     async def _start(self, initial_cluster: str, state: str) -> None:
         self._process.command = await self._whole_command(initial_cluster, state)

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from warren.errors import ConfigError
+from warren.errors import ConfigError, StoreError
 from warren.node.tls import TlsFiles
 
 PLACES = ("etcd", "/usr/bin/etcd", "/usr/local/bin/etcd")
@@ -214,14 +214,19 @@ def arguments(settings: MemberSettings, client: str, peer: str, initial_cluster:
     return found if settings.tls is None else [*found, *_tls_arguments(settings.tls)]
 
 
-def free_port(host: str) -> int:
-    """One that nobody listens on at this moment."""
+def free_port(host: str, wanted: int = 0) -> int:
+    """One that nobody listens on at this moment: the wanted one, if one is. A `StoreError` if somebody does."""
     address = _resolved(host)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.bind((address, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    try:
+        with socket.create_server((address, wanted), family=family) as probe:
+            port: int = probe.getsockname()[1]
+            return port
+    except OSError as error:
+        raise StoreError(
+            f"the etcd member of this node cannot listen on port {wanted} of {host} ({os.strerror(error.errno or 0)}); "
+            "cluster.etcd.client_port and cluster.etcd.peer_port choose its ports"
+        ) from error
 
 
 def _tls_arguments(tls: TlsFiles) -> list[str]:

@@ -1,12 +1,13 @@
 """Which etcd is trusted with a cluster's metadata, and what it is told."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from warren.errors import ConfigError
+from warren.errors import ConfigError, StoreError
 from warren.node.etcd import program
 from warren.node.etcd.program import MemberSettings
 from warren.node.tls import TlsFiles
@@ -36,6 +37,14 @@ def test_other_versions_are_refused_with_a_sentence(told: str, sentence: str) ->
 def test_a_host_that_nobody_knows_is_named() -> None:
     with pytest.raises(ConfigError, match=r"the host nowhere\.invalid, where etcd is to listen, is not known"):
         program.free_port("nowhere.invalid")
+
+
+def test_a_port_that_somebody_listens_on_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StoreError, match=f"cannot listen on port {port} of 127.0.0.1 .Address already in use.;"):
+            program.free_port("127.0.0.1", port)
+    assert program.free_port("127.0.0.1", port) == port
 
 
 def test_names_are_told_to_others_and_addresses_are_listened_at() -> None:
