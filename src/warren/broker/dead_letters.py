@@ -110,7 +110,7 @@ class LetterPassage(Passage):
     """A dead letter on its way."""
 
     def __init__(self, letter: DeadLetter, message: Message, turn: Turn) -> None:
-        super().__init__(message, turn)
+        super().__init__(message, turn, counted=False)
         self._letter: DeadLetter = letter
 
     def arrived(self) -> None:
@@ -133,7 +133,6 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn) -> int:
     passage = LetterPassage(letter, message, turn)
     for queue in route.queues:
         if letter.reason == REJECTED or not is_cycle(queue, deaths):
-            queue.uncounted += 1
             passage.publish(queue)
         else:
             vhost.note_cycle(queue, letter)

@@ -154,7 +154,7 @@ class DelayedPassage(Passage):
     """A message that is held back no more, on its way."""
 
     def __init__(self, delays: Delays, exchange: Exchange, entry: Entry, due: Message, turn: Turn) -> None:
-        super().__init__(due, turn)
+        super().__init__(due, turn, counted=True)
         self._delays: Delays = delays
         self._exchange: Exchange = exchange
         self._entry: Entry = entry

@@ -24,9 +24,11 @@ LEG_BYTES: Final[i64] = 256
 class Passage(ABC):
     """One message on its way to one queue after another."""
 
-    def __init__(self, message: Message, turn: Turn) -> None:
+    def __init__(self, message: Message, turn: Turn, counted: bool) -> None:
         self.message: Message = message
         self.turn: Turn = turn
+        # whether it counts as published to its queues
+        self._counted: bool = counted
         self._open: i64 = 0
         self._sent: bool = False
 
@@ -35,10 +37,16 @@ class Passage(ABC):
         """All queues have it."""
 
     def publish(self, queue: QueuePort) -> None:
-        outcome = queue.publish(self.message)
+        outcome = self.send(queue)
         if outcome >= AWAITED and isinstance(queue, DistantQueue):
             self._open += 1
             Leg(self, queue).begun(outcome)
+
+    def send(self, queue: QueuePort) -> i64:
+        """To one of its queues, for the first time or once more; what came of it."""
+        if not self._counted:
+            queue.uncounted += 1
+        return queue.publish(self.message)
 
     def end(self) -> None:
         """It was sent to all its queues."""
@@ -70,7 +78,7 @@ class Leg(OutputPort, SettlementWaiter):
 
     def go_on(self) -> None:
         """The home is there, or the queue is not."""
-        self._await(self._queue.publish(self._passage.message))
+        self._await(self._passage.send(self._queue))
 
     def settled(self, count: i64) -> None:
         self._end()

@@ -224,15 +224,15 @@ class Hosting:
 
     def _cancel(self, arguments: ArgumentReader) -> None:
         """It leaves; what came after the last delivery its client saw goes back as if it had never left."""
-        consumer = self._consumers.pop(int(arguments.longlong()), None)
-        seen = arguments.longlong()
+        number, seen = arguments.longlong(), arguments.longlong()
+        consumer = self._consumers.pop(int(number), None)
         if consumer is None:
             return
         consumer.stopped = True
         loans = consumer.loans
         unseen: list[Entry] = []
-        for number in [number for number in loans.lent if number > seen]:
-            entry = self._taken_back(number)[1]
+        for unseen_no in [unseen_no for unseen_no in loans.lent if unseen_no > seen]:
+            entry = self._taken_back(unseen_no)[1]
             if entry is not None:
                 unseen.append(entry)
         give_back_unseen(loans.queue, unseen)

@@ -67,15 +67,16 @@ class RemoteQueue(DistantQueue):
     # -- publishing
 
     def publish(self, message: Message) -> i64:
+        flags: i64 = 0
+        if self.uncounted != 0:
+            # said of this message, whatever becomes of it
+            flags = records.UNCOUNTED
+            self.uncounted = 0
         link = self._link
         if link is None:
             return SETTLED if self.deleted else REJECTED | UNREACHABLE
         if self._number == 0:
             self._define(link)
-        flags: i64 = 0
-        if self.uncounted != 0:
-            flags = records.UNCOUNTED
-            self.uncounted = 0
         link.send_publish(flags, self._number, message)
         size_bytes: i64 = len(message.content)
         self._publishes.sent(size_bytes)

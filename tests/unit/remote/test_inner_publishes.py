@@ -71,6 +71,7 @@ def test_a_dead_letter_waits_for_a_home_that_is_gone(nodes: Together, client: Cl
     nodes.settle()
     assert stored(nodes) == 0
     assert nodes["there"].queue("grave").ready_count() == 2
+    assert nodes["there"].queue("grave").figures.published == 0
     assert nodes["here"].held_bytes() < held_bytes
 
 

@@ -4,7 +4,7 @@ from contextlib import suppress
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
@@ -130,6 +130,7 @@ WORDS = st.lists(st.integers(0, 3), max_size=6)
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 15), WORDS), max_size=20))
+@example([(int(records.CANCEL), 0, [0, 1])])
 def test_a_link_takes_records_with_small_numbers_in_any_order(given_records: list[tuple[int, int, list[int]]]) -> None:
     nodes = Together("here", "there")
     queue = nodes.place("q", "here")
