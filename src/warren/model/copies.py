@@ -5,8 +5,8 @@ what the master removed. A position belongs to one message for as long as the qu
 was given out: a new master begins far above all that the one before it can have used. So what two members have
 differs exactly where their positions do.
 
-A message travels and is stored as a *payload*: the bytes the journal has of it (`store.records`), with their checksum. A
-mirror copies them as they are.
+A message travels and is stored as a *payload*: the bytes the journal has of it (`store.records`), with their checksum.
+A mirror copies them as they are.
 
 Not here: in which order members hear of what (`mirroring`), the journal (`store`).
 """
@@ -56,7 +56,7 @@ class Copy(ABC):
         payload: bytes,
         payload_crc: i64,
     ) -> bool:
-        """Hold a message; whether it must be on disk before it is safe. One that was removed before it came stays out."""
+        """Hold a message, unless it was removed before it came; whether it must be on disk before it is safe."""
 
     @abstractmethod
     def remove(self, level: i64, first: i64, last: i64) -> None:
