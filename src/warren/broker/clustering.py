@@ -6,6 +6,16 @@
     links' events ───────► Membership, remote Links ──► queues of other nodes
     end of the turn ─────► how far this node has come, told to everybody; the links' bytes; who is a member
 
+**Who is dead.** Three things say that a run of another node may be over, and they are believed as far as it costs
+nothing to be wrong:
+
+- *Its link is lost.* It is not reached, and nothing more: what was on the link is given up, its queues are unavailable.
+- *Its port refuses connections.* Mostly the process is gone; but a firewall may refuse in its name. Nobody waits for it
+  when definitions change (`broker.sharing.progress`), which only saves time.
+- *The store says that it does not live*, or that another run of it does. Only then is done what cannot be undone: its
+  transient queues are deleted (`broker.sharing.leftovers`). A node that is killed is said to live for five seconds
+  more. A node that lives and is cut off from the store alone learns that it has lost its life (`broker.membership`).
+
 A queue of another node is a `RemoteQueue` here. So is one that lived here in an earlier run and should not have
 outlived it: nobody reaches it, until it is cleared away with its bindings.
 
@@ -20,7 +30,7 @@ from mypy_extensions import trait
 
 from warren.broker.agreement import Agreement
 from warren.broker.applying import Appliers
-from warren.broker.membership import Membership
+from warren.broker.membership import LifeWatcher, Membership
 from warren.broker.names import FreshNames
 from warren.broker.shared_agreement import SharedAgreement
 from warren.broker.sharing.leftovers import Leftovers
@@ -50,7 +60,6 @@ from warren.remote.links import Links
 from warren.remote.remote_queue import RemoteQueue
 from warren.session import direct_reply
 from warren.session.ports import NodePort
-from warren.store.cluster_definitions import alive_key
 from warren.store.plan import AgreementWaiter, Plan
 from warren.store.topology_definitions import QueueDefinition
 
@@ -68,7 +77,7 @@ class Service:
 
 
 @final
-class Clustering(Home, Whereabouts, Timed):
+class Clustering(Home, Whereabouts, LifeWatcher, Timed):
     """One node's, in one run."""
 
     def __init__(
@@ -98,7 +107,7 @@ class Clustering(Home, Whereabouts, Timed):
         placer = QueuePlacer(setting, self.membership, homes, policies, names)
         self.agreement: PlacingAgreement = PlacingAgreement(self.shared, placer)
         self.leftovers: Leftovers = Leftovers(turn, self.shared, self.membership, homes, vhosts)
-        self.membership.watcher = self.leftovers
+        self.membership.watcher = self
         self.links: Links = Links(turn, self)
         self.notices: Notices = Notices(self.links, self.shared)
         turn.set_timer(turn.now_ms + CHECK_EVERY_MS, self)
@@ -130,7 +139,7 @@ class Clustering(Home, Whereabouts, Timed):
     def _peer_connected(self, event: PeerConnected) -> None:
         self.links.connected(event.node, event.incarnation)
         self.membership.peer_connected(event.node, event.incarnation)
-        self.shared.peer_connected(event.node)
+        self.shared.peer_connected(event.node, event.incarnation)
         self.notices.peer_connected(event.node)
         self._look()
 
@@ -139,12 +148,20 @@ class Clustering(Home, Whereabouts, Timed):
         self.membership.peer_lost(event.node)
         self.shared.peer_lost(event.node)
         self.notices.peer_lost(event.node)
-        if event.proved_dead and self.membership.members.incarnation(event.node) is not None:
-            # everybody would learn it when its lease runs out; whoever has proof need not wait
-            plan = Plan()
-            plan.delete(alive_key(event.node), kept=False)
-            self.shared.agree(plan, None)
+        if event.refused:
+            self.shared.peer_over(event.node)
+        else:
+            self._look_at_lost_runs()
         self._look()
+
+    def lives_changed(self) -> None:
+        self._look_at_lost_runs()
+        self.leftovers.lives_changed()
+
+    def _look_at_lost_runs(self) -> None:
+        for node, incarnation in self.shared.lost_runs():
+            if self.membership.has_ended(node, incarnation):
+                self.shared.peer_over(node)
 
     # -- partitions
 

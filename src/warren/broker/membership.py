@@ -6,6 +6,11 @@ and go by themselves. From both together follows what a partition means for this
 A node *loses its life* when the store says that this run of it is over, though it runs: its lease ran out while it was
 cut off. Others have then begun to delete its transient queues.
 
+That a run is over is believed of the store alone, and only the run itself says so there: by holding nothing any more,
+which also happens to it when it is not heard of for the time of its lease, or by being succeeded by another run, which
+has the same data directory. Nobody declares another node dead. A lost link may come back, and a port that refuses
+connections may be closed by a firewall: whoever deletes queues because of either deletes those of a node that lives.
+
 Not here: what the tables mean (`cluster.members`, `cluster.suspicion`), decisions (`cluster.partitions`), what a dead
 node leaves (`broker.sharing.leftovers`).
 """
@@ -45,6 +50,8 @@ class Membership(Applier):
         # whether this run was said to be alive, and then not any more
         self.life_lost: bool = False
         self._lives: bool = False
+        # of other nodes the last run that was seen to end
+        self._ended: dict[str, int] = {}
         self._turn: Turn = turn
         self._partitions: PartitionWatch = PartitionWatch(handling)
 
@@ -88,6 +95,7 @@ class Membership(Applier):
         if self.members.incarnation(name) == incarnation:
             return
         self._turn.note("info", "member.alive", {"node": name, "incarnation": incarnation})
+        self._ended[name] = incarnation - 1
         self.members.came_alive(name, incarnation)
         if name == self.own:
             self.life_lost = self.life_lost or (self._lives and incarnation != self.incarnation)
@@ -95,8 +103,10 @@ class Membership(Applier):
         self._tell()
 
     def _died(self, name: str) -> None:
-        if self.members.incarnation(name) is None:
+        incarnation = self.members.incarnation(name)
+        if incarnation is None:
             return
+        self._ended[name] = incarnation
         self._turn.note("info", "member.dead", {"node": name})
         self.members.died(name)
         if name == self.own and self._lives:
@@ -106,6 +116,10 @@ class Membership(Applier):
     def _tell(self) -> None:
         if self.watcher is not None:
             self.watcher.lives_changed()
+
+    def has_ended(self, node: str, incarnation: int) -> bool:
+        """Whether the store said that this run of another node is over, and not that it lives since."""
+        return self._ended.get(node, 0) >= incarnation
 
     # -- links
 

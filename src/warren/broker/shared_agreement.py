@@ -11,11 +11,21 @@
 Nothing is made because it was proposed: a node makes what the store tells it, its own changes like those of others, so
 all nodes are the same fold of the same row of changes, some a little further along.
 
-**Who has it.** Whoever is told `agreed` may rely on every node that can be reached: connected nodes tell how far they
-have come, and a waiter waits for the slowest. One that is connected and yet does not get there in `PEER_PATIENCE_MS`
-is cut off from the store. It is not waited for until it has caught up: it knows itself that it is behind (`is_stale`),
-and does not confirm that a message had nowhere to go. That is why the patience is longer than what makes a node stale
-and the time that an answer of the store may have been under way.
+**Who has it.** Whoever is told `agreed` may rely on every node that serves clients: nodes tell how far they have come,
+and a waiter waits for the slowest (`broker.sharing.progress`). One that does not get there in `PEER_PATIENCE_MS`, or is
+not heard of for so long, is cut off from the store. It is not waited for until it has caught up: it knows itself that
+it is behind (`is_stale`), and does not confirm that a message had nowhere to go. That is why the patience is longer
+than what makes a node stale.
+
+**What is known of the store** is as old as the question that the store answered, however long the answer was under way:
+whatever was agreed upon before the question is in the answer, nothing else need be. A snapshot that replaces what was
+missed says nothing about when it was taken, and so makes no node current by itself.
+
+**What a stale node does.** It serves the queues it knows. A message for which it finds no queue it neither confirms nor
+commits, by whatever road that was found out: the default exchange, bindings between exchanges, an alternate exchange.
+What it can route it confirms, though a binding that was agreed upon since might have led to a further queue: a confirm
+speaks of the queues that a node knows of. To nack all of it would stop every publisher of a cluster whose store has no
+majority, where nothing can have changed at all.
 
 **What is not known.** A proposal without an answer may have come about. Its waiter is told that it failed, which says
 just that; a later answer is nobody's. A plan that nobody waits for is dropped when it is outdated.
@@ -37,6 +47,7 @@ from warren.broker.agreement import Agreement
 from warren.broker.applying import Appliers
 from warren.broker.sharing.definitions import SharedDefinitions
 from warren.broker.sharing.homes import QueueHomes
+from warren.broker.sharing.progress import Progress
 from warren.broker.sharing.proposal import Proposal
 from warren.model.events import Decided, DefinitionsChanged, DefinitionsCurrent, DefinitionsReplaced, SharedSnapshot
 from warren.model.turn import Timed, Timer, Turn
@@ -68,11 +79,10 @@ class SharedAgreement(Agreement):
         self._refused: dict[int, tuple[int, PendingPlan]] = {}
         # what came about: its revision, its last ticket
         self._agreed: list[tuple[int, int, PendingPlan]] = []
-        # how far connected nodes have come, and which of them are not waited for until they have come that far
-        self._peers: dict[str, int] = {}
-        self._laggards: dict[str, int] = {}
+        self._progress: Progress = Progress(turn)
         self._told: int = 0
-        self._heard_ms: int = NEVER
+        # when the store was last asked something that showed this node to know everything
+        self._current_ms: int = NEVER
 
     # -- what this node wants
 
@@ -118,7 +128,8 @@ class SharedAgreement(Agreement):
     def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:
         """This node was started with what the store held: all of it is made already, but for who is in the cluster."""
         self._known.adopt(revision, snapshot)
-        self._heard_ms = int(self._turn.now_ms)
+        # of a node that starts this is when it began to, so before it asked
+        self._current_ms = int(self._turn.now_ms)
 
     def decided(self, event: Decided) -> None:
         pending = self._undecided.pop(event.ticket, None)
@@ -138,12 +149,11 @@ class SharedAgreement(Agreement):
 
     def replaced(self, event: DefinitionsReplaced) -> None:
         self._known.replace(event.revision, event.snapshot)
-        self._heard_ms = int(self._turn.now_ms)
         self._came_further()
 
     def current(self, event: DefinitionsCurrent) -> None:
         self._known.reach(event.revision)
-        self._heard_ms = int(self._turn.now_ms)
+        self._current_ms = max(self._current_ms, event.asked_ms)
         self._came_further()
 
     @property
@@ -162,29 +172,30 @@ class SharedAgreement(Agreement):
 
     def is_stale(self, now_ms: int) -> bool:
         """Whether others may long have agreed on something this node does not know of."""
-        return self._heard_ms == NEVER or now_ms - self._heard_ms > STALE_AFTER_MS
+        return self._current_ms == NEVER or now_ms - self._current_ms > STALE_AFTER_MS
 
     # -- what other nodes say
 
-    def peer_connected(self, node: str) -> None:
-        """From now on its word is waited for; until it has spoken it counts as knowing nothing."""
-        self._peers[node] = 0
-        self._laggards.pop(node, None)
+    def peer_connected(self, node: str, incarnation: int) -> None:
+        self._progress.connected(node, incarnation)
 
     def peer_applied(self, node: str, revision: int) -> None:
         """It has applied everything up to this revision."""
-        if node not in self._peers:
-            return
-        self._peers[node] = max(self._peers[node], revision)
-        if node in self._laggards and revision >= self._laggards[node]:
-            del self._laggards[node]
-            self._turn.note("info", "peer.caught_up", {"node": node, "revision": revision})
+        self._progress.applied(node, revision)
         self._settle()
 
     def peer_lost(self, node: str) -> None:
-        self._peers.pop(node, None)
-        self._laggards.pop(node, None)
+        """It may live, and serve clients."""
+        self._progress.lost(node)
+
+    def peer_over(self, node: str) -> None:
+        """The run of it that was connected serves nobody any more."""
+        self._progress.over(node)
         self._settle()
+
+    def lost_runs(self) -> list[tuple[str, int]]:
+        """Nodes that are waited for without a link to them, and which runs of their processes."""
+        return self._progress.lost_runs()
 
     def take_untold(self) -> int:
         """How far this node has come, if that was not taken before, to be told to all connected nodes; else 0."""
@@ -231,10 +242,7 @@ class SharedAgreement(Agreement):
 
     def _settle(self) -> None:
         """Tell everybody whose change has been applied wherever that counts."""
-        reached = self.applied
-        for node, revision in self._peers.items():
-            if node not in self._laggards:
-                reached = min(reached, revision)
+        reached = self._progress.reached(self.applied)
         while self._agreed and (self._agreed[0][0] <= reached or self._agreed[0][2].over):
             pending = heapq.heappop(self._agreed)[2]
             if not pending.over:
@@ -246,20 +254,13 @@ class SharedAgreement(Agreement):
 
     def patience_ended(self, pending: "PendingPlan") -> None:
         if 0 < pending.revision <= self.applied:
-            self._leave_behind(pending.revision)
+            self._progress.leave_behind(pending.revision)
+            self._settle()
             return
         self._undecided.pop(pending.ticket, None)
         self._refused.pop(pending.ticket, None)
         pending.end(self._turn)
         pending.tell_failed(NOT_SEEN if pending.revision else NO_ANSWER)
-
-    def _leave_behind(self, revision: int) -> None:
-        """Wait no longer for nodes that have not come as far as this."""
-        for node, reached in self._peers.items():
-            if reached < revision and node not in self._laggards:
-                self._laggards[node] = revision
-                self._turn.note("warning", "peer.behind", {"node": node, "applied": reached, "revision": revision})
-        self._settle()
 
 
 @final

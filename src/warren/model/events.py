@@ -206,10 +206,14 @@ class DefinitionsReplaced(ClusterEvent):
 
 @final
 class DefinitionsCurrent(ClusterEvent):
-    """The store answered, and every change up to `revision`, its newest, was told before. Comes about every second."""
+    """The store was asked at `asked_ms`, and every change up to `revision`, its newest then, was told before.
 
-    def __init__(self, revision: int) -> None:
+    Comes about every second.
+    """
+
+    def __init__(self, revision: int, asked_ms: int) -> None:
         self.revision = revision
+        self.asked_ms = asked_ms
 
 
 @final
@@ -235,13 +239,13 @@ class PeerLost(ClusterEvent):
     """The link to a node is gone, and what was on its way with it; bytes gathered for it must not go over the next one.
 
     Told at once, while nobody knows what became of the node. If the node's port is then found to refuse connections
-    (nobody listens, and the host says so), it is told once more, `proved_dead`: that run of the process has ended.
+    (nobody listens, and the host says so, or a firewall in its name), it is told once more, `refused`.
     """
 
-    def __init__(self, node: str, reason: str, proved_dead: bool) -> None:
+    def __init__(self, node: str, reason: str, refused: bool) -> None:
         self.node = node
         self.reason = reason
-        self.proved_dead = proved_dead
+        self.refused = refused
 
 
 @final

@@ -130,6 +130,10 @@ class Turns:
         if not self._scheduled:
             self._run()
 
+    def now_ms(self) -> int:
+        """What a turn would be told now."""
+        return self._clock.now_ms()
+
     def due(self) -> bool:
         """Whether there is something for another turn."""
         return self._scheduled

@@ -175,6 +175,9 @@ def carry_out(channel: "Channel", publish: RoutedPublish) -> i64:
         publish.tally.unroutable(publish.mandatory)
         if publish.mandatory:
             _give_back(channel, publish.message)
+        if channel.node.may_be_behind():
+            # there may be a queue for it by now
+            outcome |= REJECTED
     elif outcome & UNREACHABLE and not publish.delayed:
         _tell_unreachable(channel, publish.message, publish.queues, publish.mandatory, publish.tally)
     return outcome

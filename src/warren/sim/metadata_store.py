@@ -298,7 +298,7 @@ class Seat:
         if self._gone:
             return
         if self._open():
-            self._send(DefinitionsCurrent(self._sent), self._sent)
+            self._send(DefinitionsCurrent(self._sent, self._clock.now_ms), self._sent)
         self._clock.schedule(CURRENT_EVERY_MS, self._ask_whether_current)
 
     def _send(self, event: Event, revision: int) -> None:

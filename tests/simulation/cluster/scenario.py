@@ -156,6 +156,25 @@ class ClusterScenario:
             for place in (0, 1):
                 wire.set_cut(place, isolated)
 
+    def tear_from_all(self, node: Member) -> None:
+        """A node is cut off from everything at once, and its links are seen to end."""
+        for wire in self.world.wires.of(node.name):
+            wire.drop(node, "its network is gone")
+        self.until(lambda: not any(wire.run is not None and wire.quiet() for wire in self.world.wires.of(node.name)))
+        self.elapse(20)
+        self.isolate(node)
+        node.cut_off_from_store(True)
+
+    def fence(self, node: Member, fenced: bool = True) -> None:
+        """Put a firewall between a node and all others that refuses connections; the store is reached."""
+        for wire in self.world.wires.of(node.name):
+            wire.set_fenced(fenced)
+
+    def is_stale(self, node: Member) -> bool:
+        clustering = node.broker.clustering
+        assert clustering is not None
+        return clustering.shared.is_stale(self.world.now_ms)
+
     # -- time
 
     def until(self, met: Callable[[], bool]) -> None:

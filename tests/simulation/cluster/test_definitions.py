@@ -3,7 +3,11 @@
 import pytest
 
 from tests.simulation.cluster.scenario import ClusterScenario
+from warren.sim.cluster.clients import Target
+from warren.sim.history import CONFIRMED
+from warren.sim.publisher import CONFIRM, TRANSACTION
 from warren.wire.methods import (
+    ExchangeBind,
     ExchangeDeclare,
     QueueBind,
     QueueBindOk,
@@ -38,6 +42,22 @@ def test_a_declare_waits_for_a_node_that_is_slow_to_hear_of_it() -> None:
     assert scenario.knows(three, "work")
 
 
+def test_a_declare_is_answered_only_when_a_node_that_was_lost_does_not_confirm_what_it_cannot_route() -> None:
+    scenario = ClusterScenario()
+    _one, two, three = scenario.nodes
+    guest = scenario.guest(two)
+    publisher = scenario.publisher(three)
+    scenario.tear_from_all(three)
+    guest.ask(QueueDeclare("work"))
+    scenario.elapse(1_000)
+    assert guest.answer() is None
+    scenario.until(lambda: guest.answer() is not None)
+    assert scenario.is_stale(three)
+    numbers = scenario.publish(publisher, "work", 3)
+    scenario.until(publisher.done)
+    assert scenario.confirmed(numbers) == []
+
+
 def test_a_declare_does_not_wait_for_a_node_that_is_down() -> None:
     scenario = ClusterScenario()
     _one, two, three = scenario.nodes
@@ -67,6 +87,47 @@ def test_a_declare_is_not_held_up_for_ever_by_a_node_that_does_not_hear_of_the_s
     three.cut_off_from_store(False)
     scenario.elapse(2_000)
     assert scenario.world.seen["peer.caught_up"] == 1
+
+
+def test_a_declare_does_not_wait_once_the_store_says_that_a_lost_node_lives_no_more() -> None:
+    scenario = ClusterScenario()
+    _one, two, three = scenario.nodes
+    guest = scenario.guest(two)
+    three.lose_power(down_ms=60_000)
+    scenario.until(lambda: scenario.world.seen["member.dead"] > 0)
+    asked_ms = scenario.world.now_ms
+    assert isinstance(scenario.ask(guest, QueueDeclare("work")), QueueDeclareOk)
+    assert scenario.world.now_ms - asked_ms < 100
+    assert scenario.world.seen["peer.behind"] == 0
+
+
+@pytest.mark.parametrize("mode", [CONFIRM, TRANSACTION])
+@pytest.mark.parametrize("road", ["", "direct", "alternate", "chained"])
+def test_a_node_that_may_be_behind_confirms_nothing_that_it_cannot_route(road: str, mode: str) -> None:
+    scenario = ClusterScenario()
+    _one, two, three = scenario.nodes
+    guest = scenario.guest(two)
+    scenario.ask(guest, ExchangeDeclare("last", "direct"))
+    scenario.ask(guest, ExchangeDeclare("direct", "direct"))
+    scenario.ask(guest, ExchangeDeclare("alternate", "direct", arguments={"alternate-exchange": "last"}))
+    scenario.ask(guest, ExchangeDeclare("chained", "fanout"))
+    scenario.ask(guest, ExchangeBind("last", "chained", ""))
+    scenario.ask(guest, QueueDeclare("old", durable=True))
+    scenario.ask(guest, QueueBind("old", "last", "old"))
+    publisher = scenario.publisher(three, mode)
+    three.cut_off_from_store(True)
+    scenario.until(lambda: scenario.is_stale(three))
+    lost = publisher.publish(Target(road, "work", ("work",)), False)
+    scenario.elapse(1_000)
+    assert lost.state != CONFIRMED
+    scenario.until(lambda: publisher.channel_open)
+    known = publisher.publish(Target("last", "old", ("old",)), False)
+    scenario.until(lambda: known.state == CONFIRMED)
+    three.cut_off_from_store(False)
+    scenario.until(lambda: not scenario.is_stale(three))
+    # with nothing to hold against it, that it had nowhere to go is confirmed like everything else
+    unroutable = publisher.publish(Target(road, "work", ()), False)
+    scenario.until(lambda: unroutable.state == CONFIRMED)
 
 
 def test_a_node_that_is_cut_off_from_the_store_confirms_no_change() -> None:

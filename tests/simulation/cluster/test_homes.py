@@ -55,6 +55,22 @@ def test_a_lost_homes_transient_queues_vanish() -> None:
     assert scenario.queue_on(three, "passing") is not None
 
 
+def test_a_firewall_that_refuses_connections_costs_no_queue_of_a_node_that_lives() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    guest = scenario.guest(three)
+    scenario.ask(guest, QueueDeclare("passing"))
+    scenario.ask(guest, QueueDeclare("mine", exclusive=True))
+    scenario.fence(three)
+    scenario.elapse(PATIENCE_MS)
+    for node in (one, two, three):
+        assert [scenario.knows(node, name) for name in ("passing", "mine")] == [True, True]
+    assert scenario.world.seen["member.dead"] == 0
+    scenario.fence(three, False)
+    scenario.until(scenario.world.whole)
+    assert isinstance(scenario.ask(scenario.guest(one), BasicGet("passing")), BasicGetEmpty)
+
+
 def test_transient_queues_of_an_earlier_run_are_gone_when_their_home_is_back_at_once() -> None:
     scenario = ClusterScenario()
     _one, two, _three = scenario.nodes

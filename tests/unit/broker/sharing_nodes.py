@@ -156,7 +156,7 @@ class SharingCluster:
         node.seat.crash()
         del self.nodes[node.name]
         for other in self.nodes.values():
-            other.agreement.peer_lost(node.name)
+            other.agreement.peer_over(node.name)
             other.end_turn()
 
     def part(self, one: SharingNode, other: SharingNode) -> None:
@@ -172,7 +172,7 @@ class SharingCluster:
 
     def _link(self, one: SharingNode, other: SharingNode) -> None:
         for node, peer in ((one, other), (other, one)):
-            node.agreement.peer_connected(peer.name)
+            node.agreement.peer_connected(peer.name, 1)
             node.agreement.peer_applied(peer.name, peer.agreement.applied)
 
     def _telling(self, listener: SharingNode, teller: str, revision: int) -> Callable[[], None]:

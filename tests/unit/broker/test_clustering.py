@@ -35,7 +35,7 @@ def decisions(effects: list[Effect]) -> list[type[Effect]]:
 def test_a_node_that_was_among_enough_others_for_a_moment_pauses_without_them(core: Core) -> None:
     core.turn(PeerConnected(OTHER, 1))
     core.now_ms += 1
-    assert decisions(core.turn(PeerLost(OTHER, "it died", proved_dead=False))) == [PauseService]
+    assert decisions(core.turn(PeerLost(OTHER, "it died", refused=False))) == [PauseService]
     core.now_ms += 1
     assert decisions(core.turn(PeerConnected(OTHER, 1))) == [ResumeService]
 
@@ -45,7 +45,7 @@ def test_a_node_that_stops_does_not_pause(core: Core) -> None:
     core.now_ms += 1
     core.turn(StopRequested())
     core.now_ms += 1
-    assert decisions(core.turn(PeerLost(OTHER, "this node stops", proved_dead=False))) == []
+    assert decisions(core.turn(PeerLost(OTHER, "this node stops", refused=False))) == []
 
 
 def test_a_node_that_stays_alone_after_all_looks_around_no_more() -> None:

@@ -5,9 +5,10 @@ from random import Random
 import pytest
 
 from tests.unit.broker.sharing_nodes import Ending, SharingCluster, SharingNode
+from warren.broker.shared_agreement import STALE_AFTER_MS
 from warren.errors import StoreError
 from warren.model.effects import Propose
-from warren.model.events import Decided, DefinitionsChanged, DefinitionsReplaced
+from warren.model.events import Decided, DefinitionsChanged, DefinitionsCurrent, DefinitionsReplaced
 from warren.model.journal import Change
 from warren.store.access_definitions import VhostDefinition, vhost_key
 from warren.store.plan import Plan
@@ -84,14 +85,64 @@ def test_outdated_is_told_once_the_newer_state_is_to_be_seen(cluster: SharingClu
     assert "vhosts/v" in node.maker.made
 
 
-def test_a_slow_node_is_waited_for_and_a_lost_one_is_not(cluster: SharingCluster) -> None:
+def test_a_slow_node_is_waited_for_and_one_whose_run_is_over_is_not(cluster: SharingCluster) -> None:
     slow = cluster.nodes["c"]
     slow.seat.cut()
     ending = agree(cluster.nodes["a"], putting("v"))
     cluster.clock.pass_ms(1_000)
     assert ending.told == []
-    cluster.part(cluster.nodes["a"], slow)
+    cluster.lose(slow)
     assert ending.told == ["agreed"]
+
+
+def test_a_node_whose_link_is_lost_is_waited_for_until_it_knows_itself_that_it_is_stale(
+    cluster: SharingCluster,
+) -> None:
+    node, parted = cluster.nodes["a"], cluster.nodes["c"]
+    parted.seat.cut()
+    cluster.part(node, parted)
+    ending = agree(node, putting("v"))
+    while not ending.told:
+        assert node.agreement.lost_runs() == [("c", 1)]
+        cluster.clock.pass_ms(100)
+    assert ending.told == ["agreed"]
+    assert parted.agreement.is_stale(cluster.clock.now_ms)
+    quick = agree(node, putting("w"))
+    cluster.clock.pass_ms(100)
+    assert quick.told == ["agreed"]
+
+
+def test_a_node_that_is_connected_again_ends_the_waiting_with_its_first_word(cluster: SharingCluster) -> None:
+    node, parted = cluster.nodes["a"], cluster.nodes["c"]
+    cluster.part(node, parted)
+    node.agreement.peer_applied("c", 1_000_000)
+    ending = agree(node, putting("v"))
+    cluster.clock.pass_ms(1_000)
+    assert ending.told == []
+    node.agreement.peer_connected("c", 1)
+    assert node.agreement.lost_runs() == []
+    node.agreement.peer_applied("c", parted.agreement.applied)
+    assert ending.told == ["agreed"]
+
+
+def test_a_node_is_as_current_as_the_question_however_long_the_answer_took(cluster: SharingCluster) -> None:
+    agreement = cluster.nodes["a"].agreement
+    asked_ms = cluster.clock.now_ms + 10_000
+    agreement.current(DefinitionsCurrent(agreement.applied, asked_ms))
+    # an answer to an earlier question says less
+    agreement.current(DefinitionsCurrent(agreement.applied, asked_ms - 2_000))
+    assert [agreement.is_stale(asked_ms + after_ms) for after_ms in (STALE_AFTER_MS, STALE_AFTER_MS + 1)] == [
+        False,
+        True,
+    ]
+
+
+def test_a_snapshot_does_not_make_a_node_current(cluster: SharingCluster) -> None:
+    node = cluster.nodes["a"]
+    node.seat.cut()
+    cluster.clock.pass_ms(STALE_AFTER_MS + 1)
+    node.take(DefinitionsReplaced(*cluster.store.snapshot()))
+    assert node.agreement.is_stale(cluster.clock.now_ms)
 
 
 def test_a_slow_node_that_gets_there_ends_the_waiting(cluster: SharingCluster) -> None:

@@ -163,8 +163,8 @@ def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: P
         links = Links(settings, Facts("hare@here", 1, "", ""), b"cookie", log, dict, _answer_nobody)
         turns.attach(links.orders())
         await links.close()
+        turns.attach(StorePump(cast(EtcdStore, None), turns, log, lambda error: turns.halt()).orders())
         log.close()
-        turns.attach(StorePump(cast(EtcdStore, None), turns, lambda error: turns.halt()).orders())
         # the node's own life, which tests of real processes see: `node.node`, `node.cluster.life`
         of_the_node = {KeepMembers, PauseService, ResumeService, StartAnew}
         assert set(turns.carried_out()) | of_the_node == set(Effect.__subclasses__())

@@ -241,7 +241,7 @@ class ClusterLife:
         assert self._shared.store is not None
         from warren.node.cluster.store_pump import StorePump
 
-        self._pump = StorePump(self._shared.store, self._turns, self._store_failed)
+        self._pump = StorePump(self._shared.store, self._turns, self._log, self._store_failed)
         self._turns.attach(self._pump.orders())
         self._pump.start(after)
 

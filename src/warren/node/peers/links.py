@@ -274,13 +274,13 @@ class Links(Acquaintances):
         del self.links[name]
         if not self._closed:
             self._log.warning("peer.lost", node=name, reason=reason)
-        self._turns.add(PeerLost(name, reason, proved_dead=False))
+        self._turns.add(PeerLost(name, reason, refused=False))
         if name in self._keepers:
             self._keepers[name].lost()
 
     def _found_dead(self, name: str, reason: str) -> None:
         self._log.info("peer.died", node=name, reason=reason)
-        self._turns.add(PeerLost(name, reason, proved_dead=True))
+        self._turns.add(PeerLost(name, reason, refused=True))
 
     def _send(self, effect: SendToPeer) -> None:
         link = self.links.get(effect.node)

@@ -7,8 +7,8 @@
 
 A *run* of a wire is one connection. Each end learns for itself that it has begun, and that it is over: by a close that
 follows the last bytes, by silence, or because the other end dials anew. A node that is killed closes its runs; one that
-loses its power says nothing. Once a node is down and its host can be asked, the others are told that it is dead for
-certain.
+loses its power says nothing. Once a node is down and its host can be asked, the others are told that its port refuses
+connections. A firewall between two nodes says the same of nodes that live.
 
 Invariant: an end is told of a run's bytes between its `PeerConnected` and its `PeerLost`, in the order they were sent.
 
@@ -61,11 +61,13 @@ class Wire:
         self.members = (one, other)
         # by the place of the node whose bytes do not arrive
         self.cut = [False, False]
+        # whether a firewall lets nothing through, and refuses connections in the name of both
+        self.fenced = False
         self.run: tuple[End, End] | None = None
         self._world = world
         self._chance = chance
-        # which life of which node was told to be over for certain
-        self._proved: dict[str, int] = {}
+        # which life of which node was told to refuse connections
+        self._refused: dict[str, int] = {}
         world.schedule(chance.randint(1, LOOK_EVERY_MS), self._look)
 
     def joins(self, name: str) -> bool:
@@ -81,6 +83,13 @@ class Wire:
             self._world.disrupted()
         self.cut[place] = cut
         self._stir(1 - place)
+
+    def set_fenced(self, fenced: bool) -> None:
+        """Whether there is a firewall that refuses everything between the two."""
+        self.fenced = fenced
+        self._refused.clear()
+        for place in (0, 1):
+            self.set_cut(place, fenced)
 
     def quiet(self) -> bool:
         """Whether both ends have heard everything the other one said, over a run that is whole."""
@@ -177,10 +186,11 @@ class Wire:
         """Whether the other node's host says that nobody is there."""
         asker, asked = self.members[place], self.members[1 - place]
         linked = self.run is not None and not self.run[place].over and self.run[place].lives()
-        if not asker.up or linked or any(self.cut) or asked.name not in asker.peers:
+        if not asker.up or linked or asked.name not in asker.peers:
             return
-        if asked.host_refuses() and self._proved.get(asked.name) != asked.lives:
-            self._proved[asked.name] = asked.lives
+        refused = self.fenced or (asked.host_refuses() and not any(self.cut))
+        if refused and self._refused.get(asked.name) != asked.lives:
+            self._refused[asked.name] = asked.lives
             asker.add(PeerLost(asked.name, "connection refused", True))
 
     def _can_connect(self) -> bool:

@@ -112,7 +112,7 @@ def test_silence_ends_a_link_within_the_setting_and_it_comes_back(loop_name: str
             # the setting, and what a busy machine may add to it
             assert loop.time() - frozen < 2.0
             for peer in (ant, bee):
-                assert (peer.losses()[0].reason, peer.losses()[0].proved_dead) == ("it was silent for 1 s", False)
+                assert (peer.losses()[0].reason, peer.losses()[0].refused) == ("it was silent for 1 s", False)
             wire.thaw()
             await ant.connected_to(bee, times=2)
             await bee.connected_to(ant, times=2)
@@ -131,8 +131,8 @@ def test_the_end_of_a_process_is_told_at_once_and_then_proved(survivor: str, loo
             await dead.links.close("it is late")
             await alive.core.until(lambda: len(alive.losses()) == 2)
             told, proved = alive.losses()
-            assert (told.node, told.reason, told.proved_dead) == (dead.name, "it said goodbye: it is late", False)
-            assert (proved.node, proved.reason, proved.proved_dead) == (dead.name, "nobody listens there", True)
+            assert (told.node, told.reason, told.refused) == (dead.name, "it said goodbye: it is late", False)
+            assert (proved.node, proved.reason, proved.refused) == (dead.name, "nobody listens there", True)
             await alive.logged("event=peer.died")
 
     run_on(loop_name, conversation())
@@ -147,7 +147,7 @@ def test_a_socket_that_closes_ends_the_link_at_once_and_it_comes_back(loop_name:
             bee.links.links["warren@ant"].end("no reason that anybody is told")
             await ant.connected_to(bee, times=2)
             await bee.connected_to(ant, times=2)
-            assert [loss.proved_dead for loss in ant.losses()] == [False]
+            assert [loss.refused for loss in ant.losses()] == [False]
 
     run_on(loop_name, conversation())
 

@@ -1,0 +1,149 @@
+"""What the core hears of its store: how old an answer is, and what it means that the store declines to give one."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.cluster.etcd_world import Members, connected, play, until
+from tests.cluster.test_etcd_guarded import as_user, demand_passwords
+from tests.node.certificate_files import Authority
+from warren.errors import StoreError
+from warren.model.effects import Effect, Propose
+from warren.model.events import Decided, DefinitionsChanged, DefinitionsCurrent, Event
+from warren.node.clock import Clock
+from warren.node.cluster.store_pump import StorePump
+from warren.node.etcd.connection import EtcdAddress, EtcdConnection
+from warren.node.etcd.protobuf import text
+from warren.node.etcd.store import EtcdStore
+from warren.node.log_levels import LogLevels
+from warren.node.logs import Log
+from warren.node.tls import TlsFiles
+from warren.node.turns import Turns
+
+PASSWORD = "open sesame"
+FROZEN_S = 1.6
+"""Longer than the pause between two questions, shorter than what a question may take."""
+
+AGE_MS_MIN = 400
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    return TlsFiles(authority.path, authority.server.certificate, authority.server.key)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory, files: TlsFiles) -> Iterator[Members]:
+    members = Members(tmp_path_factory.mktemp("guarded"), 1, files)
+    members.make()
+    play(demand_passwords(members.endpoints()[0], files))
+    yield members
+    members.destroy()
+
+
+class Listener:
+    """In the core's place: remembers when it heard what."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, Event]] = []
+
+    def handle(self, events: list[Event], now_ms: int) -> list[Effect]:
+        self.heard += [(now_ms, event) for event in events]
+        return []
+
+    def currents(self) -> list[tuple[int, DefinitionsCurrent]]:
+        return [(at_ms, event) for at_ms, event in self.heard if isinstance(event, DefinitionsCurrent)]
+
+
+class Pumped:
+    """A pump between a store and a listener."""
+
+    def __init__(self, store: EtcdStore) -> None:
+        self.store = store
+        self.core = Listener()
+        self.said = io.StringIO()
+        self.failures: list[StoreError] = []
+        self.log = Log(LogLevels({}), stream=self.said)
+        turns = Turns(self.core, asyncio.get_running_loop(), Clock(), self.log, lambda code: None)
+        self.pump = StorePump(store, turns, self.log, self.failures.append)
+        turns.attach(self.pump.orders())
+
+    def propose(self, key: str) -> None:
+        self.pump.orders()[Propose](Propose(1, [(key, 0)], [(key, b"")], [], []))
+
+    async def hear_current(self) -> None:
+        """Once more."""
+        before = len(self.core.currents())
+        await until(lambda: len(self.core.currents()) > before)
+
+    def log_says(self, words: str) -> bool:
+        self.log.settle()
+        return words in self.said.getvalue()
+
+
+@asynccontextmanager
+async def pumped(guarded: Members, files: TlsFiles, cluster: str) -> AsyncIterator[Pumped]:
+    connection = EtcdConnection(EtcdAddress(tuple(guarded.endpoints()), **as_user("warren", PASSWORD, files)))
+    store = EtcdStore(connection, cluster, "warren@a")
+    await store.move_in(0, {})
+    revision, _snapshot = await store.snapshot()
+    made = Pumped(store)
+    made.pump.start(revision)
+    await made.hear_current()
+    yield made
+    await made.pump.close()
+    await connection.close()
+    made.log.close()
+
+
+async def change_password(guarded: Members, files: TlsFiles, password: str) -> None:
+    async with connected(guarded.endpoints()[0], **as_user("root", "top secret", files)) as connection:
+        request = text(1, "warren") + text(2, password)
+        await connection.call("/etcdserverpb.Auth/UserChangePassword", request)
+
+
+def test_a_store_that_declines_is_not_heard_of_until_it_accepts_this_node_again(
+    guarded: Members, files: TlsFiles
+) -> None:
+    async def scenario() -> None:
+        async with pumped(guarded, files, "declining") as node:
+            await change_password(guarded, files, "another one")
+            await until(lambda: node.log_says("event=store.declined"))
+            silent_since = len(node.core.currents())
+            node.propose("vhosts/refused")
+            await until(lambda: any(isinstance(event, Decided) for _at_ms, event in node.core.heard))
+            decided = next(event for _at_ms, event in node.core.heard if isinstance(event, Decided))
+            sentence = "the metadata store does not know this user and password"
+            assert (decided.outcome, decided.reason) == ("failed", sentence)
+            assert len(node.core.currents()) == silent_since
+            assert node.log_says(sentence)
+            assert not node.log_says("event=store.accepted")
+            await change_password(guarded, files, PASSWORD)
+            await node.hear_current()
+            node.propose("vhosts/made")
+            await until(lambda: any(isinstance(event, DefinitionsChanged) for _at_ms, event in node.core.heard))
+            assert node.log_says("event=store.accepted")
+            assert node.failures == []
+
+    play(scenario())
+
+
+def test_what_the_store_says_is_as_old_as_the_question(guarded: Members, files: TlsFiles) -> None:
+    async def scenario() -> None:
+        async with pumped(guarded, files, "slow") as node:
+            guarded.pause(0)
+            try:
+                # what is asked meanwhile, a second after the last time, is answered afterwards
+                await asyncio.sleep(FROZEN_S)
+            finally:
+                guarded.go_on(0)
+            await node.hear_current()
+            ages_ms = [at_ms - event.asked_ms for at_ms, event in node.core.currents()]
+            assert min(ages_ms) >= 0
+            assert max(ages_ms) >= AGE_MS_MIN
+
+    play(scenario())
