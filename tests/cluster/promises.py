@@ -4,6 +4,7 @@
     refused       nacked: nothing is promised
     acked         an ack was sent; it may be lost with a node or a link, and the message comes back, marked
     sealed        acked, and something that its home did later was confirmed: it never comes back
+    in order      what a consumer gets of one channel and is not marked came in that order
 
 A publisher goes on while the home of its queue is away and is nacked; a consumer that is cancelled asks for the queue
 again until it gets it. Both end if their connection does, and complain, unless they were told that it may.
@@ -43,6 +44,8 @@ class Ledger:
         self.waiting: Counter[str] = Counter()
         self._published: set[bytes] = set()
         self._seen: Counter[bytes] = Counter()
+        # by consumer and channel of a publisher: the last that came for the first time
+        self._newest: dict[tuple[str, bytes], int] = {}
         self._sealed: set[bytes] = set()
         self._lock = threading.Lock()
 
@@ -63,7 +66,7 @@ class Ledger:
             (self.confirmed if confirmed else self.refused).add(body)
             self.waiting[queue] += confirmed and body not in self.acked
 
-    def delivered(self, body: bytes, marked: bool) -> None:
+    def delivered(self, body: bytes, marked: bool, consumer: str = "") -> None:
         with self._lock:
             self._seen[body] += 1
             self.redelivered += marked
@@ -73,6 +76,15 @@ class Ledger:
                 self.complain(f"{body!r} was acked for certain and came back")
             if self._seen[body] > 1 and not marked:
                 self.complain(f"{body!r} came again and did not say so")
+            if not marked:
+                self._see_order(body, consumer)
+
+    def _see_order(self, body: bytes, consumer: str) -> None:
+        number, _, channel = body.partition(b" of ")
+        newest = self._newest.get((consumer, channel), -1)
+        self._newest[consumer, channel] = int(number)
+        if int(number) <= newest:
+            self.complain(f"{consumer} got {body!r} after number {newest}")
 
     def acking(self, queue: str, body: bytes) -> None:
         with self._lock:
@@ -144,17 +156,20 @@ class Client(ABC, threading.Thread):
 class Publisher(Client):
     """A window of confirms; it keeps a backlog in the queue."""
 
+    confirmed = 0
     _number = 0
+    _meetings = 0
 
     def work(self, channel: Channel) -> None:
         channel.confirm()
+        self._meetings += 1
         awaited: dict[int, bytes] = {}
         sent = 0
         while True:
             while not self.over.is_set() and len(awaited) < WINDOW and self.ledger.waiting[self.queue] < BACKLOG_MAX:
                 sent += 1
                 self._number += 1
-                awaited[sent] = f"{self._number} of {self.name}".encode()
+                awaited[sent] = f"{self._number} of {self.name}, {self._meetings}".encode()
                 self.ledger.publishing(awaited[sent])
                 channel.publish("", self.queue, awaited[sent], PERSISTENT)
             if awaited:
@@ -166,6 +181,7 @@ class Publisher(Client):
         assert answer.name in ("basic.ack", "basic.nack"), f"{answer.name} {answer.fields}"
         tag = answer.delivery_tag
         for number in [number for number in awaited if number == tag or (answer.multiple and number < tag)]:
+            self.confirmed += answer.name == "basic.ack"
             self.ledger.told(self.queue, awaited.pop(number), answer.name == "basic.ack")
         if answer.name == "basic.nack":
             time.sleep(PAUSE_S)
@@ -213,7 +229,7 @@ class Consumer(Client):
                 self.cancelled.set()
                 return
             assert received.name == "basic.deliver", f"{received.name} {received.fields}"
-            self.ledger.delivered(received.body, received.redelivered)
+            self.ledger.delivered(received.body, received.redelivered, self.name)
             self.ledger.acking(self.queue, received.body)
             channel.ack(received.delivery_tag)
 
@@ -246,6 +262,16 @@ class Load:
             )
         self._see_no_complaints()
 
+    def await_everybody(self) -> None:
+        """Every publisher hears of another confirm."""
+        for publisher in self.publishers:
+            heard = publisher.confirmed
+            eventually(
+                lambda publisher=publisher, heard=heard: publisher.confirmed > heard or bool(self.ledger.complaints),  # type: ignore[misc]
+                f"{publisher.name} is served",
+            )
+        self._see_no_complaints()
+
     def settle(self) -> None:
         """Everything that was promised is kept."""
         for publisher in self.publishers:
@@ -267,7 +293,7 @@ class Load:
 
 def take_for_certain(ledger: Ledger, channel: Channel, queue: str, count: int) -> None:
     """Publish and ack so many; what is published to the same home later on makes certain of it."""
-    bodies = [f"certain {number}".encode() for number in range(count)]
+    bodies = [f"{number} of the certain ones in {queue}".encode() for number in range(count)]
     channel.confirm()
     for body in bodies:
         ledger.publishing(body)

@@ -11,17 +11,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.promises import PERSISTENT, Load, take_for_certain
-from tests.cluster.trio import Trio, eventually, knows, refusal
-from tests.support.amqp_client import Channel, Connection, ServerHungUp
+from tests.cluster.trio import REFUSED_S_MAX, SUSPECTED_S_MAX, Trio, accepts, declare, eventually, knows, refusal
+from tests.support.amqp_client import Channel
 from tests.support.node_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(240)
-
-SUSPECTED_S_MAX = 6.0
-"""Three seconds of silence, a look a second later, and what a busy machine adds."""
-
-REFUSED_S_MAX = 15.0
-"""A node tries for ten seconds."""
 
 BLOCKED_S_MAX = 20.0
 
@@ -44,10 +38,6 @@ def load() -> Iterator[Load]:
     made = Load()
     yield made
     made.dismiss()
-
-
-def declare(channel: Channel, queue: str, **fields: object) -> None:
-    channel.call("queue.declare", queue=queue, **fields)
 
 
 def home_is_down(home: NodeProcess, queue: str) -> tuple[int, str]:
@@ -201,20 +191,12 @@ def test_a_node_without_a_majority_pauses_and_resumes_by_itself(trio: Trio) -> N
     client = trio.channel(n3)
     n1.kill()
     n2.kill()
-    eventually(lambda: not _accepts(n3), "n3 refuses clients")
+    eventually(lambda: not accepts(n3), "n3 refuses clients")
     client.connection.expect_end(320)
     assert n3.alive
     trio.start(n1, n2)
-    eventually(lambda: _accepts(n3), "n3 takes clients again")
+    eventually(lambda: accepts(n3), "n3 takes clients again")
     eventually(trio.is_whole, "all nodes reach one another")
-
-
-def _accepts(node: NodeProcess) -> bool:
-    try:
-        Connection.opened(node.amqp).close()
-    except (ConnectionError, ServerHungUp):
-        return False
-    return True
 
 
 def test_a_memory_alarm_of_one_node_blocks_publishers_of_all(trio: Trio) -> None:

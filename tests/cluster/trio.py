@@ -20,6 +20,12 @@ from tests.support.node_process import NodeProcess
 DEADLINE_S = 60.0
 LOOK_EVERY_S = 0.05
 
+SUSPECTED_S_MAX = 6.0
+"""Three seconds of silence, a look a second later, and what a busy machine adds."""
+
+REFUSED_S_MAX = 15.0
+"""A node tries for ten seconds."""
+
 
 def eventually(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> float:
     """Wait for it; the seconds that took."""
@@ -51,6 +57,19 @@ def knows(node: NodeProcess, queue: str) -> bool:
         return False
 
 
+def accepts(node: NodeProcess) -> bool:
+    """Whether a node takes clients."""
+    try:
+        Connection.opened(node.amqp).close()
+    except (ConnectionError, ServerHungUp):
+        return False
+    return True
+
+
+def declare(channel: Channel, queue: str, **fields: object) -> None:
+    channel.call("queue.declare", queue=queue, **fields)
+
+
 class Trio:
     """They listen on free ports and trust one cookie."""
 
@@ -72,10 +91,15 @@ class Trio:
 
     def _add(self, name: str) -> None:
         join = ("--join", "{}:{}".format(*self.nodes[0].addresses["peer"])) if self.nodes else ()
-        options = ("--name", f"{name}@localhost", *join)
-        node = NodeProcess(self._directory / name, *options, configuration=self.configuration)
+        node = self.launch(self._directory / name, *join)
         self.nodes.append(node)
         self.channel(node).call("queue.declare", queue=node.name, durable=True)
+
+    def launch(self, directory: Path, *options: str) -> NodeProcess:
+        """A node called like its directory."""
+        return NodeProcess(
+            directory, "--name", f"{directory.name}@localhost", *options, configuration=self.configuration
+        )
 
     def channel(self, node: NodeProcess) -> Channel:
         """One on a connection of its own, with patience, until `hang_up`."""

@@ -4,7 +4,7 @@ Invariant: the node is ready when `NodeProcess` exists, on ports of its own choo
 exit code 0 after SIGTERM fails the test that stops it. A node that is started again has the data directory and the
 addresses it had; its log goes on in the same file.
 
-Not here: clusters of nodes, cutting their network.
+Not here: clusters of nodes, cutting their network (`namespaces`).
 """
 
 import os
@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.ports import free_port, peer_port
@@ -25,21 +25,28 @@ _LISTENERS = ("amqp", "http", "peer")
 class NodeProcess:
     """`warren serve` on free ports; `amqp`, `http` and `peer` are (host, port)."""
 
+    COMMAND = (str(Path(sys.executable).with_name("warren")),)
+
     def __init__(
-        self, data: Path, *options: str, configuration: str = "", command: Sequence[str] | None = None
+        self,
+        data: Path,
+        *options: str,
+        configuration: str = "",
+        command: Sequence[str] | None = None,
+        addresses: Mapping[str, tuple[str, int]] | None = None,
     ) -> None:
-        """`command` takes the place of `warren`."""
+        """`command` takes the place of `COMMAND`; without `addresses` it listens on free ports of the loopback."""
         data.mkdir(parents=True, exist_ok=True)
         self.log_path = data / "node.log"
         self.data = data / "data"
-        self._command = [*(command or [str(Path(sys.executable).with_name("warren"))]), "serve"]
+        self._command = [*(command or self.COMMAND), "serve"]
         self._options = ["--data", str(self.data), *options]
         self._configuration = data / "node.conf"
         if configuration:
             self._options += ["--config", str(self._configuration)]
             self.configure(configuration)
         self.log_path.write_bytes(b"")
-        self.addresses: dict[str, tuple[str, int]] = {}
+        self.addresses = dict(addresses or {})
         self.start()
 
     @property

@@ -1,0 +1,70 @@
+"""Three nodes of one cluster, each on a host of its own, so that their network can be cut.
+
+A node listens on the same ports everywhere, its etcd member 1000 and 2000 above. A test is on the host of the clients,
+which stays connected to all of them.
+
+Not here: hosts and the switch between them (`tests.support.namespaces`).
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.trio import Trio, eventually
+from tests.support.link_proxy import LinkProxy
+from tests.support.namespaces import CLIENTS, NamespaceWorld, obstacle
+from tests.support.node_process import NodeProcess
+
+HOSTS = ("n1", "n2", "n3")
+_PORTS = {"amqp": 5672, "http": 15672, "peer": 25672}
+PEER_PORTS = (25672, 26672, 27672)
+"""Nodes among themselves, and their etcd members' clients and peers."""
+
+
+class NamespaceTrio(Trio):
+    """`choices` is what is configured on a host, beside what all have."""
+
+    def __init__(self, directory: Path, world: NamespaceWorld, choices: Mapping[str, str]) -> None:
+        self.world = world
+        self._choices = choices
+        super().__init__(directory)
+
+    def launch(self, directory: Path, *options: str) -> NodeProcess:
+        host = directory.name
+        return NodeProcess(
+            directory,
+            *("--name", f"{host}@{host}", *options),
+            configuration=self.configuration + "loopback_users = none\n" + self._choices[host],
+            command=self.world.command(host, *NodeProcess.COMMAND),
+            addresses={kind: (self.world.address(host), port) for kind, port in _PORTS.items()},
+        )
+
+    def mend(self) -> None:
+        """Everybody is there again, and reaches everybody."""
+        self.world.heal()
+        self.hang_up()
+        self.start(*[node for node in self.nodes if not node.alive])
+        eventually(self.is_whole, "all nodes reach one another")
+
+    def detour(self, one: str, other: str) -> LinkProxy:
+        """All that nodes and members say to each other between two hosts."""
+        return self.world.detour(one, other, PEER_PORTS)
+
+
+@contextmanager
+def namespace_trio(directory: Path, choices: Mapping[str, str]) -> Iterator[NamespaceTrio]:
+    """One, until the end; the test is skipped on a machine that has no hosts to offer."""
+    if obstacle():
+        pytest.skip(obstacle())
+    world = NamespaceWorld(HOSTS)
+    try:
+        with world.inside(CLIENTS):
+            trio = NamespaceTrio(directory, world, choices)
+            try:
+                yield trio
+            finally:
+                trio.destroy()
+    finally:
+        world.remove()

@@ -1,0 +1,134 @@
+"""Nodes on hosts of their own are cut from each other, under load; all of them pause rather than split the broker.
+
+Three nodes serve all tests; each test leaves them as it found them. What is not stopped by a cut goes on without any
+client noticing; what is comes back, with every message that was confirmed.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.namespace_trio import HOSTS, NamespaceTrio, namespace_trio
+from tests.cluster.promises import Load, take_for_certain
+from tests.cluster.trio import SUSPECTED_S_MAX, accepts, declare, eventually, knows
+from tests.support.node_process import NodeProcess
+
+pytestmark = pytest.mark.timeout(240)
+
+PARTED_S_MAX = 20.0
+"""Suspicion, ten seconds in which the other one still lives, and what a busy machine adds."""
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceTrio]:
+    choices = dict.fromkeys(HOSTS, "cluster_partition_handling = pause_minority\n")
+    with namespace_trio(tmp_path_factory.mktemp("parted"), choices) as made:
+        yield made
+
+
+@pytest.fixture
+def trio(nodes: NamespaceTrio) -> Iterator[NamespaceTrio]:
+    yield nodes
+    nodes.mend()
+
+
+@pytest.fixture
+def load() -> Iterator[Load]:
+    made = Load()
+    yield made
+    made.dismiss()
+
+
+def put_under_load(trio: NamespaceTrio, load: Load) -> None:
+    """Clients everywhere; only those of n3, which is going to pause, may lose their connections."""
+    n1, n2, n3 = trio.nodes
+    for home in (n1, n3):
+        channel = trio.channel(home)
+        channel.call("queue.delete", queue=queue_at(home))
+        declare(channel, queue_at(home), durable=True)
+        take_for_certain(load.ledger, trio.channel(n2), queue_at(home), 50)
+        load.on(queue_at(home), publishing=n3, consuming=n3, may_be_cut=True)
+    load.on(queue_at(n1), publishing=n2, consuming=n2)
+    load.on(queue_at(n3), publishing=n1, consuming=n1)
+    load.await_progress()
+
+
+def queue_at(home: NodeProcess) -> str:
+    return f"work at {home.name}"
+
+
+def see_all_served_again(trio: NamespaceTrio, load: Load) -> None:
+    """Everybody is let in again, and nothing that was promised is missing."""
+    eventually(trio.is_whole, "all nodes reach one another")
+    load.await_everybody()
+    load.settle()
+
+
+def lost(node: NodeProcess, other: NodeProcess) -> int:
+    """How often a node has suspected another."""
+    return node.log().count(f"event=peer.lost node={other.name}")
+
+
+def await_suspicion(node: NodeProcess, other: NodeProcess, before: int) -> None:
+    eventually(lambda: lost(node, other) > before, f"{node.name} suspects {other.name}", SUSPECTED_S_MAX)
+
+
+def test_a_node_that_is_cut_off_pauses_and_resumes_by_itself(trio: NamespaceTrio, load: Load) -> None:
+    n1, n2, n3 = trio.nodes
+    put_under_load(trio, load)
+    client, before = trio.channel(n3), lost(n1, n3)
+    trio.world.cut("n3", "n1", "n2")
+    # n3 reads this before it knows that it is alone
+    client.send("queue.declare", queue="of the minority", durable=True)
+    await_suspicion(n1, n3, before)
+    eventually(lambda: not accepts(n3), "n3 refuses clients", SUSPECTED_S_MAX)
+    client.connection.expect_end(320)
+    declare(trio.channel(n1), "of the majority", durable=True)
+    assert knows(n2, "of the majority")
+    load.await_progress()
+    assert n3.alive
+    assert not accepts(n3)
+    trio.world.heal()
+    see_all_served_again(trio, load)
+    assert knows(n3, "of the majority")
+    # what n3 was asked for came about for all, or for nobody
+    eventually(lambda: len({knows(node, "of the minority") for node in trio.nodes}) == 1, "all nodes know the same")
+
+
+def test_of_two_nodes_that_do_not_reach_each_other_the_later_one_pauses(trio: NamespaceTrio, load: Load) -> None:
+    n1, _n2, n3 = trio.nodes
+    put_under_load(trio, load)
+    client, before = trio.channel(n1), lost(n1, n3)
+    trio.world.cut("n1", "n3")
+    await_suspicion(n1, n3, before)
+    # a majority is there for both of them, whoever will pause
+    for node in (n1, n3):
+        declare(trio.channel(node), f"parted at {node.name}", durable=True)
+    eventually(lambda: not accepts(n3), "n3 refuses clients", PARTED_S_MAX)
+    load.await_progress()
+    assert not accepts(n3)
+    # the connection of before is served all the while
+    declare(client, queue_at(n1), durable=True)
+    trio.world.heal()
+    see_all_served_again(trio, load)
+    assert all(knows(node, f"parted at {home.name}") for node in trio.nodes for home in (n1, n3))
+
+
+@pytest.mark.parametrize("handicap", ["deaf", "mute"])
+def test_a_node_that_is_cut_off_in_one_direction_pauses_and_leaves_the_others_alone(
+    trio: NamespaceTrio, load: Load, handicap: str
+) -> None:
+    n1, n2, n3 = trio.nodes
+    put_under_load(trio, load)
+    before = lost(n1, n3)
+    for other in ("n1", "n2"):
+        sender, receiver = (other, "n3") if handicap == "deaf" else ("n3", other)
+        trio.world.cut_one_way(sender, receiver)
+    await_suspicion(n1, n3, before)
+    eventually(lambda: not accepts(n3), "n3 refuses clients", SUSPECTED_S_MAX)
+    declare(trio.channel(n2), f"not for the {handicap}", durable=True)
+    load.await_progress()
+    assert not accepts(n3)
+    trio.world.heal()
+    see_all_served_again(trio, load)
+    assert all(knows(node, f"not for the {handicap}") for node in trio.nodes)

@@ -1,0 +1,139 @@
+"""A proxy between two hosts whose connections can be made slow, silent in one direction, or broken.
+
+What it delays it keeps in order, and goes on taking in meanwhile: a delay costs time, not throughput. In silence it
+takes in everything as well, and hands it on when the silence ends; whoever sends learns nothing. A connection that ends
+does so at the other side when all that was sent before has been handed on.
+
+It runs in a thread of its own. Its sockets are made by whoever knows on which host they belong.
+
+Not here: leading connections to it (`namespaces`).
+"""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+_CHUNK_BYTES = 262_144
+_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where callers of one port arrive, and how to go on: a socket to call with, and whom."""
+
+    listening: socket.socket
+    onward: Callable[[], tuple[socket.socket, tuple[str, int]]]
+
+    @property
+    def towards(self) -> str:
+        """The address that callers mean."""
+        host: str = self.listening.getsockname()[0]
+        return host
+
+
+class LinkProxy:
+    """All ways between two hosts. Hosts are named by their addresses."""
+
+    def __init__(self, ways: Sequence[Way]) -> None:
+        self._ways = ways
+        self._hosts = sorted({way.towards for way in ways})
+        self.delay_s = 0.0
+        self._silent: set[str] = set()
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="link proxy", daemon=True)
+        self._thread.start()
+        self._within(self._listen())
+
+    def silence(self, towards: str) -> None:
+        """What is sent to that host stays here."""
+        self._silent.add(towards)
+
+    def speak(self) -> None:
+        """Hand on what was held back, and all else."""
+        self._silent.clear()
+        self._within(self._wake())
+
+    def break_connections(self) -> None:
+        """End all there are, without a goodbye; others may be made."""
+        self._within(self._break(keep_listening=True))
+
+    def close(self) -> None:
+        self._within(self._break(keep_listening=False))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_PATIENCE_S)
+        self._loop.close()
+
+    def _within(self, work: Awaitable[None]) -> None:
+        async def done() -> None:
+            await work
+
+        asyncio.run_coroutine_threadsafe(done(), self._loop).result(_PATIENCE_S)
+
+    async def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _listen(self) -> None:
+        for way in self._ways:
+            way.listening.setblocking(False)
+            self._keep(self._accept(way), "listening")
+
+    async def _break(self, keep_listening: bool) -> None:
+        ended = [task for task in self._tasks if not (keep_listening and task.get_name() == "listening")]
+        for task in ended:
+            task.cancel()
+        await asyncio.gather(*ended, return_exceptions=True)
+
+    def _keep(self, work: Awaitable[None], name: str) -> None:
+        async def done() -> None:
+            try:
+                await work
+            except* OSError:
+                pass  # the other end learns of it by the end of its own connection
+
+        task = self._loop.create_task(done(), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, way: Way) -> None:
+        with way.listening:
+            while True:
+                caller, _ = await self._loop.sock_accept(way.listening)
+                self._keep(self._connect(way, caller), "connection")
+
+    async def _connect(self, way: Way, caller: socket.socket) -> None:
+        calling, whom = way.onward()
+        with caller, calling:
+            for end in (caller, calling):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                # a connection that is broken is reset, as one is whose host has forgotten it
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            await self._loop.sock_connect(calling, whom)
+            [back] = [host for host in self._hosts if host != way.towards]
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._carry(caller, calling, way.towards))
+                both.create_task(self._carry(calling, caller, back))
+
+    async def _carry(self, source: socket.socket, sink: socket.socket, towards: str) -> None:
+        """One direction of a connection; an empty chunk is its end."""
+        waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._hand_on(waiting, sink, towards))
+            chunk = b"first"
+            while chunk:
+                chunk = await self._loop.sock_recv(source, _CHUNK_BYTES)
+                waiting.put_nowait((self._loop.time() + self.delay_s, chunk))
+
+    async def _hand_on(self, waiting: asyncio.Queue[tuple[float, bytes]], sink: socket.socket, towards: str) -> None:
+        chunk = b"first"
+        while chunk:
+            due, chunk = await waiting.get()
+            await asyncio.sleep(max(due - self._loop.time(), 0))
+            while towards in self._silent:
+                await self._changed.wait()
+            await self._loop.sock_sendall(sink, chunk)
+        sink.shutdown(socket.SHUT_WR)
