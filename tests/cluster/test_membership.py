@@ -265,6 +265,15 @@ def test_a_node_that_was_removed_while_it_hung_ends(nodes: MemberNodes) -> None:
     eventually(lambda: etcd_pid(dog) == 0)
 
 
+def test_a_node_that_was_just_killed_can_be_removed(nodes: MemberNodes) -> None:
+    cat = nodes.start("cat")
+    dog = nodes.start("dog", *joining(cat))
+    emu = nodes.start("emu", *joining(cat))
+    emu.kill()
+    nodes.done(cat, "forget_cluster_node", "emu@localhost")
+    assert sorted(nodes.members(dog)) == ["cat@localhost", "dog@localhost"]
+
+
 def restart_stopped(node: NodeProcess) -> None:
     """Start it with its core stopped, this once."""
     node._options.append("--stopped")

@@ -60,6 +60,7 @@ PAUSE_S = 1.0
 SAY_EVERY_S = 10.0
 FIRST_PATIENCE_S = 3.0
 CLEARED_WITHIN_S = 30.0
+DEATH_TOLD_WITHIN_S = 7.0
 CLEARED_PAUSE_S = 0.05
 _REMOVED = (
     "{name} was removed from its cluster while it was down; start it with an empty --data instead of {data}, or with "
@@ -306,12 +307,17 @@ class ClusterLife:
             raise lives(name)
         try:
             async with asyncio.timeout(CLEARED_WITHIN_S):
-                await self._shared.expel(name)
+                await self._shared.expel(name, self._patience_with(name))
                 clustering = self._core.clustering
                 while clustering is not None and clustering.shared.homes.count(name):
                     await asyncio.sleep(CLEARED_PAUSE_S)
         except (ConnectionError, StoreError, TimeoutError) as error:
             raise nobody_online(str(error) or "not all of it was agreed upon in time") from error
+
+    def _patience_with(self, name: str) -> float:
+        """How long a member may be said to live before it is believed: one that was killed is for a while."""
+        reached = self._links is not None and self._links.connected(name) is not None
+        return 0.0 if reached else DEATH_TOLD_WITHIN_S
 
     async def _found(self) -> None:
         """Be the first node of a cluster."""

@@ -201,11 +201,14 @@ class SharedStore:
             if await self.change([(node_key(name), found[1]), (alive_key(name), 0)], [(node_key(name), None)]):
                 return
 
-    async def expel(self, name: str) -> None:
-        """A node that does not live is a member no more, and has no part of the store."""
-        _revision, known = await self.snapshot()
-        if alive_key(name) in known:
-            raise lives(name)
+    async def expel(self, name: str, patience_s: float) -> None:
+        """A node that does not live, or is not said to any more within that time, is no member and has no part."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + patience_s
+        while alive_key(name) in (await self.snapshot())[1]:
+            if loop.time() >= end:
+                raise lives(name)
+            await asyncio.sleep(PAUSE_S)
         if self._connection is not None and not self._settings.endpoints:
             await quorum.remove(self._connection, name)
         await self.delist(name)
