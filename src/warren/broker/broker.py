@@ -90,7 +90,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         self.access: Catalog = Catalog()
         self._names: FreshNames = FreshNames(seed)
         self._logins: Logins = Logins(settings, self.turn, self.access, self._names.secret())
-        self._population: Population = Population()
+        self._population: Population = Population(self.access)
         self._dead_letters: DeadLetters = DeadLetters(self.turn)
         self._memory: MemoryAlarm = MemoryAlarm(settings.paging_ratio)
         self._disk: DiskAlarm = DiskAlarm()
@@ -112,8 +112,9 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
             self._storage = Storage(settings, self.turn, found)
             self.control.journal = self._storage.journal
             self._lone.metadata = self._storage.metadata
+        population, policies = self._population, self.policies
         self._entry: ClusterEntry = ClusterEntry(
-            self, self, self._lone, self._charter, self._appliers, self.vhosts, self.policies, self._names
+            self, self, self._lone, self._charter, self._appliers, self.vhosts, policies, self._names, population
         )
         self._add_appliers()
         self._add_handlers()
@@ -207,12 +208,8 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         found = self.vhosts.get(vhost)
         if found is None:
             raise ConnectionFault(NOT_ALLOWED, f"vhost {vhost} not found")
-        user = self.access.users.get(connection.user)
-        if not connection.opened.internal:
-            self._population.check_room_in(found, connection.user)
-            if user is not None:
-                self._population.check_room_for(user)
-        if user is None or (user.name, vhost) not in self.access.permissions:
+        self._population.check_room(connection, found)
+        if (connection.user, vhost) not in self.access.permissions:
             raise ConnectionFault(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{connection.user}'")
         self._population.came(connection, vhost)
         return found
@@ -221,9 +218,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         return Rights(self.access, user, vhost)
 
     def check_channel_room(self, connection: Connection) -> None:
-        user = self.access.users.get(connection.user)
-        if user is not None and user.limits and not connection.opened.internal:
-            self._population.check_channel_room_for(user)
+        self._population.check_channel_room(connection)
 
     def cluster_name(self) -> str:
         name = self.policies.global_parameters.get(CLUSTER_NAME)

@@ -28,6 +28,7 @@ from typing import final
 
 from mypy_extensions import trait
 
+from warren.broker.access.headcounts import Headcounts
 from warren.broker.agreement import Agreement
 from warren.broker.applying import Appliers
 from warren.broker.membership import LifeWatcher, Membership
@@ -90,6 +91,7 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         vhosts: dict[str, Vhost],
         policies: Policies,
         names: FreshNames,
+        headcounts: Headcounts,
     ) -> None:
         turn = node.turn
         self._node: NodePort = node
@@ -109,7 +111,7 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         self.leftovers: Leftovers = Leftovers(turn, self.shared, self.membership, homes, vhosts)
         self.membership.watcher = self
         self.links: Links = Links(turn, self)
-        self.notices: Notices = Notices(self.links, self.shared)
+        self.notices: Notices = Notices(self.links, self.shared, headcounts)
         turn.set_timer(turn.now_ms + CHECK_EVERY_MS, self)
 
     def adopt(self, revision: int, snapshot: SharedSnapshot) -> None:

@@ -100,11 +100,13 @@ class AccessApplier(Applier):
         vhost.description = definition.description
         vhost.tags = definition.tags
         vhost.limits = definition.limits
+        self._population.vhost_changed(definition.name)
 
     def _delete_vhost(self, name: str) -> None:
         if name in self._vhosts:
             self._population.dismiss_all_in(name)
             self._owner.remove_vhost(name)
+            self._population.vhost_changed(name)
 
     def _put_user(self, definition: UserDefinition) -> None:
         name = definition.name
@@ -114,11 +116,13 @@ class AccessApplier(Applier):
         self._catalog.add_user(
             User(name, definition.password_hash, definition.hashing_algorithm, definition.tags, definition.limits)
         )
+        self._population.user_changed(name)
 
     def _delete_user(self, name: str) -> None:
         self._population.dismiss_all_of(name)
         self._catalog.users.pop(name, None)
         self._logins.forget(name)
+        self._population.user_changed(name)
 
     def _permissions_changed_in(self, vhost: str) -> None:
         found = self._vhosts.get(vhost)

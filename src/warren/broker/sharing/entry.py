@@ -14,6 +14,8 @@ Not here: the move (`node.cluster`), a member's life (`broker.clustering`).
 
 from typing import final
 
+from warren.broker.access.headcounts import Headcounts
+from warren.broker.access.population import Population
 from warren.broker.agreement import Charter, LoneAgreement
 from warren.broker.applying import Appliers
 from warren.broker.clustering import Clustering, Service
@@ -48,6 +50,7 @@ class ClusterEntry(DeferringHandler):
         vhosts: dict[str, Vhost],
         policies: Policies,
         names: FreshNames,
+        population: Population,
     ) -> None:
         # there while the node is a member
         self.clustering: Clustering | None = None
@@ -61,6 +64,7 @@ class ClusterEntry(DeferringHandler):
         self._vhosts: dict[str, Vhost] = vhosts
         self._policies: Policies = policies
         self._names: FreshNames = names
+        self._population: Population = population
         self._moving: Clustering | None = None
 
     def start_as_member(self, incarnation: int) -> Clustering:
@@ -138,6 +142,7 @@ class ClusterEntry(DeferringHandler):
             self._vhosts,
             self._policies,
             self._names,
+            Headcounts(self._population, self._vhosts, self._turn.figures),
         )
 
 
