@@ -29,6 +29,7 @@ COMPILED_NAMES = (
     "stream",
     "store",
     "cluster",
+    "mirroring",
     "remote",
     "access",
     "policy",

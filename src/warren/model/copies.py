@@ -63,6 +63,10 @@ class Copy(ABC):
         """Hold nothing from the first position to the last, now or later, whatever of it is here."""
 
     @abstractmethod
+    def drop(self, priority: i64, position: i64) -> None:
+        """A message that was stored does not count after all."""
+
+    @abstractmethod
     def lend(self, position: i64) -> bool:
         """Whatever is held up to here may have been handed out; whether this must be on disk before it is safe."""
 

@@ -1,0 +1,68 @@
+"""A ring of nodes that hold the same queue: a master that everybody uses, and mirrors that can take its place.
+
+Theory of operation
+===================
+
+Members. The *ring* of a queue is agreed upon in the metadata store, by compare-and-swap: an *epoch*, the master, the
+members, and which of them are *in sync*, each with its incarnation (one run of its node's process). The epoch grows by
+one whenever the master changes. Members that are not in sync are on their way to be.
+
+Steps. All that the master does to the queue in one turn is one *step*. The master numbers steps, through all epochs,
+and sends each to every mirror; each mirror answers how far it has got: SAFE n says that everything up to step n is held
+and, where it has to be, on disk. What every *counted* member has is *settled*, and the master tells everybody how far
+that is. Only then is a publish confirmed, and only then does a consumer see the message. ::
+
+    publish ──► master: position, journal ──step n──► mirror: journal ──flush──► SAFE n ──┐
+                   └── own flush ─────────────────────────────────────────────────────────┴──► settled: confirm, deliver
+
+The master speaks to each mirror itself. Mirrors do not relay: a lap round n members would take n hops instead of two, a
+relay that dies leaves a gap to mend, and a cut between two mirrors would concern everybody. Bytes and CPU are the same.
+
+What a step says: STORE a message under a position, REMOVE positions, LEND (what may have been handed out), RETURNED
+(how often a message came back), OPEN (an epoch begins). A mirror carries out STORE and LEND as they come, because they
+have to be safe; REMOVE and RETURNED when their step is settled. So a step that turns out not to count can be dropped,
+and nothing has to be brought back. Steps that are not settled are kept: whoever is promoted sends them to those who
+lack them.
+
+Positions are given out by the master, upwards. A new master begins `EPOCH_JUMP` above everything it knows, and no more
+than `UNSETTLED_MAX` positions are given out ahead of what is settled; so a position belongs to one message for ever,
+and two copies differ exactly where their positions do.
+
+The rules
+=========
+
+1.  A mirror takes step n only if it holds step n-1, and only of the master and epoch that it follows.
+2.  A restarted member has lost whatever was not flushed: another incarnation is another member. It is not in sync until
+    it has caught up and was admitted.
+3.  Steps keep the epoch in which they were numbered. A mirror that was in sync tells a new master where its epochs
+    begin and where it ends; the answer is the last step they have in common. It drops what it has beyond: removes what
+    those steps stored, and forgets what else they said. Never below what it knows to be settled.
+4.  A new master opens its epoch with a step of its own. It confirms and delivers nothing before that is settled.
+5.  In-sync members of unbroken incarnation are promoted, the eldest first; after a full stop, one that was in sync when
+    it ended: everything that was confirmed is on its disk. Others only if a policy says so, and what is given up is
+    told.
+6.  Only the master admits and drops. It counts whoever is in sync by what was agreed upon, and by any proposal since
+    that may have come about: a newcomer counts before it is proposed, and whoever is dropped counts until that is
+    known.
+7.  Those who are not in sync get all steps, too, and are waited for by nobody. What was before comes behind, in slices.
+8.  Progress is told whenever it changes, also when no step flows.
+9.  The loss of a link to a counted mirror makes the master propose to drop it. The loss of the master makes the eldest
+    propose itself at once, and the next after a delay. The store decides between them.
+10. A mirror that is about to propose itself follows nobody any more. The old master needs it to settle anything, so it
+    settles nothing: no clock is needed for that.
+11. Delivering is another matter: a message must not be with two exclusive consumers. A master that has not heard from
+    all counted members for `DELIVERY_MS` hands out nothing. A new master hands out when the old run is known to have
+    ended, or after `DELIVERY_MS` and a margin.
+12. A delivery horizon (LEND) is settled before anything below it is handed out. After a failover whatever is below
+    carries `redelivered`, and nothing else does.
+13. A newcomer tells which positions it holds. The master takes note of what it has itself at that moment, sends every
+    step from then on, and behind them the difference: what is to be removed, what is lacking. A removal that comes
+    before its message is remembered until the newcomer has caught up.
+14. It has caught up when all that is on its disk, and the step it began behind is settled; then it is counted, then
+    proposed, then admitted.
+
+Publishes carry their *origin* (a node, its incarnation, and its own count of publishes to this queue). Every member
+keeps the highest count of each origin, so a new master can tell a node what it has of what that node sent.
+
+Not here: what a queue is (`queue`), what goes over links (`remote`), how a node plays its parts (`broker.mirrors`).
+"""

@@ -1,0 +1,341 @@
+"""The master's part in a ring: numbers steps, sends them, and knows what is settled.
+
+::
+
+    turn ──► step ──► every follower
+    SAFE of all counted ──► settled ──► owner: confirm, let in; followers: carry out
+    a counted one is lost, or does not come ──► propose to drop it
+    one has caught up ──► count it, propose to admit it
+
+Who counts: whoever is in sync in the ring as it was last agreed upon, or in a proposal made since. A proposal that was
+made upon a version of the ring cannot come about once there is another version, so then all of them are forgotten.
+
+Invariants: `settled` never falls; every counted member holds every step up to it. `steps` are those above, in order.
+
+Not here: the theory (`mirroring`), what a step is about (`broker.mirrors`), what a newcomer lacks
+(`mirroring.catching_up`).
+"""
+
+from abc import ABC, abstractmethod
+from typing import Final, final
+
+from mypy_extensions import i64, mypyc_attr
+
+from warren.mirroring.epochs import Epochs, last_common
+from warren.mirroring.marks import Marks
+from warren.mirroring.mirror import JoinRequest
+from warren.mirroring.ring import Ring, Run
+from warren.mirroring.steps import Step, StepWriter
+from warren.model.copies import Span
+from warren.model.turn import FlushWaiter, Timed, Timer, Turn
+
+JOIN_PATIENCE_MS: Final[i64] = 2_000
+"""How long a new master waits for those in sync that are reached and say nothing."""
+
+AGAIN_MS: Final[i64] = 500
+"""When to propose again what came to nothing."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Downstream(ABC):
+    """The way to the followers."""
+
+    @abstractmethod
+    def resume(self, node: str, common: i64, settled: i64) -> None: ...
+
+    @abstractmethod
+    def start(self, node: str, number: i64) -> None:
+        """Followed by whatever the newcomer needs to know of the queue at this moment."""
+
+    @abstractmethod
+    def step(self, node: str, step: Step) -> None: ...
+
+    @abstractmethod
+    def settle(self, node: str, number: i64) -> None: ...
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RingOwner(ABC):
+    """Whoever has the queue."""
+
+    @abstractmethod
+    def settled(self, number: i64) -> None:
+        """Everything up to this step is held by all who count."""
+
+    @abstractmethod
+    def propose(self, ring: Ring) -> None:
+        """Have it agreed upon; what comes of it is told by `changed` or `refused`."""
+
+    @abstractmethod
+    def reached(self, node: str) -> bool:
+        """Whether there is a link to that node."""
+
+    @abstractmethod
+    def lacks(self, node: str, spans: list[Span]) -> None:
+        """A newcomer has told what it has: let it catch up, now or when it is told to."""
+
+
+@final
+class Follower:
+    """A mirror that follows this master, in one run of its node and of the link."""
+
+    def __init__(self, node: str, incarnation: int, began: i64, resumed: bool) -> None:
+        self.node: str = node
+        self.incarnation: int = incarnation
+        # the step behind which it began
+        self.began: i64 = began
+        self.safe: i64 = 0
+        # it holds everything the queue has
+        self.complete: bool = resumed
+
+
+@final
+class Master(FlushWaiter, Timed):
+    """One queue's, in one epoch."""
+
+    def __init__(
+        self, ring: Ring, own: Run, downstream: Downstream, owner: RingOwner, turn: Turn, end: i64 = 0
+    ) -> None:
+        self.ring: Ring = ring
+        self.writer: StepWriter = StepWriter()
+        self.end: i64 = end
+        self.settled: i64 = end
+        self.steps: list[Step] = []
+        self.epochs: Epochs = Epochs()
+        self.marks: Marks = Marks()
+        # the first step of this epoch
+        self.opening: i64 = end + 1
+        self.followers: dict[str, Follower] = {}
+        self._own: Run = own
+        self._downstream: Downstream = downstream
+        self._owner: RingOwner = owner
+        self._turn: Turn = turn
+        self._own_safe: i64 = end
+        self._flushes: list[i64] = []
+        # a part of this turn's step must be on disk
+        self._unflushed: bool = False
+        # proposals since the ring was last seen to change; the last of them may be under way
+        self._proposals: list[Ring] = []
+        self._under_way: bool = False
+        self._timer: Timer | None = None
+        self._patience_over: bool = False
+        # who is to hold the queue; empty: whoever does
+        self._wanted: list[str] = []
+
+    def inherit(self, steps: list[Step], settled: i64, epochs: Epochs, marks: Marks) -> None:
+        """It was a mirror before: these steps are not known to be settled."""
+        self.steps = steps
+        self.settled = settled
+        self._own_safe = settled
+        self.epochs = epochs
+        self.marks = marks
+        for step in steps:
+            marks.read(step)
+
+    def open(self) -> None:
+        """Begin the epoch."""
+        self.writer.open(self.ring.epoch)
+        self._unflushed = True
+        self._wait(JOIN_PATIENCE_MS)
+
+    @property
+    def opened(self) -> bool:
+        """Whether the epoch's first step is settled, and with it all that was inherited."""
+        return self.settled >= self.opening
+
+    # -- the turn
+
+    def must_be_flushed(self) -> None:
+        """What was written to this turn's step must be on disk."""
+        self._unflushed = True
+
+    def end_turn(self) -> None:
+        """What the turn did is a step."""
+        if not len(self.writer):
+            return
+        self.end += 1
+        step = Step(self.end, self.ring.epoch, self.writer.finish())
+        self.steps.append(step)
+        self.epochs.add(step.epoch, step.number)
+        for node, follower in self.followers.items():
+            if follower.began < step.number:
+                self._downstream.step(node, step)
+            elif step.number == self.opening:
+                # whoever came before the epoch was open
+                self._downstream.start(node, self.opening)
+        if self._unflushed or self._flushes:
+            self._unflushed = False
+            self._flushes.append(self.end)
+            self._turn.await_flush(self)
+        else:
+            self._own_safe = self.end
+            self._look()
+
+    def flushed(self) -> None:
+        self._own_safe = self._flushes.pop(0)
+        self._look()
+
+    # -- followers
+
+    def joined(self, node: str, incarnation: int, request: JoinRequest) -> None:
+        """A mirror wants to follow. To one that was in sync its own steps are of use, as far as they are the same."""
+        self.followers.pop(node, None)
+        common: i64 = 0
+        if request.whole and self._counts(node, incarnation):
+            common = last_common(self.epochs, self.end, Epochs(request.beginnings), request.end)
+        if common >= self.settled and common >= request.settled and common > 0:
+            self.followers[node] = Follower(node, incarnation, common, True)
+            self._downstream.resume(node, common, self.settled)
+            for step in self.steps:
+                if step.number > common:
+                    self._downstream.step(node, step)
+        else:
+            # behind the opening, so that a newcomer knows of which epoch its first step is
+            began = max(self.end, self.opening)
+            self.followers[node] = Follower(node, incarnation, began, False)
+            if began == self.end:
+                self._downstream.start(node, began)
+        self._improve()
+        self._look()
+
+    def told(self, node: str, spans: list[Span]) -> None:
+        """A newcomer says what it has."""
+        if node in self.followers:
+            self._owner.lacks(node, spans)
+
+    def safe(self, node: str, number: i64) -> None:
+        follower = self.followers.get(node)
+        if follower is not None and number <= self.end:
+            follower.safe = number
+            self._improve()
+            self._look()
+
+    def caught_up(self, node: str) -> None:
+        """A newcomer has on disk whatever it lacked."""
+        follower = self.followers.get(node)
+        if follower is not None:
+            follower.complete = True
+            self._improve()
+
+    def lost(self, node: str) -> None:
+        """There is no way to it any more."""
+        self.followers.pop(node, None)
+        self._improve()
+
+    # -- the ring
+
+    def want(self, members: list[str]) -> None:
+        """Who is to hold the queue from now on, this node among them."""
+        self._wanted = members
+        self._improve()
+
+    def changed(self, ring: Ring) -> None:
+        """The ring, with this master in this epoch, was agreed upon anew."""
+        self.ring = ring
+        self._proposals = []
+        self._under_way = False
+        for node in [node for node in self.followers if node not in ring.members]:
+            del self.followers[node]
+        self._improve()
+        self._look()
+
+    def refused(self) -> None:
+        """What was proposed is not known to have come about; it counts until the ring is seen to change."""
+        self._under_way = False
+        self._wait(AGAIN_MS)
+
+    def timer_fired(self) -> None:
+        self._timer = None
+        self._patience_over = True
+        self._improve()
+
+    def counted(self) -> list[Run]:
+        """All whom a step must have reached to be settled, this node among them."""
+        runs = list(self.ring.in_sync)
+        for ring in self._proposals:
+            runs += [run for run in ring.in_sync if run not in runs]
+        return runs
+
+    def _counts(self, node: str, incarnation: int) -> bool:
+        return self.ring.synced_run(node) == incarnation
+
+    def _improve(self) -> None:
+        """Propose what would be better than the ring there is, unless something is under way."""
+        if not self._under_way:
+            ring = self._better()
+            if ring != self.ring:
+                self._proposals.append(ring)
+                self._under_way = True
+                self._owner.propose(ring)
+
+    def _absent(self) -> list[str]:
+        """Those who are in sync by agreement and do not follow; one that is reached gets some time to come."""
+        return [
+            name
+            for name, incarnation in self.ring.in_sync
+            if (name, incarnation) != self._own
+            and not self._follows(name, incarnation)
+            and (self._patience_over or not self._owner.reached(name))
+        ]
+
+    def _follows(self, name: str, incarnation: int) -> bool:
+        follower = self.followers.get(name)
+        return follower is not None and follower.incarnation == incarnation and follower.complete
+
+    def _better(self) -> Ring:
+        ring = self.ring
+        absent = self._absent()
+        if absent:
+            ring = ring.dropping(absent)
+        ready = [
+            (follower.node, follower.incarnation)
+            for follower in self.followers.values()
+            if follower.complete and follower.safe >= follower.began and self.settled >= follower.began
+        ]
+        newcomers = [run for run in ready if run not in ring.in_sync and run[0] in ring.members]
+        if newcomers:
+            ring = ring.admitting(newcomers)
+        return self._as_wanted(ring)
+
+    def _as_wanted(self, ring: Ring) -> Ring:
+        """Members are added at once, and dropped when as many as are wanted are in sync without them."""
+        if not self._wanted or self._wanted == ring.members:
+            return ring
+        missing = [name for name in self._wanted if name not in ring.members]
+        if missing:
+            return ring.with_members([*ring.members, *missing])
+        synced = ring.synced_names()
+        waits = [name for name in self._wanted if name not in synced and self._owner.reached(name)]
+        others_in_sync = [name for name in synced if name not in self._wanted]
+        if waits and others_in_sync:
+            return ring
+        return ring.with_members(self._wanted)
+
+    def _wait(self, for_ms: i64) -> None:
+        if self._timer is None:
+            self._timer = self._turn.set_timer(self._turn.now_ms + for_ms, self)
+
+    # -- settling
+
+    def _look(self) -> None:
+        settled = self._own_safe
+        for run in self.counted():
+            if run == self._own:
+                continue
+            follower = self.followers.get(run[0])
+            if follower is None or follower.incarnation != run[1] or not follower.complete:
+                return
+            settled = min(settled, follower.safe)
+        if settled <= self.settled:
+            return
+        self.settled = settled
+        count = 0
+        while count < len(self.steps) and self.steps[count].number <= settled:
+            count += 1
+        del self.steps[:count]
+        self.epochs.forget(settled)
+        for node, follower in self.followers.items():
+            if follower.began <= settled:
+                self._downstream.settle(node, settled)
+        self._owner.settled(settled)
+        self._improve()

@@ -1,0 +1,41 @@
+"""Who is to be master when there is none.
+
+First those who were in sync and have run without a break, the eldest before the others: they have everything that was
+settled, on disk or not. If none of them lives, those who were in sync and have been restarted: whatever was confirmed
+and had to outlive that is on their disks; the last master before the others, because it may have more. If none of these
+lives either, a policy may allow that any other member is taken, with whatever it has.
+
+All nodes come to the same order by themselves. Each waits for as long as there are living ones before it, so that
+nobody is kept waiting by one that cannot act; the store takes the first that asks.
+
+Not here: proposing (`broker.mirrors`), what makes a node think that there is no master (the same).
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from warren.mirroring.ring import Ring, Run
+
+NEXT_AFTER_MS: Final[i64] = 1_000
+
+
+def heirs(ring: Ring, living: dict[str, int], anybody: bool) -> list[Run]:
+    """Those who may become master, in the order in which they should; `living` has the incarnation of each node.
+
+    The master's own run is over. `anybody`: also members that are not in sync.
+    """
+    last = ring.master_run
+    unbroken = [run for run in ring.in_sync if run != last and living.get(run[0]) == run[1]]
+    if unbroken:
+        return unbroken
+    names = [ring.master, *[name for name in ring.synced_names() if name != ring.master]]
+    restarted = [(name, living[name]) for name in names if name in living and (name, living[name]) != last]
+    if restarted or not anybody:
+        return restarted
+    return [(name, living[name]) for name in ring.members if name in living and (name, living[name]) != last]
+
+
+def patience_ms(order: list[Run], run: Run) -> i64:
+    """How long this run leaves it to those before it; -1 if it is not to be master at all."""
+    return NEXT_AFTER_MS * order.index(run) if run in order else -1
