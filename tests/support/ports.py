@@ -1,23 +1,34 @@
 """Ports for the servers that tests start.
 
 They lie below those that the system gives to connections on their way out: a server that is down for a moment finds its
-own port free when it comes back, and a node's etcd member finds the ports above the node's.
+own port free when it comes back, and a node's etcd member, which begins to listen much later than the node, finds the
+ports above the node's.
+
+A port that was given out is nobody else's for a while, also if nobody listens on it: not this process's, and not that
+of another run of tests on the same machine. A file says so, of which each port has a byte to be locked.
 """
 
 import contextlib
+import fcntl
+import functools
+import os
 import random
 import socket
+import tempfile
+import time
 
-_FIRST, _LAST = 12_000, 29_999
+_FIRST, _LAST = 12_000, 27_999
 _ATTEMPTS = 200
+# longer than any test, and any set of nodes that tests share
+_KEPT_S = 1200.0
+_given: dict[int, float] = {}
 
 
 def free_port(*behind: int) -> int:
     """A port on which nobody listens, nor on those so far behind it."""
+    _forget_old()
     for port in random.sample(range(_FIRST, _LAST), _ATTEMPTS):
-        with contextlib.suppress(OSError), contextlib.ExitStack() as listening:
-            for step in (0, *behind):
-                listening.enter_context(socket.create_server(("127.0.0.1", port + step)))
+        if _take([port + step for step in (0, *behind)]):
             return port
     raise AssertionError("there is no free port")
 
@@ -25,3 +36,33 @@ def free_port(*behind: int) -> int:
 def peer_port() -> int:
     """One for other nodes, with room for the node's etcd member above it."""
     return free_port(1000, 2000)
+
+
+def _take(ports: list[int]) -> bool:
+    if any(port in _given for port in ports):
+        return False
+    try:
+        for port in ports:
+            fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        with contextlib.ExitStack() as listening:
+            for port in ports:
+                listening.enter_context(socket.create_server(("127.0.0.1", port)))
+    except OSError:
+        for port in ports:
+            fcntl.lockf(_claims(), fcntl.LOCK_UN, 1, port)
+        return False
+    _given.update(dict.fromkeys(ports, time.monotonic()))
+    return True
+
+
+def _forget_old() -> None:
+    for port in [port for port, given_at in _given.items() if time.monotonic() > given_at + _KEPT_S]:
+        del _given[port]
+        fcntl.lockf(_claims(), fcntl.LOCK_UN, 1, port)
+
+
+@functools.cache
+def _claims() -> int:
+    """Never closed: that would give up every claim of this process."""
+    path = os.path.join(tempfile.gettempdir(), f"warren-test-ports-{os.getuid()}")
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
