@@ -8,9 +8,10 @@ from tests.cluster.etcd_world import Members, connected, play, store_at
 from warren.errors import StoreError
 from warren.node.etcd import messages
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
+from warren.node.etcd.moving import new_proof
 from warren.node.etcd.protobuf import Message
 from warren.node.etcd.store import EtcdStore
-from warren.store.metadata import Snapshot
+from warren.store.metadata import AGREED, Snapshot
 
 LONE_REVISION = 5000
 LONE: Snapshot = {f"queues/%2F/{number}": (4000 + number, b"value %d" % number) for number in range(200)}
@@ -105,6 +106,26 @@ def test_a_cluster_that_has_begun_is_not_moved_into(single: Members) -> None:
             with pytest.raises(StoreError, match="already"):
                 await store.move_in(0, {})
             assert list((await store.snapshot())[1]) == ["a"]
+
+    play(scenario())
+
+
+def test_what_was_moved_in_is_taken_back_by_whoever_knows_its_proof_until_there_is_another_node(
+    single: Members,
+) -> None:
+    async def scenario() -> None:
+        cluster, own, others = single.cluster(), new_proof(), new_proof()
+        async with connected(*single.endpoints()) as connection:
+            store = EtcdStore(connection, cluster, "warren@test")
+            await store.move_in(10, {"nodes/a": (1, b"")}, own)
+            await store.take_back(others)
+            assert await store.begun()
+            await store.take_back(own)
+            assert not await store.begun()
+            await store.move_in(10, {"nodes/a": (1, b""), "queues/%2F/q": (2, b"")}, own)
+            assert (await store.commit([("nodes/b", 0)], [("nodes/b", b"")])).outcome == AGREED
+            await store.take_back(own)
+            assert list((await store.snapshot())[1]) == ["nodes/a", "nodes/b", "queues/%2F/q"]
 
     play(scenario())
 

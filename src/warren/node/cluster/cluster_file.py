@@ -1,9 +1,12 @@
-"""What a node remembers of its cluster, beside its other data: `cluster.json`.
+"""What a node remembers of its cluster, beside its other data: `cluster.json`, and `FOUNDING` before that is there.
 
 A data directory without this file is that of a node alone, whose definitions are in its own database. With it, they
 are in the cluster's store, and the database has nothing to say. The file appears, and changes, complete or not at all;
 it is written once everything it promises is there. So whatever interrupts a node that founds a cluster or joins one, it
 is afterwards a node alone or a member, and nothing in between.
+
+A store that somebody else runs keeps what a founding has brought there, if the node dies before the file is written.
+`FOUNDING` has the proof by which the node recognises that as its own, and may take it back.
 
 Not here: founding (`node.cluster.life`) and joining (`node.cluster.joining`).
 """
@@ -16,7 +19,7 @@ from typing import Any
 from warren.cluster.hello_messages import DISC, RAM
 from warren.errors import StoreError
 from warren.node.disk.durable import replace_file, sync_directory
-from warren.node.disk.names import CLUSTER
+from warren.node.disk.names import CLUSTER, FOUNDING
 
 VERSION = 1
 
@@ -68,9 +71,34 @@ class ClusterFile:
 
     def remove(self) -> None:
         """The node is alone from here on."""
-        if os.path.exists(self.path):
-            os.unlink(self.path)
-            sync_directory(os.path.dirname(self.path))
+        _remove(self.path)
+
+
+class FoundingFile:
+    """That of one data directory: there from before anything moves into the store until `cluster.json` is there."""
+
+    def __init__(self, data_dir: str) -> None:
+        self._path = os.path.join(data_dir, FOUNDING)
+
+    def read(self) -> bytes:
+        """The proof of a founding that was not finished; empty if there was none."""
+        try:
+            with open(self._path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
+    def write(self, proof: bytes) -> None:
+        replace_file(self._path, proof)
+
+    def remove(self) -> None:
+        _remove(self._path)
+
+
+def _remove(path: str) -> None:
+    if os.path.exists(path):
+        os.unlink(path)
+        sync_directory(os.path.dirname(path))
 
 
 def _facts_of(document: dict[str, Any]) -> ClusterFacts:

@@ -16,7 +16,8 @@ its core is made, so that the core finds itself among the others.
 
 Founding happens under the eyes of clients: the core keeps its plans back, its definitions move, `cluster.json` is
 written, and the core goes on with the store it shares. Until the file is there, all of it can be undone, and is, if
-anything fails or the process dies.
+anything fails or the process dies: at once, at the next start, or, in a store that somebody else runs, by the next
+founding.
 
 Not here: the file (`node.cluster.cluster_file`), the store (`node.cluster.shared_store`), links (`node.peers`).
 """
@@ -36,7 +37,7 @@ from warren.cluster.hello_messages import DISC, RAM, Facts
 from warren.errors import ConfigError, StoreError
 from warren.model.effects import KeepMembers
 from warren.model.events import SharingGivenUp, SharingReady
-from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile, MemberAddresses
+from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile, FoundingFile, MemberAddresses
 from warren.node.cluster.join_messages import JoinAnswer, JoinRefused, JoinRequest
 from warren.node.cluster.refusal import lives, nobody_online, not_in_the_cluster
 from warren.node.config.settings import NodeSettings
@@ -61,7 +62,8 @@ SAY_EVERY_S = 10.0
 FIRST_PATIENCE_S = 3.0
 CLEARED_WITHIN_S = 30.0
 DEATH_TOLD_WITHIN_S = 7.0
-CLEARED_PAUSE_S = 0.05
+CLEARED_PAUSE_S = 0.02
+LEFTOVERS_PATIENCE_S = 10.0
 _REMOVED = (
     "{name} was removed from its cluster while it was down; start it with an empty --data instead of {data}, or with "
     "--stopped and then use 'warren ctl reset' or 'warren ctl force_reset'"
@@ -76,6 +78,7 @@ class ClusterLife:
         self._disk = disk
         self._log = log
         self._file = ClusterFile(disk.path)
+        self._founding = FoundingFile(disk.path)
         self._facts: ClusterFacts | None = None
         self._links: Links | None = None
         self._shared: SharedStore | None = None
@@ -117,6 +120,7 @@ class ClusterLife:
             await self._join_if_told()
         found = self._disk.found(incarnation, now_ms)
         if self._facts is not None:
+            self._founding.remove()
             await self._take_part(self._facts, found, http, amqp)
         return found
 
@@ -237,6 +241,13 @@ class ClusterLife:
             turns.attach(self._links.orders())
             self._links.start(turns)
 
+    async def cleared(self) -> None:
+        """Wait until what earlier runs left is gone, or for a while: a client that found any of it would lose it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEFTOVERS_PATIENCE_S):
+                while self._core.clustering is not None and not self._core.clustering.leftovers.clear:
+                    await asyncio.sleep(CLEARED_PAUSE_S)
+
     def _start_pump(self, after: int) -> None:
         assert self._shared is not None
         assert self._shared.store is not None
@@ -333,7 +344,7 @@ class ClusterLife:
             assert isinstance(passing, PassingDefinitions)
             definitions = [*passing.definitions, own]
             moved = shared_snapshot(self._disk.recorded(), definitions, self.name, passing.revision)
-            await shared.move_in(passing.revision, moved)
+            await shared.move_in(passing.revision, moved, self._founding)
             await shared.live(self._links.own.incarnation)
             revision, snapshot = await shared.snapshot()
             addresses = MemberAddresses(self._links.own.address, shared.address)
@@ -347,6 +358,8 @@ class ClusterLife:
             await shared.abandon()
             raise
         self._facts = facts
+        with suppress(OSError):
+            self._founding.remove()
         self._log.info("cluster.founded", cluster=cluster_id)
         self._turns.add(SharingReady(revision, snapshot))
         self._start_pump(revision)

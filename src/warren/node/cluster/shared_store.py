@@ -15,10 +15,10 @@ import os
 from warren.cluster.addresses import parse_address
 from warren.cluster.hello_messages import DISC
 from warren.errors import StoreError
-from warren.node.cluster.cluster_file import ClusterFacts
+from warren.node.cluster.cluster_file import ClusterFacts, FoundingFile
 from warren.node.cluster.refusal import lives
 from warren.node.config.etcd_settings import EtcdSettings
-from warren.node.etcd import quorum
+from warren.node.etcd import moving, quorum
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
 from warren.node.etcd.holding import Holding
 from warren.node.etcd.identity import cluster_files
@@ -161,9 +161,15 @@ class SharedStore:
         if not await self.store.begun(ASK_PATIENCE_S):
             raise ConnectionError("nobody has begun this cluster in the store")
 
-    async def move_in(self, revision: int, snapshot: Snapshot) -> None:
+    async def move_in(self, revision: int, snapshot: Snapshot, founding: FoundingFile) -> None:
+        """Begin the cluster; what an earlier attempt of this node's left in the store is taken back first."""
         assert self.store is not None
-        await self.store.move_in(revision, snapshot)
+        unfinished = founding.read()
+        if unfinished:
+            await self.store.take_back(unfinished)
+        proof = moving.new_proof()
+        founding.write(proof)
+        await self.store.move_in(revision, snapshot, proof)
 
     async def snapshot(self) -> tuple[int, SharedSnapshot]:
         """Everything there is; a `ConnectionError` while there is no majority."""

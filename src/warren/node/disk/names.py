@@ -7,6 +7,7 @@
     cookie                 the secret that the nodes of a cluster share, unless it is elsewhere
     metadata.db            exchanges, queues, bindings
     cluster.json           what a member of a cluster knows of it
+    FOUNDING               a cluster is being founded, and by what the node recognises that in the store
     etcd/, etcd-identity/  its part of the cluster's store, and its certificate there
     RESET                  everything is being deleted
     journal/
@@ -29,6 +30,7 @@ LOCK = "LOCK"
 COOKIE = "cookie"
 METADATA = "metadata.db"
 CLUSTER = "cluster.json"
+FOUNDING = "FOUNDING"
 ETCD = "etcd"
 ETCD_IDENTITY = "etcd-identity"
 RESET = "RESET"

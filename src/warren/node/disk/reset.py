@@ -15,6 +15,7 @@ from warren.node.disk.durable import replace_file, sync_directory
 
 _KEPT_BY_THE_NODE = (
     names.CLUSTER,
+    names.FOUNDING,
     names.METADATA,
     f"{names.METADATA}-wal",
     f"{names.METADATA}-shm",

@@ -12,7 +12,9 @@ The marker is written last: without it nobody takes what is here for a cluster's
 and begins anew. Every step holds only as long as the claim is the one this attempt made, so of two that are under way
 one ends with an error, and nothing that a lost attempt still had under way can spoil what came after it.
 
-Each step proves itself by a value that nobody else writes, so that one without an answer is simply tried again.
+Each step proves itself by a value that nobody else writes, so that one without an answer is simply tried again. Whoever
+knows that value, because it wrote it down first, can take its own attempt back, marker and all, until there is another
+node.
 
 Not here: where the snapshot comes from (`node.sqlite_store`), what becomes of the file it was in.
 """
@@ -25,24 +27,42 @@ from warren.node.etcd import messages
 from warren.node.etcd.connection import EtcdConnection
 from warren.node.etcd.keys import KeySpace
 from warren.node.etcd.protobuf import Message, message, number, octets
-from warren.store.metadata import Snapshot
+from warren.store.cluster_definitions import NODES
+from warren.store.metadata import Snapshot, beginning
 
 # what any etcd takes at once, whatever its settings: half of the default's limits
 _PIECE_KEYS = 60
 _PIECE_BYTES = 512 * 1024
 
 _BASE_BYTES = 8
+_PROOF_BYTES = 16
 
 Piece = list[tuple[str, int, bytes]]
 
 
-async def move(connection: EtcdConnection, keys: KeySpace, revision: int, snapshot: Snapshot) -> None:
+async def move(connection: EtcdConnection, keys: KeySpace, revision: int, snapshot: Snapshot, proof: bytes) -> None:
     """Put everything there is at this revision into etcd, where no cluster of this name lives yet."""
-    attempt = _Attempt(connection, keys)
+    attempt = _Attempt(connection, keys, proof)
     await attempt.claim()
     for part, piece in enumerate(_pieces(snapshot)):
         await attempt.put(part, piece)
     await attempt.finish(revision)
+
+
+async def take_back(connection: EtcdConnection, keys: KeySpace, proof: bytes) -> None:
+    """Wipe what the attempt with this proof has brought, unless a node was added or changed since; nothing else."""
+    found = messages.key_values(await connection.ask(messages.RANGE, messages.range_of(keys.base)))
+    if found and found[0].value[_BASE_BYTES:] == proof:
+        marked_at = found[0].modified
+        unused = messages.unmodified_since(keys.of(beginning(NODES, [])), marked_at)
+        wiping = messages.deleting(keys.all, messages.end_of(keys.all))
+        request = messages.txn([messages.unmodified(keys.base, marked_at), unused], [wiping], [])
+        await connection.ask(messages.TXN, request)
+
+
+def new_proof() -> bytes:
+    """One that no other attempt has."""
+    return secrets.token_bytes(_PROOF_BYTES)
 
 
 def base_in(marker: bytes) -> int:
@@ -57,12 +77,12 @@ def creations_in(part: bytes) -> dict[str, int]:
 
 
 class _Attempt:
-    """One attempt, told from all others by a random proof."""
+    """One attempt, told from all others by its proof."""
 
-    def __init__(self, connection: EtcdConnection, keys: KeySpace) -> None:
+    def __init__(self, connection: EtcdConnection, keys: KeySpace, proof: bytes) -> None:
         self._connection = connection
         self._keys = keys
-        self._proof = secrets.token_bytes(16)
+        self._proof = proof
         self._claimed_at = 0
 
     async def claim(self) -> None:

@@ -55,15 +55,20 @@ class EtcdStore:
             self._base = moving.base_in(found[0].value)
         return bool(found)
 
-    async def move_in(self, revision: int, snapshot: Snapshot) -> None:
+    async def move_in(self, revision: int, snapshot: Snapshot, proof: bytes = b"") -> None:
         """Begin the cluster with a lone node's metadata; no matter how often that was begun before, and where it ended.
 
-        A `StoreError` if a cluster of this name has begun already, or another node is about to begin it.
+        A `StoreError` if a cluster of this name has begun already, or another node is about to begin it. Whoever may
+        have to `take_back` gives a `moving.new_proof` that it keeps.
         """
         if await self.begun():
             raise StoreError("the metadata store has a cluster of this name already")
-        await moving.move(self._connection, self._keys, revision, snapshot)
+        await moving.move(self._connection, self._keys, revision, snapshot, proof or moving.new_proof())
         await self.begun()
+
+    async def take_back(self, proof: bytes) -> None:
+        """The cluster that was begun with this proof has not begun, unless other nodes are in it by now."""
+        await moving.take_back(self._connection, self._keys, proof)
 
     async def snapshot(self) -> tuple[int, SharedSnapshot]:
         """The store's revision, and everything there is."""

@@ -1,0 +1,109 @@
+"""An etcd that ends a process in the middle of what it does: it stands before the real one and counts the calls.
+
+So a node can be killed between any two steps against the store, and it is known between which.
+
+Not here: losing answers, or keeping requests back (`etcd_world.LossyProxy`).
+"""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from tests.support.ports import free_port
+
+_STREAMS = ("/etcdserverpb.Watch/Watch", "/etcdserverpb.Lease/LeaseKeepAlive")
+
+
+class DeadlyStore:
+    """Passes everything on to one member of etcd, from a thread of its own."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._far = endpoint
+        self.endpoint = f"127.0.0.1:{free_port()}"
+        self._victim = 0
+        self._calls_left = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    def kill(self, pid: int, calls: int) -> None:
+        """End this process when it has had so many answers from here on, and asks for another."""
+        self._calls_left = calls
+        self._victim = pid
+
+    def spare(self) -> None:
+        self._victim = 0
+
+    @property
+    def killed(self) -> bool:
+        """Whether it has come to that."""
+        return self._calls_left < 0
+
+    def __enter__(self) -> "DeadlyStore":
+        self._thread.start()
+        self._do(self._open())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._do(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _do(self, work: Any) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(20.0)
+
+    async def _open(self) -> None:
+        self._channel = grpc.aio.insecure_channel(self._far)
+        self._server = grpc.aio.server()
+        self._server.add_generic_rpc_handlers((_Handler(self),))
+        self._server.add_insecure_port(self.endpoint)
+        await self._server.start()
+
+    async def _close(self) -> None:
+        await self._server.stop(None)
+        await self._channel.close()
+
+    async def answer(self, method: str, request: bytes, context: Any) -> bytes:
+        if self._victim:
+            self._calls_left -= 1
+            if self._calls_left < 0:
+                os.kill(self._victim, signal.SIGKILL)
+                self._victim = 0
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "whoever asked is dead")
+        try:
+            answered: bytes = await self._channel.unary_unary(method)(request)
+        except grpc.aio.AioRpcError as error:
+            await context.abort(error.code(), error.details() or "")
+        return answered
+
+    async def converse(self, method: str, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for told in self._channel.stream_stream(method)(requests):
+            yield told
+
+
+class _Handler(grpc.GenericRpcHandler):
+    """Bytes in, bytes out, whatever the method."""
+
+    def __init__(self, store: DeadlyStore) -> None:
+        self._store = store
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        method = str(handler_call_details.method)
+
+        async def answer(request: bytes, context: Any) -> bytes:
+            return await self._store.answer(method, request, context)
+
+        async def converse(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            async for told in self._store.converse(method, requests):
+                yield told
+
+        if method in _STREAMS:
+            return grpc.stream_stream_rpc_method_handler(converse)
+        return grpc.unary_unary_rpc_method_handler(answer)
