@@ -19,9 +19,9 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from warren.admin.desk import Desk
 from warren.admin.direct_link import DirectLinks
@@ -45,7 +45,7 @@ from warren.node.disk.space import DiskWatch
 from warren.node.disk.writer import CLOSE_PATIENCE_S
 from warren.node.facts import ProcessFacts
 from warren.node.http_door import HttpDoor
-from warren.node.listeners import ListenAddress, bind, bind_all, bound_address, listen
+from warren.node.listeners import bind, bind_all, bound_address, listen
 from warren.node.logs import Log
 from warren.node.memory import MemoryWatch
 from warren.node.password_checks import PasswordChecks
@@ -64,6 +64,8 @@ _DESCRIPTORS_SPARE = 20
 _ANSWER_S = 0.1
 _CHOOSE_TCP = "choose another with --amqp HOST:PORT (port 0 picks a free one) or listeners.tcp.default"
 _CHOOSE_SSL = "choose another with listeners.ssl.default"
+
+T = TypeVar("T")
 
 
 class Node:
@@ -91,7 +93,10 @@ class Node:
         self._stopping = False
         # what becomes of the process when this run is over
         self.sequel = END
-        self._amqp_addresses: list[tuple[str, ListenAddress]] = []
+        # whether clients are let in; not while the service is paused
+        self._open = False
+        self._paused = False
+        self._amqp_addresses = [(protocol, bound_address(bound)) for protocol, bound in self._amqp_sockets()]
 
     async def run(self, core: Core | None, loop_name: str) -> int:
         """Without a core, it is made of what the disk, or the cluster, has."""
@@ -118,13 +123,17 @@ class Node:
         """What the core starts with; nothing if the node is stopped while it waits for others."""
         http, amqp = self._addresses()
         await self._http.stand_in(self._control_room(life))
-        beginning = asyncio.ensure_future(life.begin(self.clock.now_ms(), http, amqp))
-        waited_for: list[asyncio.Future[Any]] = [beginning, self._finished]
+        return await self._unless_finished(life.begin(self.clock.now_ms(), http, amqp))
+
+    async def _unless_finished(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What it comes to; nothing if the node is finished first."""
+        working = asyncio.ensure_future(work)
+        waited_for: list[asyncio.Future[Any]] = [working, self._finished]
         await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
-        if beginning.done():
-            return beginning.result()
-        beginning.cancel()
-        await asyncio.gather(beginning, return_exceptions=True)
+        if working.done():
+            return working.result()
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
         return None
 
     def _control_room(self, life: ClusterLife) -> ControlRoom:
@@ -145,23 +154,17 @@ class Node:
         facts = self._facts(loop_name)
         self._describe(facts)
         facts.start(loop)
-        if isinstance(core, Broker):
-            desk = Desk(loop, self._turns.add)
-            self._turns.attach(desk.orders())
-            if self._life is not None:
-                self._life.attach(core, self._turns, desk, *self._addresses())
-            try:
-                await self._import_definitions(Importer(core, desk))
-            except ConfigError:
-                passwords.close()
-                if self._disk is not None:
-                    await self._close_disk(self._disk)
-                raise
-            await self._open_http(core, desk, facts, memory)
-        await self._listen()
+        try:
+            await self._let_everybody_in(core, loop, facts, memory)
+        except ConfigError:
+            passwords.close()
+            if self._disk is not None:
+                await self._close_disk(self._disk)
+            raise
         memory.start()
         self._watch_descriptors(loop)
-        self._announce(loop_name)
+        if self._open:
+            self._announce(loop_name)
         process.settle_garbage_collector()
         exit_code = await self._finished
         self._close_listeners()
@@ -175,6 +178,24 @@ class Node:
             exit_code = 1
         self._log.info("node.stopped", exit_code=exit_code)
         return exit_code
+
+    async def _let_everybody_in(
+        self, core: Core, loop: asyncio.AbstractEventLoop, facts: ProcessFacts, memory: MemoryWatch
+    ) -> None:
+        """Operators, then clients; nobody if the node is told to stop meanwhile."""
+        if isinstance(core, Broker):
+            desk = Desk(loop, self._turns.add)
+            self._turns.attach(desk.orders())
+            if self._life is not None:
+                self._life.attach(core, self._turns, desk, *self._addresses())
+                await self._unless_finished(self._life.cleared())
+            if not self._stopping:
+                await self._import_definitions(Importer(core, desk))
+            if not self._stopping:
+                await self._open_http(core, desk, facts, memory)
+        self._open = not self._stopping
+        if self._open and not self._paused:
+            await self._listen()
 
     def _start_disk(self, disk: Disk, loop: asyncio.AbstractEventLoop) -> None:
         disk.start(self._turns, self._disk_failed)
@@ -219,15 +240,17 @@ class Node:
         return facts
 
     def _describe(self, facts: ProcessFacts) -> None:
-        for protocol, bound in self._amqp_sockets():
-            where = bound_address(bound)
+        for protocol, where in self._amqp_addresses:
             listener = ListenerFacts("amqp/ssl" if protocol == "amqps" else "amqp", where.host, where.port)
             facts.listens(listener, self._settings.tls.certfile if protocol == "amqps" else "")
         self._http.describe(facts)
 
     def _addresses(self) -> tuple[str, str]:
         """Where operators and clients find this node."""
-        return str(self._http.address()), str(_first_address(self._tcp_sockets))
+        return str(self._http.address()), self._first_address("amqp")
+
+    def _first_address(self, wanted: str) -> str:
+        return next((str(where) for protocol, where in self._amqp_addresses if protocol == wanted), "-")
 
     def _amqp_sockets(self) -> list[tuple[str, socket.socket]]:
         plain = [("amqp", bound) for bound in self._tcp_sockets]
@@ -244,16 +267,18 @@ class Node:
 
     def _pause(self, effect: PauseService) -> None:
         """Take no clients; operators are still answered."""
-        self._amqp_addresses = [(protocol, bound_address(bound)) for protocol, bound in self._amqp_sockets()]
+        self._paused = True
         self._close_amqp()
         if self._life is not None:
             self._life.pause()
 
     def _resume(self, effect: ResumeService) -> None:
+        self._paused = False
         if not self._stopping:
             self._tcp_sockets = self._bound_again("amqp", _CHOOSE_TCP)
             self._ssl_sockets = self._bound_again("amqps", _CHOOSE_SSL)
-            self._resuming = asyncio.ensure_future(self._listen())
+            if self._open:
+                self._resuming = asyncio.ensure_future(self._listen())
         if self._life is not None:
             self._life.resume()
 
@@ -276,8 +301,9 @@ class Node:
             memory_limit_bytes=self._settings.memory_limit_bytes,
             data=self._disk.path if self._disk is not None else "none",
         )
-        for protocol, bound in [*self._amqp_sockets(), *self._http.listeners()]:
-            log.info("listener.opened", protocol=protocol, address=bound_address(bound))
+        operators = [(protocol, bound_address(bound)) for protocol, bound in self._http.listeners()]
+        for protocol, where in [*self._amqp_addresses, *operators]:
+            log.info("listener.opened", protocol=protocol, address=where)
         if self._settings.without_effect:
             log.warning(
                 "settings.accepted", keys=",".join(self._settings.without_effect), effect="accepted, no effect yet"
@@ -289,9 +315,9 @@ class Node:
         if (broker.default_user, broker.default_pass) == ("guest", "guest") and not broker.starts_empty:
             log.warning("credentials.defaulted", user="guest", advice="set default_user and default_pass")
         log.settle()
-        amqps = f" amqps={_first_address(self._ssl_sockets)}" if self._ssl_sockets else ""
+        amqps = f" amqps={self._first_address('amqps')}" if self._ssl_sockets else ""
         peer = "" if self._life is None or not self._life.peer_address else f" peer={self._life.peer_address}"
-        addresses = f"amqp={_first_address(self._tcp_sockets)} http={self._http.address()}{amqps}{peer}"
+        addresses = f"amqp={self._first_address('amqp')} http={self._http.address()}{amqps}{peer}"
         print(f"ready name={broker.node_name} {addresses}", flush=True)
 
     def _watch_descriptors(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -366,7 +392,3 @@ class Node:
         # repeated for every client that waits; the watch on descriptors says it once
         if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
             self._log.error("loop.failed", reason=context.get("message", ""), exc_info=error)
-
-
-def _first_address(sockets: list[socket.socket]) -> ListenAddress | str:
-    return bound_address(sockets[0]) if sockets else "-"

@@ -29,7 +29,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from warren.errors import StoreError
+from warren.errors import ConfigError, StoreError
 from warren.node.etcd import messages, program, quorum
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection, NoAnswer
 from warren.node.etcd.messages import Member, Status
@@ -167,13 +167,16 @@ class EtcdMember:
     async def abandon(self) -> None:
         """Undo what an attempt to found or join left, wherever it ended; the others forget it, if they can be told.
 
-        It has to run for that: among two members neither can remove the other once that is gone.
+        It has to run for that: among two members neither can remove the other once that is gone. If it cannot, because
+        there is no etcd any more, it goes all the same.
         """
         if self.has_data:
-            await self.resume()
-            with suppress(NoAnswer, StoreError, TimeoutError):
+            try:
                 async with asyncio.timeout(ABANDON_PATIENCE_S):
+                    await self.resume()
                     await self._be_removed()
+            except (OSError, StoreError, ConfigError) as error:
+                self._log.warning("etcd.not_removed", reason=str(error) or "nobody answered in time")
         await self.discard()
 
     async def discard(self) -> None:

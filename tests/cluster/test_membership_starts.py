@@ -1,0 +1,73 @@
+"""Nodes that start after something has happened: what they find is cleared away before anybody is let in."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.etcd_world import member_of, play
+from tests.cluster.member_nodes import MemberNodes, channel_to, declare, eventually, joining, queues_of, ready_in
+
+LEFTOVERS = 700
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
+    made = MemberNodes(tmp_path)
+    yield made
+    made.destroy()
+
+
+def test_clients_are_let_in_when_what_does_not_outlive_a_run_is_gone(nodes: MemberNodes) -> None:
+    cat = nodes.start("cat")
+    dog = nodes.start("dog", *joining(cat))
+    declare(cat, "kept", b"one")
+    with channel_to(cat) as channel:
+        for number in range(LEFTOVERS):
+            channel.send("queue.declare", queue=f"brief{number}")
+        for _ in range(LEFTOVERS):
+            assert channel.next().name == "queue.declare-ok"
+    for node in (cat, dog):
+        node.kill()
+        node.spawn()
+    for node in (cat, dog):
+        node.await_ready()
+        with channel_to(node) as channel:
+            channel.send("queue.declare", queue=f"brief{LEFTOVERS - 1}", passive=True)
+            assert channel.next().name == "channel.close"
+        assert queues_of(node) == ["kept"]
+    eventually(lambda: ready_in(dog, "kept") == 1)
+
+
+def test_clients_are_let_in_when_what_does_not_outlive_all_nodes_is_gone(nodes: MemberNodes) -> None:
+    cat = nodes.start("cat")
+    dog = nodes.start("dog", *joining(cat))
+    with channel_to(cat) as channel:
+        for number in range(LEFTOVERS):
+            channel.send("exchange.declare", exchange=f"brief{number}", type="fanout")
+        for _ in range(LEFTOVERS):
+            assert channel.next().name == "exchange.declare-ok"
+    dog.stop()
+    cat.restart()
+    with channel_to(cat) as channel:
+        channel.send("exchange.declare", exchange=f"brief{LEFTOVERS - 1}", passive=True)
+        assert channel.next().reply_code == 404
+
+
+def test_a_node_alone_starts_without_an_etcd_whatever_it_had_begun(nodes: MemberNodes) -> None:
+    cat = nodes.start("cat", configuration="cluster.etcd.binary = /nowhere/etcd\n")
+    declare(cat, "kept", b"one")
+    cat.stop()
+    leftovers = cat.data / "etcd"
+
+    async def begin() -> None:
+        member = member_of(leftovers, "cat@localhost")
+        await member.found()
+        await member.stop()
+
+    play(begin())
+    assert (leftovers / "data").exists()
+    cat.start()
+    assert not leftovers.exists()
+    assert ready_in(cat, "kept") == 1
+    eventually(lambda: "event=etcd.not_removed" in cat.log())
