@@ -29,7 +29,6 @@ COMPILED_NAMES = (
     "stream",
     "store",
     "cluster",
-    "mirroring",
     "remote",
     "access",
     "policy",
