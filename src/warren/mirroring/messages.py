@@ -1,0 +1,148 @@
+"""What the members of a ring tell each other, as bytes.
+
+::
+
+    0      1                     8       16
+    | kind | the queue's id      | epoch | words of 64 bits, then whatever the kind says |
+
+Every message says of which queue and which epoch it is; one of another epoch than the receiver's says nothing to it.
+
+    mirror to master    JOIN         whole, end, settled, then each epoch and its first step
+                        SAFE         number
+                        HAS          spans: level, first, last
+                        CAUGHT_UP
+                        TAKEN        bytes of the past that were taken in, in all
+    master to mirror    RESUME       common, settled
+                        START        number, lent, then the marks: incarnation, count, name
+                        STEP         number, then the step
+                        SETTLE       number
+                        PAST         position, priority << 8 | persistent, deadline, returned, checksum, payload
+                        SURPLUS      spans
+                        PAST_OVER
+
+Not here: what is done about them (`mirroring.mirror`, `mirroring.master`), the link that carries them (`remote`).
+"""
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i64_be, write_i64_be
+from mypy_extensions import i64
+
+from warren.errors import PeerFault
+from warren.mirroring.epochs import Beginning
+from warren.mirroring.marks import Marks
+from warren.mirroring.mirror import JoinRequest
+from warren.model.copies import Span
+
+JOIN: Final[i64] = 1
+SAFE: Final[i64] = 2
+HAS: Final[i64] = 3
+CAUGHT_UP: Final[i64] = 4
+TAKEN: Final[i64] = 5
+RESUME: Final[i64] = 11
+START: Final[i64] = 12
+STEP: Final[i64] = 13
+SETTLE: Final[i64] = 14
+PAST: Final[i64] = 15
+SURPLUS: Final[i64] = 16
+PAST_OVER: Final[i64] = 17
+
+HEAD_BYTES: Final[i64] = 16
+QUEUE_ID_MAX: Final[i64] = (1 << 56) - 1
+
+
+def from_mirror(kind: i64) -> bool:
+    return kind < RESUME
+
+
+def words(kind: i64, queue_id: int, epoch: int, values: list[int]) -> bytes:
+    """A message of words alone, or the head of one that goes on with bytes."""
+    out = BytesWriter()
+    write_i64_be(out, kind << 56 | queue_id)
+    write_i64_be(out, epoch)
+    for value in values:
+        write_i64_be(out, value)
+    return out.getvalue()
+
+
+def join(queue_id: int, request: JoinRequest) -> bytes:
+    values = [1 if request.whole else 0, int(request.end), int(request.settled)]
+    for epoch, first in request.beginnings:
+        values += [epoch, first]
+    return words(JOIN, queue_id, request.epoch, values)
+
+
+def spans(kind: i64, queue_id: int, epoch: int, found: list[Span]) -> bytes:
+    values: list[int] = []
+    for span in found:
+        values += [int(span.level), int(span.first), int(span.last)]
+    return words(kind, queue_id, epoch, values)
+
+
+def start(queue_id: int, epoch: int, number: i64, lent: i64, marks: Marks) -> bytes:
+    out = BytesWriter()
+    out.write(words(START, queue_id, epoch, [int(number), int(lent)]))
+    for name, (incarnation, count) in marks.runs.items():
+        text = name.encode("utf-8", "surrogateescape")
+        write_i64_be(out, incarnation)
+        write_i64_be(out, count)
+        write_i64_be(out, len(text))
+        out.write(text)
+    return out.getvalue()
+
+
+@final
+class MessageReader:
+    """One message, in `data[start:end]`."""
+
+    def __init__(self, data: bytes, start: i64, end: i64) -> None:
+        if end - start < HEAD_BYTES:
+            raise PeerFault("a message of a ring is cut short")
+        head: i64 = read_i64_be(data, start)
+        self.kind: i64 = (head >> 56) & 0xFF
+        self.queue_id: int = int(head & QUEUE_ID_MAX)
+        self.epoch: int = int(read_i64_be(data, start + 8))
+        self._data: bytes = data
+        self._at: i64 = start + HEAD_BYTES
+        self._end: i64 = end
+
+    def word(self) -> i64:
+        """The next word."""
+        at = self._at
+        if at + 8 > self._end:
+            raise PeerFault("a message of a ring is cut short")
+        self._at = at + 8
+        return read_i64_be(self._data, at)
+
+    def rest(self) -> bytes:
+        """All that follows."""
+        return self._data[self._at : self._end]
+
+    def at_end(self) -> bool:
+        return self._at >= self._end
+
+    def join(self) -> JoinRequest:
+        whole, end, settled = self.word(), self.word(), self.word()
+        beginnings: list[Beginning] = []
+        while not self.at_end():
+            epoch = int(self.word())
+            beginnings.append((epoch, int(self.word())))
+        return JoinRequest(self.epoch, whole != 0, end, settled, beginnings)
+
+    def spans(self) -> list[Span]:
+        found: list[Span] = []
+        while not self.at_end():
+            level, first = self.word(), self.word()
+            found.append(Span(level, first, self.word()))
+        return found
+
+    def marks(self) -> Marks:
+        marks = Marks()
+        while not self.at_end():
+            incarnation, count, size = int(self.word()), self.word(), self.word()
+            if size < 0 or self._at + size > self._end:
+                raise PeerFault("a message of a ring is cut short")
+            name = self._data[self._at : self._at + size].decode("utf-8", "surrogateescape")
+            self._at += size
+            marks.heard(name, incarnation, count)
+        return marks
