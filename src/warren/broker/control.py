@@ -2,8 +2,9 @@
 
 Each kind of command has a handler. A handler checks first, then writes what was found good into a plan, and changes
 nothing by either. So several commands that belong together are checked one after another, each against what there is
-and what those before it will have made (`Planned`), and go into one plan only if all of them are good: it comes about
-in one turn, so in one batch, which the disk has as a whole or not at all.
+and what those before it will have made (`Planned`), and go into one plan only if all of them are good. On a node alone
+it comes about in one turn, so in one batch, which the disk has as a whole or not at all; in a cluster a large one may
+come about in part, and whoever is refused the rest is told so.
 
 ::
 
@@ -113,10 +114,6 @@ class Control:
             return
         self._try(Undertaking(self, event.command, event.ticket))
 
-    def carry_out(self, command: Command) -> None:
-        """The same, for the node itself, which wants no answer: what a client or a timer brings about."""
-        self._try(Undertaking(self, command, None))
-
     # -- one command, from its check to its answer
 
     def _try(self, undertaking: "Undertaking") -> None:
@@ -127,15 +124,13 @@ class Control:
         except Refused as refusal:
             self._refuse(undertaking, refusal)
             return
-        undertaking.plans += 1
+        undertaking.plan_anew(plan)
         if not plan.changes or self.agreement.agree(plan, undertaking):
             self.agreed(undertaking)
 
     def agreed(self, undertaking: "Undertaking") -> None:
         """Its plan came about."""
         self._follow_up(undertaking.command)
-        if undertaking.ticket is None:
-            return
         answer = Answered(undertaking.ticket, undertaking.result)
         if self.journal is not None and self.journal.metadata_pending():
             self._turn.await_flush(PendingAnswer(answer, self._turn))
@@ -154,9 +149,8 @@ class Control:
         self._refuse(undertaking, Refused(UNAVAILABLE, reason))
 
     def _refuse(self, undertaking: "Undertaking", refusal: Refused) -> None:
-        if undertaking.ticket is not None:
-            answer = Answered(undertaking.ticket, None, refusal.kind, refusal.reason, refusal.at)
-            self._turn.effects.append(answer)
+        reason = refusal.reason + undertaking.what_stays()
+        self._turn.effects.append(Answered(undertaking.ticket, None, refusal.kind, reason, refusal.at))
 
     # -- commands that belong together, one by one
 
@@ -194,15 +188,28 @@ class Control:
 
 @final
 class Undertaking(AgreementWaiter):
-    """A command that was found good, while it is not agreed upon. Without a ticket nobody wants an answer."""
+    """A command that was found good, while it is not agreed upon."""
 
-    def __init__(self, control: Control, command: Command, ticket: int | None) -> None:
+    def __init__(self, control: Control, command: Command, ticket: int) -> None:
         self.command: Command = command
-        self.ticket: int | None = ticket
+        self.ticket: int = ticket
         # what the last plan would be answered with, and how many there were
         self.result: object = None
         self.plans: int = 0
         self._control: Control = control
+        self._plan: Plan = Plan()
+        # how much of it the plans before that have brought about at least
+        self._made: int = 0
+
+    def plan_anew(self, plan: Plan) -> None:
+        self.plans += 1
+        self._made = max(self._made, self._plan.made)
+        self._plan = plan
+
+    def what_stays(self) -> str:
+        """How much of it has come about all the same, to be added to a reason."""
+        made = max(self._made, self._plan.made)
+        return f"; {made} of {len(self._plan.changes)} changes were made before that, and stay" if made else ""
 
     def agreed(self) -> None:
         self._control.agreed(self)

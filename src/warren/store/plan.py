@@ -1,8 +1,9 @@
-"""Changes of definitions that belong together: made all at once, and only if things are as they were thought to be.
+"""Changes of definitions that belong together, made only if things are as they were thought to be.
 
 Whoever wants something changed looks at what there is and writes down what will be different, and changes nothing by
 that. Whether it comes about is agreed elsewhere: by a node alone at once, by the nodes of a cluster in their common
 store, which refuses a plan if a key it relies on has changed meanwhile. Then it is made anew, from what there is then.
+All of it comes about at once, unless it is too large for that (`broker.sharing.proposal`).
 
 A key may also be *touched*: its value stays, but whoever relies on it must look again. A binding touches both its ends,
 so that nobody deletes a queue, or an exchange that lives by its bindings, without knowing of all of them.
@@ -63,6 +64,8 @@ class Plan:
         self.touched: dict[str, None] = {}
         # beginnings of keys: under none of them may anything come or change first
         self.relied_on_under: dict[str, None] = {}
+        # how many of its changes are known to have come about, where that is not all of them at once
+        self.made: int = 0
 
     def put(self, definition: Definition) -> None:
         """From then on there is this."""

@@ -3,13 +3,25 @@
 import pytest
 
 from tests.support.core_driver import Core
+from warren.access.commands import PutVhost
 from warren.broker.commands import BeginSharing
 from warren.broker.sharing.moving_in import PassingDefinitions, shared_snapshot
 from warren.cluster.partitions import CHECK_EVERY_MS, PAUSE_MINORITY
-from warren.model.effects import Effect, PauseService, ResumeService, SetTimer
-from warren.model.events import Commanded, PeerConnected, PeerLost, SharingGivenUp, SharingReady, StopRequested
+from warren.model.effects import Effect, PauseService, Propose, ResumeService, SetTimer
+from warren.model.events import (
+    Commanded,
+    Decided,
+    DefinitionsChanged,
+    PeerConnected,
+    PeerLost,
+    SharingGivenUp,
+    SharingReady,
+    StopRequested,
+)
+from warren.model.journal import Change
 from warren.model.settings import BrokerSettings
-from warren.store.cluster_definitions import DISC, NodeDefinition
+from warren.store.cluster_definitions import DISC, AliveDefinition, NodeDefinition, alive_key
+from warren.store.metadata import AGREED
 
 OWN, OTHER = "warren@localhost", "warren@other"
 TICKET = 9
@@ -46,6 +58,51 @@ def test_a_node_that_stops_does_not_pause(core: Core) -> None:
     core.turn(StopRequested())
     core.now_ms += 1
     assert decisions(core.turn(PeerLost(OTHER, "this node stops", refused=False))) == []
+
+
+def agree_on_vhost(core: Core, name: str) -> int:
+    """Have a command agreed upon and made here; its ticket."""
+    core.now_ms += 1
+    ticket = TICKET + len(core.answers)
+    proposed = [
+        effect for effect in core.turn(Commanded(ticket, PutVhost(name, "", [], {}))) if isinstance(effect, Propose)
+    ]
+    revision = core.broker.clustering.shared.applied + 1 if core.broker.clustering is not None else 0
+    changes = [Change(revision, key, value) for key, value in proposed[0].changes]
+    core.now_ms += 1
+    core.turn(Decided(proposed[0].ticket, AGREED, revision), DefinitionsChanged(revision, changes))
+    return ticket
+
+
+def test_a_change_is_answered_when_a_node_that_was_lost_refuses_connections(core: Core) -> None:
+    core.turn(PeerConnected(OTHER, 1), PeerLost(OTHER, "it was closed", refused=False))
+    ticket = agree_on_vhost(core, "v")
+    assert ticket not in core.answers
+    core.now_ms += 1
+    effects = core.turn(PeerLost(OTHER, "nobody listens there", refused=True))
+    assert ticket in core.answers
+    # that is no reason to declare it dead
+    assert not [effect for effect in effects if isinstance(effect, Propose)]
+
+
+def test_a_change_is_answered_when_the_store_says_that_a_node_that_was_lost_is_dead(core: Core) -> None:
+    core.turn(DefinitionsChanged(101, [Change(101, alive_key(OTHER), AliveDefinition(OTHER, 1).value())]))
+    core.turn(PeerConnected(OTHER, 1), PeerLost(OTHER, "it was closed", refused=False))
+    ticket = agree_on_vhost(core, "v")
+    assert ticket not in core.answers
+    core.now_ms += 1
+    core.turn(DefinitionsChanged(200, [Change(200, alive_key(OTHER), None)]))
+    assert ticket in core.answers
+
+
+def test_a_change_is_answered_when_a_node_is_lost_that_was_dead_to_the_store_before(core: Core) -> None:
+    core.turn(DefinitionsChanged(101, [Change(101, alive_key(OTHER), AliveDefinition(OTHER, 1).value())]))
+    core.turn(PeerConnected(OTHER, 1), DefinitionsChanged(102, [Change(102, alive_key(OTHER), None)]))
+    ticket = agree_on_vhost(core, "v")
+    assert ticket not in core.answers
+    core.now_ms += 1
+    core.turn(PeerLost(OTHER, "it was silent", refused=False))
+    assert ticket in core.answers
 
 
 def test_a_node_that_stays_alone_after_all_looks_around_no_more() -> None:

@@ -156,13 +156,17 @@ def test_a_virtual_host_that_went_at_once_is_not_traced(core: Core, late: LateAg
     assert late.tell("agreed") == [Answered(7, True)]
 
 
-def test_the_node_itself_is_not_answered(core: Core, late: LateAgreement) -> None:
-    core.broker.control.carry_out(put_user())
-    assert late.come_about() == []
-    assert "u" in core.broker.access.users
-    core.broker.control.carry_out(put_user(""))
-    core.broker.control.carry_out(put_user("w"))
-    assert late.tell("failed", "no majority") == []
+@pytest.mark.parametrize("outcome", [("failed", "no majority"), ("outdated",)])
+def test_who_is_refused_what_came_about_in_part_is_told_how_much_stays(
+    core: Core, late: LateAgreement, outcome: tuple[str, ...]
+) -> None:
+    order(core, Together([put_user("w"), put_user("x"), SetUserLimits("guest", {"max-channels": 3})]))
+    late.plans[-1].made = 2
+    assert late.tell("outdated") == []
+    late.plans[-1].made = 1
+    late.elsewhere(DeleteUser("guest"))
+    [answer] = late.tell(*outcome)
+    assert answer.reason.endswith("; 2 of 3 changes were made before that, and stay")
 
 
 def test_an_answer_that_is_agreed_upon_late_waits_for_the_disk() -> None:

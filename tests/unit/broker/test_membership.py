@@ -46,6 +46,21 @@ def test_comings_and_goings_are_noted() -> None:
     ]
 
 
+def test_a_run_has_ended_when_the_store_says_so_and_not_when_a_link_is_lost() -> None:
+    made = membership()
+    made.peer_connected("b", 1)
+    made.peer_lost("b")
+    # a link may tell of a run before the store does
+    assert [made.has_ended("b", incarnation) for incarnation in (1, 2)] == [False, False]
+    made.delete(["alive", "b"])
+    assert [made.has_ended("b", incarnation) for incarnation in (1, 2)] == [True, False]
+    # it had only paused
+    made.put(AliveDefinition("b", 1), 9)
+    assert not made.has_ended("b", 1)
+    made.put(AliveDefinition("b", 3), 10)
+    assert [made.has_ended("b", incarnation) for incarnation in (1, 2, 3)] == [True, True, False]
+
+
 def test_a_node_that_loses_its_peers_pauses_and_resumes() -> None:
     made = membership()
     made.peer_connected("b", 1)

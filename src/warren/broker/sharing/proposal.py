@@ -8,8 +8,8 @@
 A store bounds what one transaction may hold, and a revision must not name two things that are known by it: of new
 queues and exchanges there is one a transaction. Where a plan has to be cut, each part leaves sound what it leaves: what
 is made comes first, in the order in which things belong together, then what goes, the other way round. A plan that was
-cut may come about in part, if its node is lost or another plan comes between; it is planned again from what there is
-then.
+cut may come about in part, if its node is lost, the store is, or another plan comes between; in the last case it is
+planned again from what there is then. The plan counts what has come about of it.
 
 A binding's ends are touched by every part that makes one of their bindings, whether they were there or an earlier part
 made them. Else a queue could go between two parts, or after both, by a plan that knows of the first one's bindings
@@ -41,6 +41,9 @@ from warren.store.topology_definitions import (
 CHANGES_MAX: Final = 60
 """Of one part; there are stores that take 128 conditions and as many changes."""
 
+VALUE_BYTES_MAX: Final = 1024 * 1024
+"""Of one part that has several changes; there are stores that take no more than half as much again in a request."""
+
 STANDING_MAX: Final = 60
 """Conditions that are looked at again with each part."""
 
@@ -56,9 +59,12 @@ class Part:
         # what it makes belongs to something that an earlier part made
         self.belongs_to: list[str] = []
         self.names_something: bool = False
+        self.value_bytes: int = 0
 
-    def has_room(self, naming: bool, beside: int = 0) -> bool:
+    def has_room(self, naming: bool, beside: int = 0, value_bytes: int = 0) -> bool:
         size = len(self.changes) + len(self.touched) + len(self.belongs_to) + beside
+        if self.changes and self.value_bytes + value_bytes > VALUE_BYTES_MAX:
+            return False
         return size < CHANGES_MAX and not (naming and self.names_something)
 
     def makes(self, key: str) -> bool:
@@ -73,6 +79,7 @@ class Proposal:
         self._bases: dict[str, int] = {key: known.modified(key) for key in plan.relied_on}
         self._prefixes: list[str] = list(plan.relied_on_under)
         self._since: int = known.applied
+        self._plan: Plan = plan
         self._parts: list[Part] = _parts_of(plan, self._bases)
         self._at: int = 0
 
@@ -94,6 +101,7 @@ class Proposal:
             self._bases[change.key] = 0 if change.definition is None else revision
         for key in part.touched:
             self._bases[key] = revision
+        self._plan.made += len(part.changes)
         # up to there nothing else has changed, or it would not have come about
         self._since = max(self._since, revision)
         self._at += 1
@@ -136,7 +144,14 @@ def _parts_of(plan: Plan, bases: dict[str, int]) -> list[Part]:
 
 def _fits(changes: list[PlannedChange], touched: list[str], standing: list[str], bases: dict[str, int]) -> bool:
     naming = len([change for change in changes if _names_something(change, bases)])
-    return len(changes) + len(touched) <= CHANGES_MAX and len(standing) <= STANDING_MAX and naming <= 1
+    if len(changes) + len(touched) > CHANGES_MAX or len(standing) > STANDING_MAX or naming > 1:
+        return False
+    return len(changes) == 1 or sum([_value_bytes(change) for change in changes]) <= VALUE_BYTES_MAX
+
+
+def _value_bytes(change: PlannedChange) -> int:
+    value = _value_of(change)
+    return 0 if value is None else len(value)
 
 
 def _names_something(change: PlannedChange, bases: dict[str, int]) -> bool:
@@ -162,9 +177,11 @@ def _filled(changes: list[PlannedChange], touched: list[str], bases: dict[str, i
         naming = _names_something(change, bases)
         ends = [key for key in _ends_of(change) if bases.get(key, 0) or key in made]
         containers = [key for key in _containers_of(change) if key in made]
-        if not parts[-1].has_room(naming, len(ends) + len(containers)):
+        value_bytes = _value_bytes(change)
+        if not parts[-1].has_room(naming, len(ends) + len(containers), value_bytes):
             parts.append(Part())
         part = parts[-1]
+        part.value_bytes += value_bytes
         part.touched += [key for key in ends if key not in part.touched and not part.makes(key)]
         part.belongs_to += [key for key in containers if key not in part.belongs_to and not part.makes(key)]
         part.changes.append(change)

@@ -3,7 +3,7 @@
 from tests.unit.broker.sharing_nodes import Ending, Maker, SharingCluster
 from warren.broker.applying import Appliers
 from warren.broker.sharing.definitions import SharedDefinitions
-from warren.broker.sharing.proposal import CHANGES_MAX, STANDING_MAX, Proposal
+from warren.broker.sharing.proposal import CHANGES_MAX, STANDING_MAX, VALUE_BYTES_MAX, Proposal
 from warren.broker.topology_plans import plan_binding, plan_queue
 from warren.model.effects import Propose
 from warren.model.journal import Change
@@ -84,6 +84,32 @@ def test_no_transaction_is_larger_than_a_store_takes() -> None:
     for order in orders:
         compared = {key for key, _revision in order.compares}
         assert {key for key, _value in order.changes} | set(order.touched) <= compared
+
+
+def test_no_transaction_has_more_bytes_than_a_store_takes() -> None:
+    plan = Plan()
+    for number in range(5):
+        plan.put(VhostDefinition(f"v{number}", "x" * (VALUE_BYTES_MAX // 2 - 1_000), [], {}))
+    plan.put(VhostDefinition("large", "x" * VALUE_BYTES_MAX, [], {}))
+    parts = parts_of(plan, known())
+    assert [[key for key, _value in part.changes] for part in parts] == [
+        ["vhosts/v0", "vhosts/v1"],
+        ["vhosts/v2", "vhosts/v3"],
+        ["vhosts/v4"],
+        ["vhosts/large"],
+    ]
+
+
+def test_a_plan_counts_what_has_come_about_of_it() -> None:
+    plan = Plan()
+    for number in range(3):
+        plan.put(queue(f"q{number}"))
+    proposal = Proposal(plan, known())
+    made = []
+    for revision in (51, 52, 53):
+        made.append(plan.made)
+        proposal.done(revision)
+    assert [*made, plan.made] == [0, 1, 2, 3]
 
 
 def test_a_cut_plan_makes_containers_first_and_unmakes_them_last() -> None:

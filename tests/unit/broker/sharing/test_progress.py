@@ -1,0 +1,69 @@
+"""For which other nodes is waited: those that are connected, those that may live, and no others."""
+
+import pytest
+
+from warren.broker.sharing.progress import Progress
+from warren.model.effects import Note
+from warren.model.turn import Turn
+
+OWN = 100
+
+
+@pytest.fixture
+def turn() -> Turn:
+    return Turn()
+
+
+@pytest.fixture
+def progress(turn: Turn) -> Progress:
+    made = Progress(turn)
+    for node in ("bee", "cat"):
+        made.connected(node, 7)
+        made.applied(node, OWN)
+    return made
+
+
+def notes(turn: Turn) -> list[tuple[str, object]]:
+    return [(note.name, note.fields["node"]) for note in turn.effects if isinstance(note, Note)]
+
+
+def test_nobody_is_waited_for_who_was_never_connected(turn: Turn) -> None:
+    assert Progress(turn).reached(OWN) == OWN
+
+
+def test_the_slowest_counts(progress: Progress) -> None:
+    progress.applied("bee", OWN + 5)
+    assert progress.reached(OWN + 9) == OWN
+
+
+def test_a_node_that_connects_knows_nothing_until_it_has_spoken(progress: Progress) -> None:
+    progress.connected("bee", 8)
+    assert progress.reached(OWN) == 0
+    progress.applied("bee", OWN)
+    assert progress.reached(OWN) == OWN
+
+
+def test_who_is_lost_is_waited_for_until_its_run_is_over(progress: Progress) -> None:
+    progress.lost("bee")
+    progress.applied("cat", OWN + 5)
+    assert (progress.reached(OWN + 5), progress.lost_runs()) == (OWN, [("bee", 7)])
+    # what comes over no link is nobody's word
+    progress.applied("bee", OWN + 5)
+    assert progress.reached(OWN + 5) == OWN
+    progress.over("bee")
+    assert (progress.reached(OWN + 5), progress.lost_runs()) == (OWN + 5, [])
+
+
+def test_who_is_left_behind_is_told_of_once_and_waited_for_again_when_it_has_caught_up(
+    progress: Progress, turn: Turn
+) -> None:
+    progress.applied("cat", OWN + 9)
+    progress.leave_behind(OWN + 5)
+    progress.leave_behind(OWN + 9)
+    assert notes(turn) == [("peer.behind", "bee")]
+    assert progress.reached(OWN + 9) == OWN + 9
+    progress.applied("bee", OWN + 4)
+    assert progress.reached(OWN + 9) == OWN + 9
+    progress.applied("bee", OWN + 5)
+    assert notes(turn) == [("peer.behind", "bee"), ("peer.caught_up", "bee")]
+    assert progress.reached(OWN + 9) == OWN + 5
