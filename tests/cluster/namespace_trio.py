@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.trio import Trio, eventually
+from tests.cluster.trio import Trio, eventually, knows
 from tests.support.link_proxy import LinkProxy
 from tests.support.namespaces import CLIENTS, NamespaceWorld, obstacle
 from tests.support.node_process import NodeProcess
@@ -47,6 +47,14 @@ class NamespaceTrio(Trio):
         self.hang_up()
         self.start(*[node for node in self.nodes if not node.alive])
         eventually(self.is_whole, "all nodes reach one another")
+
+    def await_known(self, queue: str) -> None:
+        """All nodes know of a queue, and reach it: one that was cut off has to catch up first."""
+        eventually(lambda: all(knows(node, queue) for node in self.nodes), f"all nodes know of {queue!r}")
+
+    def await_unanimity(self, queue: str) -> None:
+        """All nodes know of a queue, or none does."""
+        eventually(lambda: len({knows(node, queue) for node in self.nodes}) == 1, f"all know the same of {queue!r}")
 
     def detour(self, one: str, other: str) -> LinkProxy:
         """All that nodes and members say to each other between two hosts."""

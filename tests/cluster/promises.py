@@ -306,4 +306,6 @@ def take_for_certain(ledger: Ledger, channel: Channel, queue: str, count: int) -
         ledger.acking(queue, delivery.body)
         channel.ack(delivery.delivery_tag)
     channel.call("channel.close", reply_code=200, reply_text="done")
+    # until its home knows that this consumer is gone, it may lend it what others publish, and get that back later
+    channel.connection.channel().await_counts(queue, 0)
     ledger.seal()

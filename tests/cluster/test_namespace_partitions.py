@@ -1,9 +1,10 @@
-"""Nodes on hosts of their own are cut from each other, under load; all of them pause rather than split the broker.
+"""Nodes on hosts of their own are cut from each other, or badly connected, under load; a minority pauses.
 
 Three nodes serve all tests; each test leaves them as it found them. What is not stopped by a cut goes on without any
 client noticing; what is comes back, with every message that was confirmed.
 """
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -90,9 +91,9 @@ def test_a_node_that_is_cut_off_pauses_and_resumes_by_itself(trio: NamespaceTrio
     assert not accepts(n3)
     trio.world.heal()
     see_all_served_again(trio, load)
-    assert knows(n3, "of the majority")
+    trio.await_known("of the majority")
     # what n3 was asked for came about for all, or for nobody
-    eventually(lambda: len({knows(node, "of the minority") for node in trio.nodes}) == 1, "all nodes know the same")
+    trio.await_unanimity("of the minority")
 
 
 def test_of_two_nodes_that_do_not_reach_each_other_the_later_one_pauses(trio: NamespaceTrio, load: Load) -> None:
@@ -111,7 +112,8 @@ def test_of_two_nodes_that_do_not_reach_each_other_the_later_one_pauses(trio: Na
     declare(client, queue_at(n1), durable=True)
     trio.world.heal()
     see_all_served_again(trio, load)
-    assert all(knows(node, f"parted at {home.name}") for node in trio.nodes for home in (n1, n3))
+    for home in (n1, n3):
+        trio.await_known(f"parted at {home.name}")
 
 
 @pytest.mark.parametrize("handicap", ["deaf", "mute"])
@@ -131,4 +133,41 @@ def test_a_node_that_is_cut_off_in_one_direction_pauses_and_leaves_the_others_al
     assert not accepts(n3)
     trio.world.heal()
     see_all_served_again(trio, load)
-    assert all(knows(node, f"not for the {handicap}") for node in trio.nodes)
+    trio.await_known(f"not for the {handicap}")
+
+
+def test_slow_links_cost_time_and_broken_ones_are_made_again(trio: NamespaceTrio, load: Load) -> None:
+    n1, n2, n3 = trio.nodes
+    proxies = [trio.detour(*pair) for pair in itertools.combinations(HOSTS, 2)]
+    for proxy in proxies:
+        proxy.delay_s = 0.05
+    eventually(trio.is_whole, "all nodes reach one another")
+    put_under_load(trio, load)
+    before = [lost(node, other) for node in trio.nodes for other in trio.nodes]
+    for node in (n2, n3):
+        declare(trio.channel(node), f"from afar at {node.name}", durable=True)
+        assert all(knows(asked, f"from afar at {node.name}") for asked in trio.nodes)
+    load.await_progress()
+    assert [lost(node, other) for node in trio.nodes for other in trio.nodes] == before
+    for proxy in proxies:
+        proxy.break_connections()
+        load.await_everybody()
+    assert lost(n1, n3) > before[2]
+    see_all_served_again(trio, load)
+
+
+@pytest.mark.parametrize("hearing", ["n1", "n3"])
+def test_a_link_that_is_silent_in_one_direction_is_suspected_in_time(
+    trio: NamespaceTrio, load: Load, hearing: str
+) -> None:
+    n1, _n2, n3 = trio.nodes
+    proxy = trio.detour("n1", "n3")
+    eventually(trio.is_whole, "all nodes reach one another")
+    put_under_load(trio, load)
+    listening, silent = (n1, n3) if hearing == "n1" else (n3, n1)
+    before = lost(listening, silent)
+    proxy.silence(towards=trio.world.address(hearing))
+    await_suspicion(listening, silent, before)
+    eventually(lambda: not knows(silent, listening.name), f"{silent.name} does without {listening.name}")
+    proxy.speak()
+    see_all_served_again(trio, load)

@@ -12,7 +12,7 @@ Not here: leading connections to it (`namespaces`).
 import asyncio
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 
 _CHUNK_BYTES = 262_144
@@ -67,11 +67,8 @@ class LinkProxy:
         self._thread.join(_PATIENCE_S)
         self._loop.close()
 
-    def _within(self, work: Awaitable[None]) -> None:
-        async def done() -> None:
-            await work
-
-        asyncio.run_coroutine_threadsafe(done(), self._loop).result(_PATIENCE_S)
+    def _within(self, work: Coroutine[None, None, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE_S)
 
     async def _wake(self) -> None:
         self._changed.set()
@@ -88,35 +85,35 @@ class LinkProxy:
             task.cancel()
         await asyncio.gather(*ended, return_exceptions=True)
 
-    def _keep(self, work: Awaitable[None], name: str) -> None:
-        async def done() -> None:
-            try:
-                await work
-            except* OSError:
-                pass  # the other end learns of it by the end of its own connection
-
-        task = self._loop.create_task(done(), name=name)
+    def _keep(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
+        task = self._loop.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _accept(self, way: Way) -> None:
         with way.listening:
             while True:
                 caller, _ = await self._loop.sock_accept(way.listening)
-                self._keep(self._connect(way, caller), "connection")
+                connection = self._keep(self._connect(way, caller), "connection")
+                # also that of a connection that was ended before it was begun
+                connection.add_done_callback(lambda _, caller=caller: caller.close())  # type: ignore[misc]
 
     async def _connect(self, way: Way, caller: socket.socket) -> None:
         calling, whom = way.onward()
-        with caller, calling:
+        [back] = [host for host in self._hosts if host != way.towards]
+        with calling:
             for end in (caller, calling):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 # a connection that is broken is reset, as one is whose host has forgotten it
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-            await self._loop.sock_connect(calling, whom)
-            [back] = [host for host in self._hosts if host != way.towards]
-            async with asyncio.TaskGroup() as both:
-                both.create_task(self._carry(caller, calling, way.towards))
-                both.create_task(self._carry(calling, caller, back))
+            try:
+                await self._loop.sock_connect(calling, whom)
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(self._carry(caller, calling, way.towards))
+                    both.create_task(self._carry(calling, caller, back))
+            except* OSError:
+                pass  # one end broke it, and so does this one at the other
 
     async def _carry(self, source: socket.socket, sink: socket.socket, towards: str) -> None:
         """One direction of a connection; an empty chunk is its end."""
