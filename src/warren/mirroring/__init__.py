@@ -24,9 +24,8 @@ have to be safe; REMOVE and RETURNED when their step is settled. So a step that 
 and nothing has to be brought back. Steps that are not settled are kept: whoever is promoted sends them to those who
 lack them.
 
-Positions are given out by the master, upwards. A new master begins `EPOCH_JUMP` above everything it knows, and no more
-than `UNSETTLED_MAX` positions are given out ahead of what is settled; so a position belongs to one message for ever,
-and two copies differ exactly where their positions do.
+Positions are given out by the master, upwards, and each epoch has its own. So a position belongs to one message for
+ever, and two copies differ exactly where their positions do.
 
 The rules
 =========

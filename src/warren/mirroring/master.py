@@ -24,9 +24,9 @@ from mypy_extensions import i64, mypyc_attr
 from warren.mirroring.epochs import Epochs, last_common
 from warren.mirroring.marks import Marks
 from warren.mirroring.mirror import JoinRequest
-from warren.mirroring.ring import Ring, Run
 from warren.mirroring.steps import Step, StepWriter
 from warren.model.copies import Span
+from warren.model.rings import Ring, Run
 from warren.model.turn import FlushWaiter, Timed, Timer, Turn
 
 JOIN_PATIENCE_MS: Final[i64] = 2_000

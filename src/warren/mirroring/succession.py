@@ -15,7 +15,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from warren.mirroring.ring import Ring, Run
+from warren.model.rings import Ring, Run
 
 NEXT_AFTER_MS: Final[i64] = 1_000
 

@@ -2,8 +2,7 @@
 
 A mirror hands nothing out and judges nothing. It stores what the master stored, under the same positions, and removes
 what the master removed. A position belongs to one message for as long as the queue lives, whoever was master when it
-was given out: a new master begins far above all that the one before it can have used. So what two members have
-differs exactly where their positions do.
+was given out, so what two members have differs exactly where their positions do.
 
 A message travels and is stored as a *payload*: the bytes the journal has of it (`store.records`), with their checksum.
 A mirror copies them as they are.

@@ -126,6 +126,14 @@ class Links:
         records.write_text(link.output(), records.NOTICE, 0, data)
         return True
 
+    def send_ring(self, node: str, head: bytes, data: bytes) -> bool:
+        """Tell another node something about a ring that both are members of; False if there is no link to it."""
+        link = self._links.get(node)
+        if link is None:
+            return False
+        records.write_split(link.output(), records.RING, head, data)
+        return True
+
     def reply(self, node: str, inbox: str, message: Message) -> None:
         """Carry a direct reply to the node that has the inbox; without a link to it, it goes nowhere."""
         link = self._links.get(node)

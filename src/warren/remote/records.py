@@ -29,6 +29,9 @@ ENVELOPE: Final[i64] = 1
 NOTICE: Final[i64] = 2
 REPLY_TO: Final[i64] = 3
 REPLY: Final[i64] = 4
+RING: Final[i64] = 5
+"""What the members of a ring tell each other (`mirroring.messages`)."""
+
 
 # to the home
 TO_HOME: Final[i64] = 10
@@ -51,6 +54,8 @@ PUBLISH_AGAIN: Final[i64] = 24
 
 LIMIT: Final[i64] = 25
 STOP: Final[i64] = 26
+REMOVE: Final[i64] = 27
+"""Its flags are the conditions (`model.distant`)."""
 
 # from the home
 FROM_HOME: Final[i64] = 30
@@ -96,6 +101,13 @@ def write_text(out: BytesWriter, kind: i64, flags: i64, payload: bytes) -> None:
     """A whole record whose arguments were written elsewhere."""
     begin(out, kind, flags, HEAD_BYTES + len(payload))
     out.write(payload)
+
+
+def write_split(out: BytesWriter, kind: i64, head: bytes, data: bytes) -> None:
+    """A whole record whose payload is in two pieces."""
+    begin(out, kind, 0, HEAD_BYTES + len(head) + len(data))
+    out.write(head)
+    out.write(data)
 
 
 def write_message(out: BytesWriter, kind: i64, flags: i64, envelope_no: i64, number: i64, message: Message) -> None:

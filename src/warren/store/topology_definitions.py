@@ -7,7 +7,8 @@
 
 That is all of something durable on a node alone. Other things have further fields, which are left out where they say
 what is usual: that it is not `durable`; of a queue that it is `exclusive`, and on which `node` it lives, for which
-connection of that node (`owner`) and for which of that node's lives (`incarnation`).
+connection of that node (`owner`) and for which of that node's lives (`incarnation`); of one that is mirrored its ring: the
+`epoch`, the `members`, and the names and incarnations of those that are `in_sync`. Its master is the node it lives on.
 
 Not here: keys and values in general (`store.metadata`), who plans changes (`broker.topology_plans`), who makes them
 (`broker.topology_applier`), the way back from a snapshot to a topology (`broker.definitions`).
@@ -16,6 +17,7 @@ Not here: keys and values in general (`store.metadata`), who plans changes (`bro
 from hashlib import sha256
 from typing import Final, final
 
+from warren.model.rings import Ring
 from warren.store.metadata import Definition, Fields, Reader, encode_fields, path
 from warren.wire.values import Table, encode_table
 
@@ -43,6 +45,7 @@ class QueueDefinition(Definition):
         node: str = "",
         owner: int = 0,
         incarnation: int = 0,
+        ring: Ring | None = None,
     ) -> None:
         self.vhost: str = vhost
         self.name: str = name
@@ -55,6 +58,8 @@ class QueueDefinition(Definition):
         self.owner: int = owner
         # of its node, for a queue that ends with it
         self.incarnation: int = incarnation
+        # who else holds it, if it is mirrored; its master is `node`
+        self.ring: Ring | None = ring
 
     def key(self) -> str:
         return queue_key(self.vhost, self.name)
@@ -71,10 +76,28 @@ class QueueDefinition(Definition):
             fields["owner"] = self.owner
         if self.incarnation:
             fields["incarnation"] = self.incarnation
+        if self.ring is not None:
+            _write_ring(fields, self.ring)
         return encode_fields(fields)
 
     def kept(self) -> bool:
         return self.durable
+
+    def with_ring(self, ring: Ring) -> "QueueDefinition":
+        """The same queue, held by others."""
+        return QueueDefinition(
+            self.vhost,
+            self.name,
+            self.durable,
+            self.exclusive,
+            self.auto_delete,
+            self.arguments,
+            ring.master,
+            self.owner,
+            # it ends with its ring, not with one node
+            0,
+            ring,
+        )
 
 
 @final
@@ -175,7 +198,24 @@ def _read_queue(parts: list[str], fields: Fields) -> Definition | None:
         fields.text("node") if fields.has("node") else "",
         fields.number("owner") if fields.has("owner") else 0,
         fields.number("incarnation") if fields.has("incarnation") else 0,
+        _read_ring(fields),
     )
+
+
+def _write_ring(fields: Table, ring: Ring) -> None:
+    runs: Table = {}
+    for name, incarnation in ring.in_sync:
+        runs[name] = incarnation
+    fields["epoch"] = ring.epoch
+    fields["members"] = list(ring.members)
+    fields["in_sync"] = encode_table(runs)
+
+
+def _read_ring(fields: Fields) -> Ring | None:
+    if not fields.has("epoch"):
+        return None
+    in_sync = list(fields.numbers("in_sync").items())
+    return Ring(fields.number("epoch"), fields.text("node"), fields.texts("members"), in_sync)
 
 
 def _read_exchange(parts: list[str], fields: Fields) -> Definition | None:

@@ -8,9 +8,12 @@ Invariants: the master is a member and in sync; whoever is in sync is a member; 
 Not here: when to propose what (`mirroring.master`, `mirroring.succession`).
 """
 
-from typing import final
+from typing import Final, final
 
 from warren.errors import InvariantBroken
+
+POSITION_BITS: Final = 44
+"""An epoch has so many positions of its own, more than can be given out in a year."""
 
 Run = tuple[str, int]
 """A node, and one run of its process."""
@@ -48,6 +51,10 @@ class Ring:
             if run[0] == self.master:
                 return run
         raise InvariantBroken(f"the master {self.master} is not in sync")
+
+    def first_position(self) -> int:
+        """The first that the master of this epoch gives out: no two epochs have one in common."""
+        return self.epoch << POSITION_BITS
 
     def synced_names(self) -> list[str]:
         return [name for name, _incarnation in self.in_sync]
