@@ -242,6 +242,9 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
             return None
         return queue
 
+    def remove_queue(self, queue: QueuePort, waiter: AgreementWaiter) -> None:
+        self._vhosts[queue.vhost].delete_checked_queue(queue, waiter)
+
     def reply_arrived(self, inbox: str, message: Message) -> None:
         direct_reply.deliver_reply(self._node, inbox, message)
 

@@ -38,7 +38,7 @@ class Passage(ABC):
 
     def publish(self, queue: QueuePort) -> None:
         outcome = self.send(queue)
-        if outcome >= AWAITED and isinstance(queue, DistantQueue):
+        if outcome >= AWAITED:
             self._open += 1
             Leg(self, queue).begun(outcome)
 
@@ -64,9 +64,9 @@ class Passage(ABC):
 class Leg(OutputPort, SettlementWaiter):
     """The way to one queue elsewhere."""
 
-    def __init__(self, passage: Passage, queue: DistantQueue) -> None:
+    def __init__(self, passage: Passage, queue: QueuePort) -> None:
         self._passage: Passage = passage
-        self._queue: DistantQueue = queue
+        self._queue: QueuePort = queue
         self._size_bytes: i64 = len(passage.message.content) + LEG_BYTES
 
     def begun(self, outcome: i64) -> None:
@@ -87,7 +87,7 @@ class Leg(OutputPort, SettlementWaiter):
         """That is an end as good as any other; `settled` follows."""
 
     def lost(self, reason: str) -> None:
-        self._queue.await_home(self)
+        self._await_home()
 
     def _await(self, outcome: i64) -> None:
         if outcome & AWAITED:
@@ -95,7 +95,11 @@ class Leg(OutputPort, SettlementWaiter):
         elif self._queue.deleted:
             self._end()
         else:
-            self._queue.await_home(self)
+            self._await_home()
+
+    def _await_home(self) -> None:
+        assert isinstance(self._queue, DistantQueue), "one that lives here is always to be reached"
+        self._queue.await_home(self)
 
     def _end(self) -> None:
         self._passage.turn.held_bytes -= self._size_bytes

@@ -18,7 +18,7 @@ from mypy_extensions import i64, trait
 
 from warren.broker.agreement import Agreement
 from warren.broker.delays import Delays
-from warren.broker.departures import Departure
+from warren.broker.departures import Departures
 from warren.broker.policy.governor import Governor, tell
 from warren.broker.topology_plans import (
     definition_of,
@@ -94,7 +94,7 @@ class Vhost(VhostPort):
         self._keeper: Keeper = Keeper(self)
         self._exclusive: dict[int, dict[str, Queue]] = {}
         self._queues: dict[str, Queue] = {}
-        self._departures: dict[str, Departure] = {}
+        self._departures: Departures = Departures(self.topology, agreement, turn)
         # by their keys, those that a key alone does not tell everything of
         self._bindings_with_arguments: dict[str, Binding] = {}
         self._cycles: dict[str, None] = {}
@@ -120,9 +120,7 @@ class Vhost(VhostPort):
         owner_id: int,
         waiter: AgreementWaiter | None = None,
     ) -> bool:
-        departure = self._departures.get(name)
-        if departure is not None:
-            departure.await_end(waiter)
+        if self._departures.await_end(name, waiter):
             return False
         plan = Plan()
         plan_queue(plan, QueueDefinition(self.name, name, durable, exclusive, auto_delete, arguments, owner=owner_id))
@@ -133,6 +131,10 @@ class Vhost(VhostPort):
         plan = Plan()
         plan_queue_removal(plan, self.topology, queue)
         return self._agreement.agree(plan, waiter)
+
+    def delete_checked_queue(self, queue: QueuePort, waiter: AgreementWaiter) -> bool:
+        self._send_on_dead_letters(queue)
+        return self._departures.remove_checked(queue, waiter)
 
     def declare_exchange(
         self,
@@ -190,15 +192,11 @@ class Vhost(VhostPort):
             self.let_go(queue)
         self._exclusive.pop(connection_id, None)
 
-    def let_go(self, queue: QueuePort) -> None:
+    def let_go(self, queue: QueuePort, refuses: bool = False) -> None:
         """Delete a queue that outlived its use. Whoever looks finds it gone, also while that is not agreed upon."""
-        if queue.deleted:
-            return
-        self._send_on_dead_letters(queue)
-        departure = Departure(queue, self.topology, self._agreement, self._turn)
-        if not departure.plan():
-            self._departures[queue.name] = departure
-            self._queues[queue.name].close()
+        if not queue.deleted:
+            self._send_on_dead_letters(queue)
+            self._departures.let_go(self._queues[queue.name], refuses)
 
     def _send_on_dead_letters(self, queue: QueuePort) -> None:
         """Before it is recorded that the queue is gone."""
@@ -266,9 +264,7 @@ class Vhost(VhostPort):
         self._exclusive.get(queue.owner_id, {}).pop(name, None)
         self.topology.remove_queue(queue)
         queue.close()
-        departure = self._departures.pop(name, None)
-        if departure is not None:
-            departure.ended()
+        self._departures.unmade(queue)
 
     def _unmake_elsewhere(self, name: str) -> None:
         distant = self.topology.queues.get(name)
@@ -392,7 +388,7 @@ class Keeper(QueueKeeper):
         self._vhost: Vhost = vhost
 
     def queue_expired(self, queue: QueuePort) -> None:
-        self._vhost.let_go(queue)
+        self._vhost.let_go(queue, refuses=True)
 
     def queue_unused(self, queue: QueuePort) -> None:
         self._vhost.let_go(queue)

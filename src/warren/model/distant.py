@@ -15,7 +15,7 @@ from typing import Final, final
 
 from mypy_extensions import i64, trait
 
-from warren.errors import ChannelFault
+from warren.errors import ChannelFault, InvariantBroken
 from warren.model.message import Entry
 from warren.model.ports import Consumer, OutputPort, QueuePort
 from warren.model.turn import Turn
@@ -28,6 +28,11 @@ GET: Final[i64] = 3
 GET_NO_ACK: Final[i64] = 4
 CONSUME: Final[i64] = 5
 CANCEL: Final[i64] = 6
+REMOVE: Final[i64] = 8
+"""Delete it, under the conditions that are added to this; answered when every node knows."""
+
+IF_EMPTY: Final[i64] = 1
+IF_UNUSED: Final[i64] = 2
 
 
 @trait
@@ -147,3 +152,29 @@ class DistantQueue(QueuePort):
     @abstractmethod
     def told(self, question: i64, ready: i64, consumers: i64) -> None:
         """The home's answer to a question; its counts count until there are others."""
+
+    # -- what the home alone can do
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        raise InvariantBroken("a distant queue is asked whether it takes a consumer")
+
+    def at_hand(self) -> bool:
+        return False
+
+    def await_entry(self, waiter: OutputPort) -> None:
+        raise InvariantBroken("a distant queue is asked for an entry")
+
+    def get(self, no_ack: bool) -> Entry | None:
+        raise InvariantBroken("a distant queue is asked for an entry")
+
+    def purge(self) -> int:
+        raise InvariantBroken("a distant queue is asked to purge itself")
+
+    def buried(self, entry: Entry) -> None:
+        """What dies there is dead-lettered there."""
+
+    def touch(self) -> None:
+        """Whatever uses it makes itself known there."""
+
+    def unacked_count(self) -> int:
+        return 0

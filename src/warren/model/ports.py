@@ -7,7 +7,7 @@ Not here: the queue itself (`queue.queue`), the consumer's side (`session.consum
 """
 
 from abc import ABC, abstractmethod
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
@@ -15,6 +15,9 @@ from warren.model.figures import QueueFigures
 from warren.model.journal import Holding, Run
 from warren.model.message import Entry, Message
 from warren.wire.values import Table
+
+if TYPE_CHECKING:
+    from warren.model.distant import SettlementWaiter
 
 # What a queue says to a publish. These are bits: what several queues said to one publish comes together by `|`.
 
@@ -28,7 +31,8 @@ PENDING: Final[i64] = 2
 """The queue took it, and will hold it safely once this turn's batch is on disk."""
 
 AWAITED: Final[i64] = 4
-"""It is on its way to the queue, which lives elsewhere (`model.distant`). What says more than this is greater."""
+"""It is on its way to the queue, which lives elsewhere (`model.distant`), or waits because the queue may be about to go
+(`Withholding`). What says more than this is greater."""
 
 UNREACHABLE: Final[i64] = 8
 """The node where the queue lives is not there, so it is `REJECTED`, too."""
@@ -65,6 +69,26 @@ class Consumer(ABC):
         return 0
 
 
+class Withholding(ABC):
+    """What comes to a queue while it is not decided whether the queue goes."""
+
+    @abstractmethod
+    def keep(self, message: Message) -> i64:
+        """Take a message on behalf of the queue, as `QueuePort.publish` does."""
+
+    @abstractmethod
+    def await_settlement(self, waiter: "SettlementWaiter", place: i64) -> None:
+        """Tell the waiter what becomes of what was kept last; `place` is its own number for it."""
+
+    @abstractmethod
+    def await_end(self, waiter: "OutputPort") -> None:
+        """Put the waiter on `Turn.inputs` when it is decided."""
+
+    @abstractmethod
+    def gone(self) -> None:
+        """The queue went."""
+
+
 class QueuePort(ABC):
     """One queue, wherever it lives."""
 
@@ -82,6 +106,8 @@ class QueuePort(ABC):
         # the revision that created it; 0 if nobody recorded one
         self.queue_id: int = 0
         self.deleted: bool = False
+        # where publishes go while it is not decided whether the queue does
+        self.withheld: Withholding | None = None
         # what sessions counted; `figures` has the rest, too
         self.counted: QueueFigures = QueueFigures()
         # messages that came to it by another way than a channel's publish
@@ -98,6 +124,15 @@ class QueuePort(ABC):
     @abstractmethod
     def publish(self, message: Message) -> i64:
         """Take a message; what came of it, in the bits above."""
+
+    def answers_later(self) -> bool:
+        """Whether what was published last was `AWAITED`."""
+        return self.withheld is not None
+
+    def await_settlement(self, waiter: "SettlementWaiter", place: i64) -> None:
+        """Tell the waiter what becomes of what was published last; `place` is its own number for it."""
+        assert self.withheld is not None, "it said that it answers later"
+        self.withheld.await_settlement(waiter, place)
 
     @abstractmethod
     def at_hand(self) -> bool:

@@ -85,6 +85,8 @@ class Queue(QueuePort, PagedIn):
     # -- contents
 
     def publish(self, message: Message) -> i64:
+        if self.withheld is not None:
+            return self.withheld.keep(message)
         if self.deleted:
             return SETTLED
         if self._paging is not None:

@@ -1,7 +1,8 @@
 """A queue of this node, as one other node uses it: what was published there is counted and settled in order.
 
 What is published in one turn is settled at its end, or, if a part of it is for the disk, when this turn's batch is
-flushed; and never before what came earlier. So what waits is a row of marks, each with the batch that it waits for.
+flushed, or, if a part of it is withheld because the queue may be about to go, when that is decided; and never before
+what came earlier. So what waits is a row of marks, each with what it waits for.
 
 Invariant: everything up to the last number told is as safe as the queue promises, or was refused.
 
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, ChannelFault
+from warren.model.distant import SettlementWaiter
 from warren.model.message import Message
 from warren.model.ports import PENDING, REJECTED, SETTLED, QueuePort
 from warren.model.turn import FlushWaiter
@@ -24,16 +26,17 @@ if TYPE_CHECKING:
 
 @final
 class Mark:
-    """All up to a publish, once a batch is flushed."""
+    """All up to a publish, once a batch is flushed and so many that were withheld are decided."""
 
-    def __init__(self, batch_no: i64, number: i64, size_bytes: i64) -> None:
+    def __init__(self, batch_no: i64, withheld_no: i64, number: i64, size_bytes: i64) -> None:
         self.batch_no: i64 = batch_no
+        self.withheld_no: i64 = withheld_no
         self.number: i64 = number
         self.size_bytes: i64 = size_bytes
 
 
 @final
-class HostedQueue(FlushWaiter):
+class HostedQueue(FlushWaiter, SettlementWaiter):
     """The publishes of one node into one queue. The other node may have heard of the queue before this one."""
 
     def __init__(self, hosting: "Hosting", number: i64, vhost: str, name: str, queue_id: int) -> None:
@@ -54,20 +57,23 @@ class HostedQueue(FlushWaiter):
         self._batch_no: i64 = 0
         self._flushed_no: i64 = 0
         self._in_batch: bool = False
+        # publishes that were withheld, counted as they come and as they are decided
+        self._withheld_no: i64 = 0
+        self._decided_no: i64 = 0
         # on the list of those that settle at the end of the turn
         self._due: bool = False
 
     def publish(self, message: Message, counted: bool) -> None:
         self._received += 1
         self._received_bytes += len(message.content)
-        queue = self._queue()
+        queue = self.found()
         outcome: i64 = REJECTED
         if queue is not None:
             if not counted:
                 queue.uncounted += 1
             outcome = queue.publish(message)
         if outcome != SETTLED:
-            self._not_settled(outcome)
+            self._not_settled(queue, outcome)
         if not self._due:
             self._await_end()
 
@@ -80,25 +86,42 @@ class HostedQueue(FlushWaiter):
     def end_turn(self) -> None:
         self._due = False
         self._in_batch = False
-        if self._batch_no == self._flushed_no:
+        if self._batch_no == self._flushed_no and self._withheld_no == self._decided_no:
             self._tell(self._received, self._received_bytes)
             return
-        # what needs no disk waits behind what does
-        if self._marks and self._marks[-1].batch_no == self._batch_no:
-            self._marks[-1].number = self._received
-            self._marks[-1].size_bytes = self._received_bytes
+        # what waits for nothing waits behind what does
+        last = self._marks[-1] if self._marks else None
+        if last is not None and last.batch_no == self._batch_no and last.withheld_no == self._withheld_no:
+            last.number = self._received
+            last.size_bytes = self._received_bytes
         else:
-            self._marks.append(Mark(self._batch_no, self._received, self._received_bytes))
+            self._marks.append(Mark(self._batch_no, self._withheld_no, self._received, self._received_bytes))
 
     def flushed(self) -> None:
         self._flushed_no += 1
-        while self._marks and self._marks[0].batch_no <= self._flushed_no:
-            mark = self._marks.pop(0)
+        self._advance()
+
+    def settled(self, count: i64) -> None:
+        self._decided_no += count
+        self._advance()
+
+    def refused(self, place: i64) -> None:
+        self._hosting.refuse(self.number, place)
+
+    def lost(self, reason: str) -> None:
+        """A queue of this node is not lost while the node lives."""
+
+    def _advance(self) -> None:
+        while self._marks:
+            mark = self._marks[0]
+            if mark.batch_no > self._flushed_no or mark.withheld_no > self._decided_no:
+                return
+            self._marks.pop(0)
             self._tell(mark.number, mark.size_bytes)
 
     def usable(self) -> QueuePort:
         """The queue, if it can be asked anything; the fault if not."""
-        queue = self._queue()
+        queue = self.found()
         if queue is None or queue.deleted:
             raise ChannelFault(NOT_FOUND, f"no queue '{self._name}' in vhost '{self._vhost}'")
         queue.check_usable()
@@ -110,16 +133,20 @@ class HostedQueue(FlushWaiter):
             self._got = Loans(self, queue)
         return self._got
 
-    def _queue(self) -> QueuePort | None:
+    def found(self) -> QueuePort | None:
+        """The queue, if this node has heard of it."""
         if self._found is None:
             self._found = self._hosting.home.find_queue(self._vhost, self._name, self._queue_id)
         return self._found
 
-    def _not_settled(self, outcome: i64) -> None:
-        if outcome & REJECTED:
+    def _not_settled(self, queue: QueuePort | None, outcome: i64) -> None:
+        if queue is None or outcome & REJECTED:
             self._hosting.refuse(self.number, self._received)
         elif outcome & PENDING:
             self._await_batch()
+        else:
+            self._withheld_no += 1
+            queue.await_settlement(self, self._received)
 
     def _await_batch(self) -> None:
         if not self._in_batch:

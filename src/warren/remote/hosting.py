@@ -14,12 +14,13 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import ChannelFault, PeerFault
+from warren.model.agreeing import AgreementWaiter
 from warren.model.message import Entry, Envelope, Message
 from warren.model.ports import QueuePort
 from warren.model.turn import Turn
 from warren.remote import records
 from warren.remote.hosted_consumer import HostedConsumer, Loans
-from warren.remote.hosted_questions import HostedGet, HostedPurge
+from warren.remote.hosted_questions import HostedConsume, HostedGet, HostedPurge, HostedRemoval
 from warren.remote.hosted_queue import HostedQueue
 from warren.remote.records import RecordReader
 from warren.wire.values import ArgumentReader, write_longlong, write_longstr
@@ -37,12 +38,20 @@ class Home(ABC):
         """The queue of that name that lives here; if the id is not 0, that very one."""
 
     @abstractmethod
+    def remove_queue(self, queue: QueuePort, waiter: AgreementWaiter) -> None:
+        """Delete a queue that was found to be empty, or unused, and stays so until that is decided."""
+
+    @abstractmethod
     def reply_arrived(self, inbox: str, message: Message) -> None:
         """A direct reply for an inbox of this node, if it is still there."""
 
     @abstractmethod
     def notice_arrived(self, node: str, data: bytes) -> None:
         """What the other node gave to `Links.notify`."""
+
+    def ring_arrived(self, node: str, data: bytes, start: i64, end: i64) -> None:
+        """What the other node gave to `Links.send_ring`."""
+        raise PeerFault("a message of a ring came, and there are none here")
 
 
 @final
@@ -62,6 +71,8 @@ class Hosting:
         self._last_published: Message | None = None
         self._queues: dict[int, HostedQueue] = {}
         self._consumers: dict[int, HostedConsumer] = {}
+        # who wants to consume from a queue that may be about to go
+        self.joining: dict[int, HostedConsume] = {}
         self._delivered: i64 = 0
         # who has what was delivered under a number
         self._holders: dict[int, Loans] = {}
@@ -78,7 +89,8 @@ class Hosting:
             records.write_words(self._link.output(), records.GONE, 0, [int(consumer.number)])
 
     def refuse(self, number: i64, publish_no: i64) -> None:
-        records.write_words(self._link.output(), records.REFUSED, 0, [int(number), int(publish_no)])
+        if not self.over:
+            records.write_words(self._link.output(), records.REFUSED, 0, [int(number), int(publish_no)])
 
     def settle(self, number: i64, publish_no: i64, size_bytes: i64) -> None:
         if not self.over:
@@ -178,6 +190,7 @@ class Hosting:
     def lost(self) -> None:
         """The other node is not to be seen any more."""
         self.over = True
+        self.joining = {}
         self._withdraw(list(self._consumers.values()), list(self._holders))
 
     # -- questions
@@ -198,6 +211,8 @@ class Hosting:
                 HostedGet(self, ticket, hosted, flags & records.NO_ACK != 0).go_on()
             elif kind == records.CONSUME:
                 self._consume(ticket, hosted, flags, arguments)
+            elif kind == records.REMOVE:
+                HostedRemoval(self, ticket, hosted, flags).go_on()
             else:
                 raise PeerFault(f"a record of kind {kind}")
         except ChannelFault as fault:
@@ -212,19 +227,22 @@ class Hosting:
         queue = hosted.usable()
         number, priority, prefetch = arguments.longlong(), arguments.longlong(), arguments.longlong()
         tag = arguments.shortstr()
-        if int(number) in self._consumers or prefetch < 0:
+        if int(number) in self._consumers or int(number) in self.joining or prefetch < 0:
             raise PeerFault(f"consumer {number} makes no sense")
         exclusive = flags & records.EXCLUSIVE != 0
         loans = Loans(hosted, queue)
         consumer = HostedConsumer(self, number, loans, tag, exclusive, priority, arguments.table(), prefetch)
         consumer.acks = flags & records.NO_ACK == 0
-        queue.add_consumer(consumer)
-        self._consumers[int(number)] = consumer
-        self.answer(ticket, 0, 0)
+        HostedConsume(self, ticket, consumer).begin()
+
+    def add_consumer(self, consumer: HostedConsumer) -> None:
+        consumer.loans.queue.add_consumer(consumer)
+        self._consumers[int(consumer.number)] = consumer
 
     def _cancel(self, arguments: ArgumentReader) -> None:
         """It leaves; what came after the last delivery its client saw goes back as if it had never left."""
         number, seen = arguments.longlong(), arguments.longlong()
+        self.joining.pop(int(number), None)
         consumer = self._consumers.pop(int(number), None)
         if consumer is None:
             return
@@ -299,6 +317,8 @@ class Hosting:
         hosted = self._queues.pop(int(number), None)
         if hosted is None:
             return
+        for joining in list(self.joining.values()):
+            joining.forget(hosted)
         consumers = [consumer for consumer in self._consumers.values() if consumer.loans.hosted is hosted]
         numbers: list[int] = []
         if hosted.lent_count != 0:

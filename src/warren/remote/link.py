@@ -134,8 +134,12 @@ class Link:
         return self._queue_no
 
     def forget(self, number: i64) -> None:
-        self._queues.pop(int(number), None)
+        """The home hears nothing more of a queue, but still tells what becomes of what it was sent."""
         records.write_words(self.output(), records.FORGET_QUEUE, 0, [int(number)])
+
+    def part(self, number: i64) -> None:
+        """Nothing more is expected from a queue."""
+        self._queues.pop(int(number), None)
 
     def subscribe(self, subscription: Subscription) -> i64:
         """A number for a consumer."""
@@ -172,7 +176,11 @@ class Link:
     def lost(self) -> None:
         """Everything of this run ends, but for what its queues know (`RemoteQueue.link_lost`)."""
         self.hosting.lost()
+        deleted = [queue for queue in self._queues.values() if queue.deleted]
         self._queues = {}
+        for queue in deleted:
+            # nobody else knows them any more
+            queue.link_lost()
         self._subscriptions = {}
         answers = list(self._answers.values())
         self._answers = {}
@@ -261,6 +269,8 @@ class Link:
             self._envelopes.define(arguments)
         elif kind == records.NOTICE:
             self._home.notice_arrived(self.node, reader.data[reader.start : reader.end])
+        elif kind == records.RING:
+            self._home.ring_arrived(self.node, reader.data, reader.start, reader.end)
         elif kind == records.REPLY_TO:
             self._reply_to = reader.data[reader.start : reader.end].decode("utf-8", "surrogateescape")
         elif kind == records.REPLY:

@@ -100,6 +100,5 @@ class Publishes:
     def unsettled_bytes(self) -> i64:
         return self._sent_bytes - self._settled_bytes
 
-    def end(self) -> None:
-        """The queue is no more, so all of them are as safe as they can be."""
-        self.settled_to(self._sent, self._sent_bytes)
+    def all_settled(self) -> bool:
+        return self._settled == self._sent

@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
-from warren.errors import NOT_FOUND, ChannelFault, InvariantBroken
-from warren.model.distant import CANCEL, CONSUME, COUNT, GET, GET_NO_ACK, PURGE, Answer, DistantQueue, SettlementWaiter
+from warren.errors import NOT_FOUND, ChannelFault
+from warren.model.distant import (
+    CANCEL,
+    CONSUME,
+    COUNT,
+    GET,
+    GET_NO_ACK,
+    PURGE,
+    REMOVE,
+    Answer,
+    DistantQueue,
+    SettlementWaiter,
+)
 from warren.model.message import Entry, Message
 from warren.model.ports import AWAITED, CROWDED, REJECTED, SETTLED, UNREACHABLE, Consumer, OutputPort
 from warren.model.turn import Turn
@@ -52,6 +63,8 @@ class RemoteQueue(DistantQueue):
         self._links: Links = links
         self._turn: Turn = links.turn
         self._link: Link | None = None
+        # over which it will still be told of publishes, though it is deleted
+        self._last_link: Link | None = None
         # its number on the link; 0 while there is none
         self._number: i64 = 0
         self._publishes: Publishes = Publishes()
@@ -94,6 +107,9 @@ class RemoteQueue(DistantQueue):
         self._publishes.sent(0)
         return True
 
+    def answers_later(self) -> bool:
+        return self._link is not None
+
     def await_settlement(self, waiter: SettlementWaiter, place: i64) -> None:
         self._publishes.await_last(waiter, place)
 
@@ -128,11 +144,14 @@ class RemoteQueue(DistantQueue):
             self._unsubscribe(link, consumer, answer)
         else:
             kind: i64 = records.COUNT
+            flags: i64 = records.NO_ACK if question == GET_NO_ACK else 0
             if question == PURGE:
                 kind = records.PURGE
+            elif question >= REMOVE:
+                kind = records.REMOVE
+                flags = question - REMOVE
             elif question != COUNT:
                 kind = records.GET
-            flags: i64 = records.NO_ACK if question == GET_NO_ACK else 0
             ticket = link.ticket(answer)
             records.write_words(link.output(), kind, flags, [int(ticket), int(self._number)])
         return answer
@@ -161,9 +180,6 @@ class RemoteQueue(DistantQueue):
         return f"queue '{self.name}' in vhost '{self.vhost}'"
 
     # -- consumers
-
-    def add_consumer(self, consumer: Consumer) -> None:
-        raise InvariantBroken("a distant queue is asked whether it takes a consumer")
 
     def started(self, consumer: Consumer) -> None:
         subscription = self._subscriptions.get(consumer)
@@ -230,9 +246,6 @@ class RemoteQueue(DistantQueue):
         if self._link is not None:
             self._link.send_numbers(records.REJECTED, [entry])
 
-    def buried(self, entry: Entry) -> None:
-        """What dies there is dead-lettered there."""
-
     def wake(self) -> None:
         if self._woken:
             return
@@ -253,22 +266,7 @@ class RemoteQueue(DistantQueue):
             if subscription.waits():
                 subscription.hand_out()
 
-    def touch(self) -> None:
-        """Whatever uses it makes itself known there."""
-
-    # -- what the home alone can do
-
-    def at_hand(self) -> bool:
-        return False
-
-    def await_entry(self, waiter: OutputPort) -> None:
-        raise InvariantBroken("a distant queue is asked for an entry")
-
-    def get(self, no_ack: bool) -> Entry | None:
-        raise InvariantBroken("a distant queue is asked for an entry")
-
-    def purge(self) -> int:
-        raise InvariantBroken("a distant queue is asked to purge itself")
+    # -- figures
 
     def told(self, question: i64, ready: i64, consumers: i64) -> None:
         if question == COUNT:
@@ -279,9 +277,6 @@ class RemoteQueue(DistantQueue):
 
     def ready_count(self) -> int:
         return int(self._ready)
-
-    def unacked_count(self) -> int:
-        return 0
 
     def consumer_count(self) -> int:
         return int(self._consumers)
@@ -294,9 +289,12 @@ class RemoteQueue(DistantQueue):
         self._wake_longing()
 
     def settled_to(self, publish_no: i64, size_bytes: i64) -> None:
-        link = self._link
+        link = self._last_link if self._link is None else self._link
         if link is not None:
             link.admission.arrived(link, self._publishes.settled_to(publish_no, size_bytes))
+            if self.deleted and self._publishes.all_settled():
+                self._last_link = None
+                link.part(self._number)
 
     def refused(self, publish_no: i64) -> None:
         self._publishes.refused(publish_no)
@@ -309,6 +307,7 @@ class RemoteQueue(DistantQueue):
     def link_lost(self) -> None:
         """The home is not there any more."""
         self._link = None
+        self._last_link = None
         self._number = 0
         publishes = self._publishes
         self._publishes = Publishes()
@@ -327,7 +326,7 @@ class RemoteQueue(DistantQueue):
     # -- the end
 
     def close(self) -> None:
-        """The queue was deleted."""
+        """The queue was deleted. What is on its way there arrives after that, or before: the home says which."""
         if self.deleted:
             return
         self.deleted = True
@@ -335,20 +334,27 @@ class RemoteQueue(DistantQueue):
         link = self._link
         self._link = None
         if link is not None:
-            self._withdraw(link)
-        # as a queue that is deleted does: what it was given is gone with it
-        self._publishes.end()
+            self._leave(link)
+            if self._publishes.all_settled():
+                link.part(self._number)
+            else:
+                self._last_link = link
         self._dismiss_all()
         self._wake_longing()
 
     def _withdraw(self, link: "Link") -> None:
         """Nothing more goes over this link, or is expected from it."""
         link.admission.arrived(link, self._publishes.unsettled_bytes())
+        self._leave(link)
+        link.part(self._number)
+        self._number = 0
+
+    def _leave(self, link: "Link") -> None:
+        """Nothing more goes over this link."""
         for subscription in self._subscriptions.values():
             link.unsubscribe(subscription.number)
         if self._number != 0:
             link.forget(self._number)
-            self._number = 0
 
     def _define(self, link: "Link") -> None:
         self._number = link.define(self)

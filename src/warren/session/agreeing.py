@@ -12,9 +12,8 @@ Not here: agreeing (`broker.agreement`), what is wished for (`session.declaring`
 
 from typing import TYPE_CHECKING, final
 
-from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.model.agreeing import AgreementWaiter, could_not_agree
 from warren.session.connection import RUNNING
-from warren.store.plan import AgreementWaiter
 
 if TYPE_CHECKING:
     from warren.session.channel import Channel
@@ -70,5 +69,5 @@ def wish_of(channel: "Channel") -> Wish:
         return Wish(channel)
     channel.wish = None
     if wish.refusal:
-        raise ChannelFault(PRECONDITION_FAILED, f"the nodes of the cluster could not agree: {wish.refusal}")
+        raise could_not_agree(wish.refusal)
     return wish

@@ -22,7 +22,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from warren.model.distant import DistantQueue
+from warren.model.ports import QueuePort
 from warren.session.distant_run import ConfirmTeller, DistantRun, NumberRun
 from warren.session.tallies import PublishTally
 from warren.wire.frames import write_ack
@@ -89,7 +89,7 @@ class Confirms:
             self._begin_run(number)
         self.last_no = number
 
-    def elsewhere(self, queue: DistantQueue, teller: ConfirmTeller, tally: PublishTally) -> None:
+    def elsewhere(self, queue: QueuePort, teller: ConfirmTeller, tally: PublishTally) -> None:
         """The next publish is decided by a queue of another node."""
         number: i64 = self.last_no + 1
         run = self._growing_elsewhere
@@ -103,7 +103,7 @@ class Confirms:
         queue.await_settlement(run, number)
 
     def elsewhere_too(
-        self, queues: list[DistantQueue], in_batch: bool, teller: ConfirmTeller, tally: PublishTally
+        self, queues: list[QueuePort], in_batch: bool, teller: ConfirmTeller, tally: PublishTally
     ) -> None:
         """The next publish is decided by all of these, and by the batch begun last if it is in it."""
         number: i64 = self.last_no + 1

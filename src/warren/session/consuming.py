@@ -79,6 +79,8 @@ def _subscribed(channel: "Channel", method: BasicConsume, tag: str) -> ChannelCo
     queue = channel.queue(method.queue)
     if isinstance(queue, DistantQueue):
         return _subscribed_afar(channel, queue, method, tag)
+    if waiting.decided_elsewhere(channel, queue):
+        return None
     consumer = _consumer(channel, queue, method, tag)
     queue.add_consumer(consumer)
     channel.consumers[tag] = consumer

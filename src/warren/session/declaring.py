@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Final
 from warren.access.limits import MAX_QUEUES, UNLIMITED, limit_of
 from warren.access.rights import EXCHANGE, QUEUE
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, ChannelFault
+from warren.model.distant import DistantQueue
 from warren.model.ports import QueuePort
+from warren.model.removal import check_removable
 from warren.queue.arguments import validate_declaration
 from warren.queue.equivalence import check_equivalent
 from warren.routing.exchange import Exchange
@@ -285,18 +287,21 @@ def queue_delete(channel: "Channel", method: Method) -> None:
     vhost = channel.vhost
     name = channel.queue_name(_one_line(method.queue))
     channel.rights.to_configure(QUEUE, name)
+    removed_count = waiting.removed_count(channel)
+    if removed_count >= 0:
+        wish.granted = True
+        wish.message_count = removed_count
     queue = None if wish.granted else vhost.queue(name)
     if queue is not None:
         channel.connection.check_owner(queue)
-        if not waiting.counts_at_hand(channel, queue):
+        if not _may_go(channel, queue, method):
             return
-        _check_deletable(channel, queue, method)
         wish.message_count = queue.ready_count()
     told = vhost.agrees_at_once()
     if told:
         # a consumer on this very channel learns of its cancellation after the answer
         _tell_deleted(channel, method, wish)
-    if queue is not None and not vhost.delete_queue(queue, wish):
+    if queue is not None and not _deleted(channel, queue, method, wish):
         wish.wait()
         return
     if not told:
@@ -310,13 +315,24 @@ def _tell_deleted(channel: "Channel", method: QueueDelete, wish: Wish) -> None:
         channel.send(QueueDeleteOk(message_count=wish.message_count))
 
 
-def _check_deletable(channel: "Channel", queue: QueuePort, method: QueueDelete) -> None:
-    queue.drain()
-    where = f"queue '{queue.name}' in vhost '{channel.vhost.name}'"
-    if method.if_empty and queue.ready_count():
-        raise ChannelFault(PRECONDITION_FAILED, f"{where} not empty")
-    if method.if_unused and queue.consumer_count():
-        raise ChannelFault(PRECONDITION_FAILED, f"{where} in use")
+def _may_go(channel: "Channel", queue: QueuePort, method: QueueDelete) -> bool:
+    """Whether it may be deleted, as things are; a fault if not, False if the frame at hand waits to know."""
+    if not method.if_empty and not method.if_unused:
+        return waiting.counts_at_hand(channel, queue)
+    if isinstance(queue, DistantQueue):
+        waiting.ask_removal(channel, queue, method.if_empty, method.if_unused)
+        return False
+    if waiting.decided_elsewhere(channel, queue):
+        return False
+    check_removable(queue, method.if_empty, method.if_unused)
+    return True
+
+
+def _deleted(channel: "Channel", queue: QueuePort, method: QueueDelete, wish: Wish) -> bool:
+    """Whether it is done; what was found of it must still be true when it is."""
+    if method.if_empty or method.if_unused:
+        return channel.vhost.delete_checked_queue(queue, wish)
+    return channel.vhost.delete_queue(queue, wish)
 
 
 def _answer(channel: "Channel", method: Method, durable: bool) -> None:

@@ -12,7 +12,8 @@ from typing import final
 
 from mypy_extensions import i64, trait
 
-from warren.model.distant import DistantQueue, SettlementWaiter
+from warren.model.distant import SettlementWaiter
+from warren.model.ports import QueuePort
 from warren.session.tallies import PublishTally
 
 
@@ -43,13 +44,13 @@ class DistantRun(NumberRun, SettlementWaiter):
         self,
         number: i64,
         batch_no: i64,
-        queue: DistantQueue,
+        queue: QueuePort,
         queues: i64,
         teller: ConfirmTeller,
         tally: PublishTally,
     ) -> None:
         super().__init__(number, number, batch_no)
-        self.queue: DistantQueue = queue
+        self.queue: QueuePort = queue
         # where they are counted
         self.tally: PublishTally = tally
         # how many queues have yet to settle each of them; more than one if it is a single publish

@@ -1,4 +1,4 @@
-"""What a publish comes to when a queue of it lives on another node.
+"""What a publish comes to when a queue of it lives on another node, or may be about to go.
 
 It is confirmed when the homes of all of them have said so, and nacked if one refuses, or is lost first. If none of them
 can be reached it counts as unroutable, so that a mandatory one returns; unlike what finds no queue it is nacked, for
@@ -42,15 +42,13 @@ def await_homes(channel: "Channel", queues: list[QueuePort], outcome: i64, tally
     confirms = channel.confirms
     in_batch = outcome & PENDING != 0
     if len(queues) == 1 and not in_batch:
-        queue = queues[0]
-        assert isinstance(queue, DistantQueue), "its outcome says so"
-        confirms.elsewhere(queue, channel, tally)
+        confirms.elsewhere(queues[0], channel, tally)
         return
     if in_batch:
         channel.await_batch()
     confirms.elsewhere_too(awaited(queues), in_batch, channel, tally)
 
 
-def awaited(queues: list[QueuePort]) -> list[DistantQueue]:
+def awaited(queues: list[QueuePort]) -> list[QueuePort]:
     """Those among the queues of a publish that will tell what became of it."""
-    return [queue for queue in queues if isinstance(queue, DistantQueue) and not queue.deleted and queue.reachable()]
+    return [queue for queue in queues if queue.answers_later()]

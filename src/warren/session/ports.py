@@ -71,6 +71,10 @@ class VhostPort(ABC):
         """Delete it and its contents, tell its consumers."""
 
     @abstractmethod
+    def delete_checked_queue(self, queue: QueuePort, waiter: AgreementWaiter) -> bool:
+        """The same, for one that lives here and was found to be empty, or unused: so it stays until that is decided."""
+
+    @abstractmethod
     def declare_exchange(
         self,
         name: str,

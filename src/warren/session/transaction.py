@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.model.distant import DistantQueue, SettlementWaiter
-from warren.model.ports import AWAITED, PENDING, REJECTED, SETTLED, UNREACHABLE
+from warren.model.ports import AWAITED, PENDING, REJECTED, SETTLED, UNREACHABLE, QueuePort
 from warren.model.turn import Turn
 from warren.session import elsewhere, publishing, settling
 from warren.session.ledger import Unacked
@@ -118,7 +118,7 @@ class Commit(SettlementWaiter):
         self._open: i64 = 0
         self._abandoned: bool = False
 
-    def await_homes(self, queues: list[DistantQueue]) -> None:
+    def await_homes(self, queues: list[QueuePort]) -> None:
         """Of what was sent last to each of these."""
         for queue in queues:
             self._open += 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from warren.model.distant import CANCEL, COUNT, PURGE, Answer, DistantQueue
+from warren.model.distant import CANCEL, COUNT, IF_EMPTY, IF_UNUSED, PURGE, REMOVE, Answer, DistantQueue
 from warren.model.ports import Consumer, QueuePort
 
 if TYPE_CHECKING:
@@ -65,6 +65,37 @@ def has_left(channel: "Channel", queue: QueuePort, consumer: Consumer) -> bool:
         channel.asked = None
         return True
     return answer_of(channel, queue, CANCEL, consumer) is not None
+
+
+def decided_elsewhere(channel: "Channel", queue: QueuePort) -> bool:
+    """Whether the frame at hand waits because it is not decided whether the queue goes."""
+    if queue.withheld is None:
+        return False
+    channel.connection.await_again()
+    queue.withheld.await_end(channel.connection)
+    return True
+
+
+def ask_removal(channel: "Channel", queue: DistantQueue, if_empty: bool, if_unused: bool) -> None:
+    """Have the home delete a queue if that is as it should be, since only the home can keep it so; the frame waits."""
+    question: i64 = REMOVE
+    if if_empty:
+        question += IF_EMPTY
+    if if_unused:
+        question += IF_UNUSED
+    end(channel)
+    channel.asked = queue.ask(question, channel.connection, None)
+    channel.connection.await_again()
+
+
+def removed_count(channel: "Channel") -> int:
+    """How many messages went with the queue whose removal the frame at hand asked for; -1 if it asked for none."""
+    known = channel.asked
+    if known is None or known.question < REMOVE or not known.done:
+        return -1
+    channel.asked = None
+    known.check()
+    return int(known.ready)
 
 
 def end(channel: "Channel") -> None:

@@ -14,29 +14,12 @@ one key the last one counts, and stands where it was planned.
 Not here: keys and values (`store.metadata`), what a change does (`broker.applying`), agreeing (`broker.agreement`).
 """
 
-from abc import ABC, abstractmethod
 from typing import final
 
-from mypy_extensions import mypyc_attr
-
+from warren.model.agreeing import AgreementWaiter
 from warren.store.metadata import Definition
 
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class AgreementWaiter(ABC):
-    """Whoever wants to know what became of a plan; told once, and never within `Agreement.agree`."""
-
-    @abstractmethod
-    def agreed(self) -> None:
-        """The plan came about, and whoever looks finds it so."""
-
-    @abstractmethod
-    def outdated(self) -> None:
-        """Something that the plan relies on has changed, and is to be seen: plan again."""
-
-    @abstractmethod
-    def failed(self, reason: str) -> None:
-        """It is not known to have come about, for this reason."""
+__all__ = ["AgreementWaiter", "Plan", "PlannedChange"]
 
 
 @final

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from tests.support.core_driver import Client
 from tests.unit.session.journalled import JournalledCore
 from warren.broker.dead_letters import DeadLetters
+from warren.model.agreeing import AgreementWaiter
 from warren.model.effects import DropPeer, Effect, SendToPeer
 from warren.model.events import Event, PeerConnected, PeerLost, PeerReceived
 from warren.model.message import Message
@@ -121,6 +122,9 @@ class LocalHome(Home):
     def find_queue(self, vhost: str, name: str, queue_id: int) -> QueuePort | None:
         queue = self._core.queues.get(name)
         return queue if isinstance(queue, Queue) else None
+
+    def remove_queue(self, queue: QueuePort, waiter: AgreementWaiter) -> None:
+        self._core.node.only_vhost.delete_checked_queue(queue, waiter)
 
     def reply_arrived(self, inbox: str, message: Message) -> None:
         direct_reply.deliver_reply(self._core.node, inbox, message)

@@ -1,0 +1,114 @@
+"""What is published to a queue while nobody knows whether the queue will go.
+
+A queue is found to be empty, or unused, or idle for too long, and is to be deleted for that; others have yet to agree.
+What was confirmed before then was looked at; what comes after waits here, unconfirmed, in order. If the queue stays,
+all of it is published to it as if it came at that moment. If the queue goes it is refused, because it came in time to
+prevent that; or, where nothing could have prevented it, it goes with the queue as what is in it does.
+
+Whoever wants to consume waits until that is decided, and looks again.
+
+Invariant: a waiter hears of its publishes in the order they came, also over two such times: answers wait for the flush
+of their turn, and flushes come in order.
+
+Not here: deciding (`broker.departures`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.model.distant import SettlementWaiter
+from warren.model.message import Message
+from warren.model.ports import AWAITED, REJECTED, SETTLED, OutputPort, QueuePort, Withholding
+from warren.model.turn import FlushWaiter, Turn
+
+KEPT_BYTES: Final[i64] = 200
+"""What a publish that waits holds besides its content."""
+
+
+@final
+class KeptPublish:
+    """A message, and who waits to hear of it."""
+
+    def __init__(self, message: Message) -> None:
+        self.message: Message = message
+        self.waiter: SettlementWaiter | None = None
+        self.place: i64 = 0
+
+
+@final
+class Withheld(Withholding, FlushWaiter):
+    """What comes to one queue between the wish to delete it and the end of that."""
+
+    def __init__(self, queue: QueuePort, turn: Turn, refuses: bool) -> None:
+        """`refuses`: what came meanwhile would have kept the queue from going."""
+        self._queue: QueuePort = queue
+        self._turn: Turn = turn
+        self._refuses: bool = refuses
+        self._over: bool = False
+        self._kept: list[KeptPublish] = []
+        self._waiting: list[OutputPort] = []
+        # who is told once this turn's batch is on disk
+        self._answered: list[SettlementWaiter] = []
+
+    def keep(self, message: Message) -> i64:
+        if self._over:
+            return self._fate()
+        self._turn.held_bytes += len(message.content) + KEPT_BYTES
+        self._kept.append(KeptPublish(message))
+        return AWAITED
+
+    def await_settlement(self, waiter: SettlementWaiter, place: i64) -> None:
+        last = self._kept[-1]
+        last.waiter = waiter
+        last.place = place
+
+    def await_end(self, waiter: OutputPort) -> None:
+        self._waiting.append(waiter)
+
+    def release(self) -> None:
+        """The queue stays."""
+        if self._over:
+            return
+        self._queue.withheld = None
+        for kept in self._end():
+            self._decide(kept, self._queue.publish(kept.message))
+        self._answer()
+
+    def gone(self) -> None:
+        if self._over:
+            return
+        for kept in self._end():
+            self._decide(kept, self._fate())
+        self._answer()
+
+    def flushed(self) -> None:
+        answered = self._answered
+        self._answered = []
+        for waiter in answered:
+            waiter.settled(1)
+
+    def _fate(self) -> i64:
+        """Of what comes to a queue that is gone."""
+        return REJECTED if self._refuses else SETTLED
+
+    def _end(self) -> list[KeptPublish]:
+        self._over = True
+        self._turn.inputs.extend(self._waiting)
+        self._waiting = []
+        kept = self._kept
+        self._kept = []
+        return kept
+
+    def _decide(self, kept: KeptPublish, outcome: i64) -> None:
+        self._turn.held_bytes -= len(kept.message.content) + KEPT_BYTES
+        waiter = kept.waiter
+        if waiter is None:
+            return
+        if outcome & REJECTED:
+            waiter.refused(kept.place)
+        self._answered.append(waiter)
+
+    def _answer(self) -> None:
+        if self._answered:
+            self._turn.await_flush(self)
