@@ -7,8 +7,9 @@
 
 That is all of something durable on a node alone. Other things have further fields, which are left out where they say
 what is usual: that it is not `durable`; of a queue that it is `exclusive`, and on which `node` it lives, for which
-connection of that node (`owner`) and for which of that node's lives (`incarnation`); of one that is mirrored its ring: the
-`epoch`, the `members`, and the names and incarnations of those that are `in_sync`. Its master is the node it lives on.
+connection of that node (`owner`) and for which of that node's lives (`incarnation`); of one that is mirrored its ring:
+the `epoch`, the `members`, and the names and incarnations of those that are `in_sync`. Its master is the node it lives
+on.
 
 Not here: keys and values in general (`store.metadata`), who plans changes (`broker.topology_plans`), who makes them
 (`broker.topology_applier`), the way back from a snapshot to a topology (`broker.definitions`).
