@@ -10,9 +10,10 @@ import pytest
 
 from tests.cluster.etcd_world import Members, play, store_at
 from warren.model.effects import Propose
+from warren.model.events import SharedSnapshot
 from warren.node.sqlite_store import SqliteStore
 from warren.sim.metadata_store import PretendStore
-from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, SharedSnapshot, WantedChanges
+from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, WantedChanges
 
 
 class Store(Protocol):

@@ -57,7 +57,7 @@ class LoneAgreement(Agreement):
             if change.definition is None:
                 self._appliers.delete_key(change.key)
             else:
-                self._appliers.put(change.definition, revision)
+                self._appliers.put_under(change.key, change.definition, revision)
         return True
 
     def _record(self, change: PlannedChange) -> int:

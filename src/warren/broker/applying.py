@@ -50,16 +50,17 @@ class Appliers(Applier):
         return list(self._by_kind)
 
     def put(self, definition: Definition, revision: int) -> None:
-        self._of(definition.key()).put(definition, revision)
+        self.put_under(definition.key(), definition, revision)
+
+    def put_under(self, key: str, definition: Definition, revision: int) -> None:
+        """The same, for whoever knows the key that it has."""
+        self._of_kind(key[: key.index("/")]).put(definition, revision)
 
     def delete(self, parts: list[str]) -> None:
         self._of_kind(parts[0]).delete(parts)
 
     def delete_key(self, key: str) -> None:
         self.delete(parts_of(key))
-
-    def _of(self, key: str) -> Applier:
-        return self._of_kind(key[: key.index("/")])
 
     def _of_kind(self, kind: str) -> Applier:
         applier = self._by_kind.get(kind)

@@ -17,6 +17,8 @@ Not here: who says what when, and what makes it trustworthy (`cluster.hello`).
 
 from typing import Final, final
 
+from warren.model.settings import DISC, NODE_KINDS
+
 HEADER: Final = b"WARREN\x01"
 OPENING: Final = 1
 PROOF: Final = 2
@@ -33,10 +35,6 @@ JOIN: Final = "join"
 KNOCK: Final = "knock"
 ASK: Final = "ask"
 PURPOSES: Final = (LINK, JOIN, KNOCK, ASK)
-
-DISC: Final = "disc"
-RAM: Final = "ram"
-KINDS: Final = (DISC, RAM)
 
 LOWEST_VERSION: Final = 1
 HIGHEST_VERSION: Final = 1
@@ -113,7 +111,7 @@ def decode_opening(body: bytes) -> Opening:
         raise ValueError("it does not say who it is")
     if lowest > highest:
         raise ValueError("its versions are the wrong way round")
-    if kind not in KINDS:
+    if kind not in NODE_KINDS:
         raise ValueError("it is of an unknown kind")
     return Opening(purpose, nonce, Facts(name, incarnation, cluster_id, address, kind, silence_ms, lowest, highest))
 

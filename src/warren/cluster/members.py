@@ -8,9 +8,9 @@ Invariant: `version` moves whenever anything here does.
 Not here: who is reachable (`cluster.suspicion`), what follows (`cluster.partitions`, `broker.departures`).
 """
 
-from typing import Final, final
+from typing import final
 
-DISC: Final = "disc"
+from warren.model.settings import DISC
 
 
 @final

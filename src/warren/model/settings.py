@@ -8,6 +8,11 @@ from typing import Final, final
 CLOSE_CHANNEL: Final = "close"
 REQUEUE_DELIVERY: Final = "requeue"
 
+DISC: Final = "disc"
+RAM: Final = "ram"
+NODE_KINDS: Final = (DISC, RAM)
+"""Whether a node of a cluster keeps the definitions on its disk, or only in memory."""
+
 
 @final
 class BrokerSettings:

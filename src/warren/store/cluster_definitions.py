@@ -12,12 +12,11 @@ node (`broker.departures`).
 
 from typing import Final, final
 
+from warren.model.settings import NODE_KINDS
 from warren.store.metadata import Definition, Fields, Reader, encode_fields, path
 
 NODES: Final = "nodes"
 ALIVE: Final = "alive"
-DISC: Final = "disc"
-RAM: Final = "ram"
 
 
 @final
@@ -72,7 +71,7 @@ def alive_key(name: str) -> str:
 
 
 def _read_node(parts: list[str], fields: Fields) -> Definition | None:
-    if len(parts) != 2 or fields.text("kind") not in (DISC, RAM):
+    if len(parts) != 2 or fields.text("kind") not in NODE_KINDS:
         return None
     return NodeDefinition(
         parts[1],

@@ -52,9 +52,6 @@ HEX_DIGITS: Final = "0123456789ABCDEF"
 Snapshot = dict[str, tuple[int, bytes]]
 """Of each key the revision that created it, and its value."""
 
-SharedSnapshot = dict[str, tuple[int, int, bytes]]
-"""Of each key the revision that created it, the one that last changed it, and its value."""
-
 Compares = list[tuple[str, int]]
 """Keys, and the revision that last changed each; 0: there is none."""
 

@@ -26,11 +26,12 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import ConfigError, StoreError
+from warren.model.events import SharedSnapshot
 from warren.model.journal import Segment
 from warren.store.batches import DAMAGED, TORN, Batches, next_record
 from warren.store.checkpoint import decode_checkpoint
 from warren.store.found_rows import SALVAGE, FoundRows, sizes_of
-from warren.store.metadata import SharedSnapshot, Snapshot
+from warren.store.metadata import Snapshot
 from warren.store.records import (
     COPY,
     COPY_PAGED,

@@ -19,8 +19,8 @@ from warren.model.events import (
     StopRequested,
 )
 from warren.model.journal import Change
-from warren.model.settings import BrokerSettings
-from warren.store.cluster_definitions import DISC, AliveDefinition, NodeDefinition, alive_key
+from warren.model.settings import DISC, BrokerSettings
+from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, alive_key
 from warren.store.metadata import AGREED
 
 OWN, OTHER = "warren@localhost", "warren@other"

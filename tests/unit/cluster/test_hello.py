@@ -25,13 +25,13 @@ from warren.cluster.hello_messages import (
     NONCE_BYTES,
     OPENING,
     PROOF,
-    RAM,
     WELCOME,
     Facts,
     Opening,
     frame,
     refusal,
 )
+from warren.model.settings import RAM
 
 
 def refused(dialling: DialHello, accepting: AcceptHello, by_dialler: bool = False) -> str:

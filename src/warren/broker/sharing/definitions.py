@@ -92,7 +92,7 @@ class SharedDefinitions:
     def _put(self, key: str, created: int, modified: int, value: bytes) -> None:
         definition = decode_definition(key, value)
         try:
-            self._appliers.put(definition, created)
+            self._appliers.put_under(key, definition, created)
         except ProtocolFault as fault:
             raise StoreError(f"the metadata holds '{key}', which cannot be made: {fault.text}") from fault
         self._known[key] = (created, modified)

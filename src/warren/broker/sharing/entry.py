@@ -27,12 +27,11 @@ from warren.broker.vhost import Vhost
 from warren.cluster.partitions import PartitionHandling
 from warren.model.commands import Command
 from warren.model.effects import Answered
-from warren.model.events import ClusterEvent, SharingGivenUp, SharingReady
+from warren.model.events import ClusterEvent, SharedSnapshot, SharingGivenUp, SharingReady
 from warren.model.turn import FlushWaiter, Turn
 from warren.policy.policies import Policies
 from warren.queue.queue import Queue
 from warren.session.ports import NodePort
-from warren.store.metadata import SharedSnapshot
 from warren.store.topology_definitions import queue_key
 
 

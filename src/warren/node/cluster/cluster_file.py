@@ -16,8 +16,8 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from warren.cluster.hello_messages import DISC, RAM
 from warren.errors import StoreError
+from warren.model.settings import NODE_KINDS
 from warren.node.disk.durable import replace_file, sync_directory
 from warren.node.disk.names import CLUSTER, FOUNDING
 
@@ -105,6 +105,6 @@ def _facts_of(document: dict[str, Any]) -> ClusterFacts:
     if document["v"] != VERSION:
         raise ValueError("another version")
     members = {name: MemberAddresses(**addresses) for name, addresses in document["members"].items()}
-    if document["kind"] not in (DISC, RAM):
+    if document["kind"] not in NODE_KINDS:
         raise ValueError("no kind of node")
     return ClusterFacts(str(document["cluster_id"]), document["kind"], members, bool(document["enlisted"]))

@@ -6,7 +6,7 @@ Not here: how the question gets there (`node.peers.joining`), what is done about
 import json
 from dataclasses import asdict, dataclass, field
 
-from warren.cluster.hello_messages import DISC, RAM
+from warren.model.settings import NODE_KINDS
 from warren.node.cluster.cluster_file import MemberAddresses
 
 
@@ -32,7 +32,7 @@ class JoinRequest:
             request = JoinRequest(**{name: str(value) for name, value in fields.items()})
         except (ValueError, TypeError, AttributeError) as error:
             raise JoinRefused("the request to join makes no sense to this version of Warren") from error
-        if request.kind not in (DISC, RAM):
+        if request.kind not in NODE_KINDS:
             raise JoinRefused("the request to join makes no sense to this version of Warren")
         return request
 

@@ -13,8 +13,8 @@ import os
 from collections.abc import Sequence
 
 from warren.cluster.addresses import PeerAddress
-from warren.cluster.hello_messages import DISC
 from warren.errors import ConfigError
+from warren.model.settings import DISC
 from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile
 from warren.node.cluster.join_messages import JoinAnswer, JoinRefused, JoinRequest
 from warren.node.cluster.shared_store import SharedStore

@@ -33,10 +33,11 @@ from warren.broker.broker import Broker
 from warren.broker.commands import BeginSharing
 from warren.broker.sharing.moving_in import PassingDefinitions, shared_snapshot
 from warren.cluster.addresses import PeerAddress
-from warren.cluster.hello_messages import DISC, RAM, Facts
+from warren.cluster.hello_messages import Facts
 from warren.errors import ConfigError, StoreError
 from warren.model.effects import KeepMembers
 from warren.model.events import SharingGivenUp, SharingReady
+from warren.model.settings import DISC, RAM
 from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile, FoundingFile, MemberAddresses
 from warren.node.cluster.join_messages import JoinAnswer, JoinRefused, JoinRequest
 from warren.node.cluster.refusal import lives, nobody_online, not_in_the_cluster

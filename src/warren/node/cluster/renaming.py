@@ -6,11 +6,11 @@ is interrupted does it again: what has the new name already is passed over.
 Not here: the node's own files (`node.cluster.stopped_member`).
 """
 
+from warren.model.events import SharedSnapshot
 from warren.node.cluster.refusal import MembershipRefused, not_in_the_cluster
 from warren.node.cluster.shared_store import SharedStore, queues_of
 from warren.store.cluster_definitions import NodeDefinition, node_key
 from warren.store.definition_kinds import decode_definition
-from warren.store.metadata import SharedSnapshot
 
 BATCH_MAX = 50
 

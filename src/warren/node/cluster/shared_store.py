@@ -13,8 +13,9 @@ import asyncio
 import os
 
 from warren.cluster.addresses import parse_address
-from warren.cluster.hello_messages import DISC
 from warren.errors import StoreError
+from warren.model.events import SharedSnapshot
+from warren.model.settings import DISC
 from warren.node.cluster.cluster_file import ClusterFacts, FoundingFile
 from warren.node.cluster.refusal import lives
 from warren.node.config.etcd_settings import EtcdSettings
@@ -29,7 +30,7 @@ from warren.node.logs import Log
 from warren.node.tls import TlsFiles
 from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, alive_key, node_key
 from warren.store.definition_kinds import decode_definition
-from warren.store.metadata import AGREED, OUTDATED, SharedSnapshot, Snapshot
+from warren.store.metadata import AGREED, OUTDATED, Snapshot
 from warren.store.topology_definitions import QUEUES, QueueDefinition
 
 IDENTITY_SUFFIX = "-identity"

@@ -20,8 +20,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from warren.cluster.addresses import PeerAddress, parse_address, parse_node
-from warren.cluster.hello_messages import DISC, RAM, Facts
+from warren.cluster.hello_messages import Facts
 from warren.errors import ConfigError
+from warren.model.events import SharedSnapshot
+from warren.model.settings import DISC, RAM
 from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile
 from warren.node.cluster.joining import Joining, NobodyThere, new_store
 from warren.node.cluster.refusal import MembershipRefused, nobody_online, not_in_the_cluster, only_disc_node
@@ -35,7 +37,6 @@ from warren.node.peers.cookie import read_cookie
 from warren.node.peers.links import Links
 from warren.store.cluster_definitions import NODES, NodeDefinition
 from warren.store.definition_kinds import decode_definition
-from warren.store.metadata import SharedSnapshot
 
 STORE_PATIENCE_S = 20.0
 JOIN_PATIENCE_S = 5.0

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from warren.cluster.addresses import PEER_PORT, NodeAddress, PeerAddress, parse_address
 from warren.errors import ConfigError
+from warren.model.settings import RAM
 from warren.node.config.etcd_settings import EtcdSettings, etcd_settings
 from warren.node.disk.names import COOKIE
 from warren.node.listeners import ListenAddress
@@ -37,7 +38,6 @@ PARTITION_HANDLINGS = {
     "autoheal": "autoheal",
 }
 RECOVERIES = ("ignore", "autoheal")
-NODE_TYPES = ("disc", "ram")
 DEFAULT_SILENCE_S = 3
 
 
@@ -90,7 +90,7 @@ def cluster_settings(
         peer_listener=listener,
         peer_asked_for=bool(flags.peer),
         join=[_joined(text) for text in flags.join],
-        ram=flags.ram or values.get("cluster.node_type") == "ram",
+        ram=flags.ram or values.get("cluster.node_type") == RAM,
         cookie=values.get("cluster.cookie", ""),
         cookie_file=values.get("cluster.cookie_file") or os.path.join(data_dir, COOKIE),
         silence_s=values.get("cluster.silence_s", DEFAULT_SILENCE_S),

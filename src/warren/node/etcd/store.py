@@ -20,6 +20,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from warren.errors import InvariantBroken, StoreError
+from warren.model.events import SharedSnapshot
 from warren.node.etcd import messages, moving
 from warren.node.etcd.connection import PATIENCE_S, Declined, EtcdConnection
 from warren.node.etcd.holding import Holding
@@ -27,7 +28,7 @@ from warren.node.etcd.keys import KeySpace
 from warren.node.etcd.messages import KeyValue
 from warren.node.etcd.proposals import Proposals
 from warren.node.etcd.watching import Changed, Replaced, Watching
-from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, SharedSnapshot, Snapshot, WantedChanges
+from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, Snapshot, WantedChanges
 
 _PAGE_KEYS = 500
 _COMPACTED = "compacted"

@@ -23,12 +23,12 @@ from itertools import groupby
 import grpc
 import grpc.aio
 
+from warren.model.events import SharedSnapshot
 from warren.model.journal import Change
 from warren.node.etcd import messages
 from warren.node.etcd.connection import Declined, EtcdConnection, NoAnswer, failure, is_token_trouble
 from warren.node.etcd.keys import KeySpace
 from warren.node.etcd.messages import WatchAnswer
-from warren.store.metadata import SharedSnapshot
 
 SILENCE_S = 3.0
 _SIGN_EVERY_S = 1.0

@@ -30,10 +30,10 @@ from warren.model.effects import (
     StartAnew,
 )
 from warren.model.events import Commanded, MemoryMeasured, SharingGivenUp, SharingReady
-from warren.model.settings import BrokerSettings
+from warren.model.settings import DISC, BrokerSettings
 from warren.sim.metadata_store import Seat
 from warren.sim.process import MEMORY_LIMIT_BYTES, Inbox, Meddler, Process
-from warren.store.cluster_definitions import DISC, AliveDefinition, NodeDefinition
+from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
 from warren.store.recovery import Found
 
 if TYPE_CHECKING:

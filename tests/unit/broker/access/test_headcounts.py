@@ -12,10 +12,10 @@ from warren.model.commands import Command
 from warren.model.effects import DropPeer, Effect, SendToPeer
 from warren.model.events import Commanded, DefinitionsChanged, PeerConnected, PeerLost, PeerReceived, SharingReady
 from warren.model.journal import Change
-from warren.model.settings import BrokerSettings
+from warren.model.settings import DISC, BrokerSettings
 from warren.remote.records import NOTICE, write_text
 from warren.store.access_definitions import UserDefinition
-from warren.store.cluster_definitions import DISC, NodeDefinition
+from warren.store.cluster_definitions import NodeDefinition
 from warren.wire.methods import ChannelClose, ChannelOpen, ChannelOpenOk, ConnectionClose
 
 NAMES = ("warren@one", "warren@other")
