@@ -6,7 +6,7 @@ which stays connected to all of them.
 Not here: hosts and the switch between them (`tests.support.namespaces`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,13 +31,13 @@ class NamespaceTrio(Trio):
         self._choices = choices
         super().__init__(directory)
 
-    def launch(self, directory: Path, *options: str) -> NodeProcess:
+    def launch(self, directory: Path, *options: str, command: Sequence[str] = NodeProcess.COMMAND) -> NodeProcess:
         host = directory.name
         return NodeProcess(
             directory,
             *("--name", f"{host}@{host}", *options),
             configuration=self.configuration + "loopback_users = none\n" + self._choices[host],
-            command=self.world.command(host, *NodeProcess.COMMAND),
+            command=self.world.command(host, *command),
             addresses={kind: (self.world.address(host), port) for kind, port in _PORTS.items()},
         )
 

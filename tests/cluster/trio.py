@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.support.amqp_client import Channel, Connection, ServerHungUp
@@ -95,11 +95,10 @@ class Trio:
         self.nodes.append(node)
         self.channel(node).call("queue.declare", queue=node.name, durable=True)
 
-    def launch(self, directory: Path, *options: str) -> NodeProcess:
+    def launch(self, directory: Path, *options: str, command: Sequence[str] = NodeProcess.COMMAND) -> NodeProcess:
         """A node called like its directory."""
-        return NodeProcess(
-            directory, "--name", f"{directory.name}@localhost", *options, configuration=self.configuration
-        )
+        name = f"{directory.name}@localhost"
+        return NodeProcess(directory, "--name", name, *options, configuration=self.configuration, command=command)
 
     def channel(self, node: NodeProcess) -> Channel:
         """One on a connection of its own, with patience, until `hang_up`."""

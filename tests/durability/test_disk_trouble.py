@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.small_disk import SmallDisk
 from tests.durability.visiting import DEADLINE_S, PERSISTENT, bodies, declare, store, visit
 from tests.support.amqp_client import Channel, Connection, ServerHungUp
 from tests.support.node_process import NodeProcess
+from tests.support.small_disk import SmallDisk
 
 DISK_MEGABYTES = 24
 LARGE_BYTES = 50_000

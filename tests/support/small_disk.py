@@ -3,15 +3,26 @@
 `unshare` makes a user and a mount namespace, which any user may do on most systems; a process that only waits holds
 them, so that what is mounted outlives the node. From outside, the files are under the holder's `/proc/PID/root`.
 
-Not here: what a node does on it (`test_disk_trouble`).
+Not here: what a node does on it, or its etcd member.
 """
 
 import contextlib
+import functools
 import shutil
 import subprocess
 from pathlib import Path
 
 BLOCK = bytes(4096)
+_OF_ONES_OWN = ("unshare", "--user", "--map-root-user", "--mount")
+
+
+@functools.cache
+def obstacle() -> str:
+    """Why there can be no such disk on this machine; empty if there can."""
+    if shutil.which("unshare") is None:
+        return "there is no `unshare` (Debian's package util-linux) to mount a file system of one's own with"
+    trial = subprocess.run([*_OF_ONES_OWN, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, text=True)
+    return f"nobody may mount a file system of their own here: {trial.stderr.strip()}" if trial.returncode else ""
 
 
 class SmallDisk:
@@ -21,7 +32,7 @@ class SmallDisk:
         path.mkdir(parents=True)
         script = f'mount -t tmpfs -o size={megabytes}m,mode=700 tmpfs "$0" && echo mounted && exec sleep infinity'
         self._holder = subprocess.Popen(
-            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, str(path)],
+            [*_OF_ONES_OWN, "sh", "-c", script, str(path)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
