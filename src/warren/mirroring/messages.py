@@ -14,7 +14,7 @@ Every message says of which queue and which epoch it is; one of another epoch th
                         TAKEN        bytes of the past that were taken in, in all
     master to mirror    RESUME       common, settled
                         START        number, lent, then the marks: incarnation, count, name
-                        STEP         number, then the step
+                        STEP         number, the epoch it was numbered in, then the step
                         SETTLE       number
                         PAST         position, priority << 8 | persistent, deadline, returned, checksum, payload
                         SURPLUS      spans

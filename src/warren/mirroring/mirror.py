@@ -145,6 +145,8 @@ class Mirror(FlushWaiter):
         self.epochs = Epochs([(self._epoch, int(number))])
         self.marks = marks
         self._safe = 0
+        # nothing tells whether what it has was flushed
+        self._unflushed = True
         self.copy.begin_catching_up()
         self.copy.lend(lent)
         self._upstream.has(self.copy.spans())
@@ -153,7 +155,7 @@ class Mirror(FlushWaiter):
         """The next step."""
         if self.state != FOLLOWING:
             return
-        if step.number != self.end + 1 or step.epoch != self._epoch:
+        if step.number != self.end + 1 or step.epoch > self._epoch:
             raise PeerFault(f"step {step.number} of epoch {step.epoch} came behind step {self.end}")
         if self._store(step):
             self._unflushed = True
