@@ -8,7 +8,10 @@
     one has caught up ──► count it, propose to admit it
 
 Who counts: whoever is in sync in the ring as it was last agreed upon, or in a proposal made since. A proposal that was
-made upon a version of the ring cannot come about once there is another version, so then all of them are forgotten.
+made upon a version of the ring cannot come about once there is another version, so then all of them are forgotten. As
+long as one may still come about there is a proposal under way, for the same ring again if there is no better one.
+
+Whoever is about to be proposed is waited for, too: it must have all that is settled at the moment it is proposed.
 
 Invariants: `settled` never falls; every counted member holds every step up to it. `steps` are those above, in order.
 
@@ -88,6 +91,10 @@ class Follower:
         # it holds everything the queue has
         self.complete: bool = resumed
 
+    def ready(self, settled: i64) -> bool:
+        """Whether it holds everything up to the step it began behind, and that is settled: it can be in sync."""
+        return self.complete and self.safe >= self.began and settled >= self.began
+
 
 @final
 class Master(FlushWaiter, Timed):
@@ -106,6 +113,8 @@ class Master(FlushWaiter, Timed):
         # the first step of this epoch
         self.opening: i64 = end + 1
         self.followers: dict[str, Follower] = {}
+        # who came while a step was being written: whatever it says may be new to them
+        self._arrivals: list[tuple[str, int, JoinRequest]] = []
         self._own: Run = own
         self._downstream: Downstream = downstream
         self._owner: RingOwner = owner
@@ -114,9 +123,11 @@ class Master(FlushWaiter, Timed):
         self._flushes: list[i64] = []
         # a part of this turn's step must be on disk
         self._unflushed: bool = False
-        # proposals since the ring was last seen to change; the last of them may be under way
+        # proposals since the ring was last seen to change
         self._proposals: list[Ring] = []
+        # the last of them is under way, or came to nothing that is known and it is too early for another
         self._under_way: bool = False
+        self._resting: bool = False
         self._timer: Timer | None = None
         self._patience_over: bool = False
         # who is to hold the queue; empty: whoever does
@@ -157,12 +168,8 @@ class Master(FlushWaiter, Timed):
         step = Step(self.end, self.ring.epoch, self.writer.finish())
         self.steps.append(step)
         self.epochs.add(step.epoch, step.number)
-        for node, follower in self.followers.items():
-            if follower.began < step.number:
-                self._downstream.step(node, step)
-            elif step.number == self.opening:
-                # whoever came before the epoch was open
-                self._downstream.start(node, self.opening)
+        for node in self.followers:
+            self._downstream.step(node, step)
         if self._unflushed or self._flushes:
             self._unflushed = False
             self._flushes.append(self.end)
@@ -170,6 +177,10 @@ class Master(FlushWaiter, Timed):
         else:
             self._own_safe = self.end
             self._look()
+        arrivals = self._arrivals
+        self._arrivals = []
+        for node, incarnation, request in arrivals:
+            self._welcome(node, incarnation, request)
 
     def flushed(self) -> None:
         self._own_safe = self._flushes.pop(0)
@@ -178,10 +189,17 @@ class Master(FlushWaiter, Timed):
     # -- followers
 
     def joined(self, node: str, incarnation: int, request: JoinRequest) -> None:
-        """A mirror wants to follow. To one that was in sync its own steps are of use, as far as they are the same."""
-        self.followers.pop(node, None)
+        """A mirror wants to follow. It begins behind a step of this epoch, so that it knows of which one that is."""
+        self._forget(node)
+        if len(self.writer) or self.end < self.opening:
+            self._arrivals.append((node, incarnation, request))
+        else:
+            self._welcome(node, incarnation, request)
+
+    def _welcome(self, node: str, incarnation: int, request: JoinRequest) -> None:
+        """To one that has the whole queue its own steps are of use, as far as they are the same."""
         common: i64 = 0
-        if request.whole and self._counts(node, incarnation):
+        if request.whole:
             common = last_common(self.epochs, self.end, Epochs(request.beginnings), request.end)
         if common >= self.settled and common >= request.settled and common > 0:
             self.followers[node] = Follower(node, incarnation, common, True)
@@ -190,11 +208,8 @@ class Master(FlushWaiter, Timed):
                 if step.number > common:
                     self._downstream.step(node, step)
         else:
-            # behind the opening, so that a newcomer knows of which epoch its first step is
-            began = max(self.end, self.opening)
-            self.followers[node] = Follower(node, incarnation, began, False)
-            if began == self.end:
-                self._downstream.start(node, began)
+            self.followers[node] = Follower(node, incarnation, self.end, False)
+            self._downstream.start(node, self.end)
         self._improve()
         self._look()
 
@@ -216,11 +231,17 @@ class Master(FlushWaiter, Timed):
         if follower is not None:
             follower.complete = True
             self._improve()
+            self._look()
 
     def lost(self, node: str) -> None:
         """There is no way to it any more."""
-        self.followers.pop(node, None)
+        self._forget(node)
         self._improve()
+        self._look()
+
+    def _forget(self, node: str) -> None:
+        self.followers.pop(node, None)
+        self._arrivals = [arrival for arrival in self._arrivals if arrival[0] != node]
 
     # -- the ring
 
@@ -234,6 +255,7 @@ class Master(FlushWaiter, Timed):
         self.ring = ring
         self._proposals = []
         self._under_way = False
+        self._resting = False
         for node in [node for node in self.followers if node not in ring.members]:
             del self.followers[node]
         self._improve()
@@ -241,12 +263,15 @@ class Master(FlushWaiter, Timed):
 
     def refused(self) -> None:
         """What was proposed is not known to have come about; it counts until the ring is seen to change."""
-        self._under_way = False
+        self._resting = True
         self._wait(AGAIN_MS)
 
     def timer_fired(self) -> None:
         self._timer = None
         self._patience_over = True
+        if self._resting:
+            self._resting = False
+            self._under_way = False
         self._improve()
 
     def counted(self) -> list[Run]:
@@ -256,14 +281,11 @@ class Master(FlushWaiter, Timed):
             runs += [run for run in ring.in_sync if run not in runs]
         return runs
 
-    def _counts(self, node: str, incarnation: int) -> bool:
-        return self.ring.synced_run(node) == incarnation
-
     def _improve(self) -> None:
-        """Propose what would be better than the ring there is, unless something is under way."""
+        """Propose what would be better than the ring there is, or to be sure of it, unless something is under way."""
         if not self._under_way:
             ring = self._better()
-            if ring != self.ring:
+            if ring != self.ring or self._proposals:
                 self._proposals.append(ring)
                 self._under_way = True
                 self._owner.propose(ring)
@@ -287,12 +309,14 @@ class Master(FlushWaiter, Timed):
         absent = self._absent()
         if absent:
             ring = ring.dropping(absent)
-        ready = [
+        newcomers = [
             (follower.node, follower.incarnation)
             for follower in self.followers.values()
-            if follower.complete and follower.safe >= follower.began and self.settled >= follower.began
+            if follower.ready(self.settled)
+            and follower.safe >= self.settled
+            and follower.node in ring.members
+            and (follower.node, follower.incarnation) not in ring.in_sync
         ]
-        newcomers = [run for run in ready if run not in ring.in_sync and run[0] in ring.members]
         if newcomers:
             ring = ring.admitting(newcomers)
         return self._as_wanted(ring)
@@ -326,6 +350,9 @@ class Master(FlushWaiter, Timed):
             if follower is None or follower.incarnation != run[1] or not follower.complete:
                 return
             settled = min(settled, follower.safe)
+        for follower in self.followers.values():
+            if follower.ready(self.settled) and follower.node in self.ring.members:
+                settled = min(settled, follower.safe)
         if settled <= self.settled:
             return
         self.settled = settled
