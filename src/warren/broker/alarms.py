@@ -14,6 +14,41 @@ from typing import final
 
 from mypy_extensions import i64
 
+from warren.model.events import DiskFull, DiskMeasured, Event, MemoryMeasured
+from warren.model.turn import Turn
+
+
+@final
+class Alarms:
+    """Both alarms of one node."""
+
+    def __init__(self, turn: Turn, paging_ratio: float) -> None:
+        self._turn: Turn = turn
+        self._memory: MemoryAlarm = MemoryAlarm(paging_ratio)
+        self._disk: DiskAlarm = DiskAlarm()
+
+    def take(self, event: Event) -> bool:
+        """Whether the event was about memory or disk space."""
+        if isinstance(event, MemoryMeasured):
+            self._memory.measured(event.used_bytes, event.limit_bytes, self._turn.held_bytes)
+        elif isinstance(event, DiskMeasured):
+            self._disk.measured(event.free_bytes, event.limit_bytes)
+        elif isinstance(event, DiskFull):
+            self._disk.full(event.reason)
+            if event.reason:
+                self._turn.note("error", "disk.full", {"reason": event.reason})
+            else:
+                self._turn.note("warning", "disk.writable", {})
+        else:
+            return False
+        return True
+
+    def look(self) -> str:
+        """Why publishers must wait, as they are told; empty when they need not. Says also whether memory is tight."""
+        held_bytes = self._turn.held_bytes
+        self._turn.tight = self._memory.tight(held_bytes)
+        return reason_of(self._memory.look(held_bytes), self._disk.look())
+
 
 @final
 class MemoryAlarm:
@@ -70,7 +105,7 @@ class DiskAlarm:
 
 
 def reason_of(memory: bool, disk: bool) -> str:
-    """Why publishers must wait, as they are told; empty when they need not."""
+    """What publishers are told."""
     if memory:
         return "low on memory & disk" if disk else "low on memory"
     return "low on disk" if disk else ""

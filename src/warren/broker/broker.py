@@ -24,7 +24,7 @@ from warren.broker.access.population import Population
 from warren.broker.access.user_commands import LoginCommands, UserCommands
 from warren.broker.access.vhost_commands import VhostCommands
 from warren.broker.agreement import Charter, LoneAgreement
-from warren.broker.alarms import DiskAlarm, MemoryAlarm, reason_of
+from warren.broker.alarms import Alarms
 from warren.broker.applying import Appliers
 from warren.broker.clustering import Clustering, Service
 from warren.broker.control import Control
@@ -47,12 +47,9 @@ from warren.model.events import (
     BytesReceived,
     ClusterEvent,
     Commanded,
-    DiskFull,
-    DiskMeasured,
     Event,
     IndexRead,
     JournalRead,
-    MemoryMeasured,
     PasswordVerified,
     StopRequested,
     Stored,
@@ -65,6 +62,7 @@ from warren.policy.policies import CLUSTER_ID, CLUSTER_NAME, Policies
 from warren.session import input as session_input
 from warren.session.connection import Connection
 from warren.session.ports import LoginAttempt, LoginWaiter, NodePort, VhostPort
+from warren.store.journal import Journal
 from warren.store.metadata import Definition
 from warren.store.plan import Plan
 from warren.store.policy_definitions import GlobalParameterDefinition
@@ -92,8 +90,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         self._logins: Logins = Logins(settings, self.turn, self.access, self._names.secret())
         self._population: Population = Population(self.access)
         self._dead_letters: DeadLetters = DeadLetters(self.turn)
-        self._memory: MemoryAlarm = MemoryAlarm(settings.paging_ratio)
-        self._disk: DiskAlarm = DiskAlarm()
+        self._alarms: Alarms = Alarms(self.turn, settings.paging_ratio)
         self._timeouts: ConsumerTimeouts = ConsumerTimeouts(settings, self.turn, self.connections)
         self._timer_at_ms: i64 = 0
         self._stopping: bool = False
@@ -265,31 +262,18 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
             self._guests.received(event)
         elif isinstance(event, ClusterEvent):
             self._entry.take(event)
-        elif self._guests.take(event):
+        elif self._guests.take(event) or self._alarms.take(event):
             return
-        elif isinstance(event, MemoryMeasured):
-            self._memory.measured(event.used_bytes, event.limit_bytes, self.turn.held_bytes)
         elif isinstance(event, Commanded):
             self.control.take(event)
         elif isinstance(event, PasswordVerified):
             self._logins.verified(event.ticket, event.good)
         elif isinstance(event, StopRequested):
             self._stop()
-        else:
-            self._take_from_disk(event)
+        elif self._storage is not None:
+            self._take_from_disk(event, self._storage.journal)
 
-    def _take_from_disk(self, event: Event) -> None:
-        if isinstance(event, DiskMeasured):
-            self._disk.measured(event.free_bytes, event.limit_bytes)
-        elif isinstance(event, DiskFull):
-            self._disk.full(event.reason)
-            if event.reason:
-                self.turn.note("error", "disk.full", {"reason": event.reason})
-            else:
-                self.turn.note("warning", "disk.writable", {})
-        if self._storage is None:
-            return
-        journal = self._storage.journal
+    def _take_from_disk(self, event: Event, journal: Journal) -> None:
         if isinstance(event, Stored):
             journal.stored(event)
         elif isinstance(event, JournalRead):
@@ -368,9 +352,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         self._rested = True
 
     def _look_at_alarms(self) -> None:
-        held_bytes = self.turn.held_bytes
-        self.turn.tight = self._memory.tight(held_bytes)
-        alarm = reason_of(self._memory.look(held_bytes), self._disk.look())
+        alarm = self._alarms.look()
         if self._entry.clustering is not None:
             alarm = self._entry.clustering.notices.alarmed(alarm)
         if alarm == self.alarm:
