@@ -13,6 +13,7 @@ from typing import Any
 
 from uvicorn.server import ServerState
 
+from warren.admin.http.crowd import Crowd
 from warren.admin.http.link import HttpLink, uvicorn_config
 from warren.admin.http.settings import LinkLimits
 
@@ -25,6 +26,7 @@ class HttpServer:
         self._limits = limits
         self._config = uvicorn_config(app, limits)
         self._state = ServerState()
+        self._crowd = Crowd(limits.connections_max)
         self._links: set[HttpLink] = self._state.connections  # type: ignore[assignment]
         self._handle: asyncio.TimerHandle | None = None
         self._closing = False
@@ -33,7 +35,7 @@ class HttpServer:
         self._look()
 
     def accept(self) -> HttpLink:
-        return HttpLink(self._config, self._state, self._limits)
+        return HttpLink(self._config, self._state, self._limits, self._crowd)
 
     def connection_count(self) -> int:
         return len(self._links)

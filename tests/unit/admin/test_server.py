@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from warren.admin.http.crowd import place_of
 from warren.admin.http.settings import LinkLimits
 from warren.admin.server import HttpServer
 
@@ -14,7 +15,7 @@ DEADLINE_S = 10.0
 HASTE = LinkLimits(
     request_timeout_s=0.2,
     idle_timeout_s=1.0,
-    connections_max=3,
+    connections_max=4,
     body_patience_s=0.2,
     body_bytes_a_second=1000,
     unread_patience_s=0.2,
@@ -60,8 +61,9 @@ class Served:
             while self.http.connection_count():
                 await asyncio.sleep(0.01)
 
-    async def connect(self) -> Streams:
-        return await asyncio.open_connection("127.0.0.1", self.port)
+    async def connect(self, host: str = "127.0.0.1") -> Streams:
+        """From an address of this machine."""
+        return await asyncio.open_connection("127.0.0.1", self.port, local_addr=(host, 0))
 
 
 def serving(conversation: Callable[[Served], Coroutine[Any, Any, None]]) -> None:
@@ -164,16 +166,51 @@ def test_a_head_without_end_is_refused() -> None:
 
 def test_one_connection_too_many_is_told_so() -> None:
     async def conversation(served: Served) -> None:
-        streams = [await served.connect() for _ in range(HASTE.connections_max)]
+        streams = [await served.connect(f"127.0.0.{1 + number}") for number in range(HASTE.connections_max)]
         while served.http.connection_count() < HASTE.connections_max:
             await asyncio.sleep(0.01)
-        assert (await told(await served.connect())).startswith(b"HTTP/1.1 503 ")
+        assert (await told(await served.connect("127.0.0.9"))).startswith(b"HTTP/1.1 503 ")
         streams[0][1].write(request(headers="connection: close\r\n"))
         assert (await told(streams[0])).startswith(b"HTTP/1.1 200 ")
         for _, writer in streams[1:]:
             writer.close()
 
     serving(conversation)
+
+
+def test_one_address_leaves_room_for_others() -> None:
+    async def conversation(served: Served) -> None:
+        greedy = [await served.connect() for _ in range(HASTE.connections_max)]
+        for streams in greedy[2:]:
+            assert (await told(streams)).startswith(b"HTTP/1.1 503 ")
+        for _ in range(2):
+            other = await served.connect("127.0.0.2")
+            other[1].write(request(headers="connection: close\r\n"))
+            assert (await told(other)).startswith(b"HTTP/1.1 200 ")
+        greedy[1][1].close()
+        # whoever leaves makes room again
+        greedy[0][1].write(request(headers="connection: close\r\n"))
+        assert (await told(greedy[0])).startswith(b"HTTP/1.1 200 ")
+        again = await served.connect()
+        again[1].write(request(headers="connection: close\r\n"))
+        assert (await told(again)).startswith(b"HTTP/1.1 200 ")
+
+    serving(conversation)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("10.0.0.1", "10.0.0.2", False),
+        ("10.0.0.1", "::ffff:10.0.0.1", True),
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth1", True),
+        ("", "10.0.0.1", False),
+    ],
+)
+def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
+    assert (place_of(one) == place_of(other)) == same
 
 
 @pytest.mark.parametrize("nonsense", [b"\x16\x03\x01\x02\x00\x01\x00", b"hello\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n"])

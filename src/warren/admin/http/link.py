@@ -6,7 +6,7 @@ uvicorn's protocol does the talking. What it leaves unbounded is bounded here:
 - the body, in time: it has half a minute, and beyond that must come at a certain rate;
 - an answer that is not read;
 - an idle connection;
-- the number of connections: one more is told 503 and closed.
+- the number of connections, in all and of one address (`http.crowd`): one more is told 503 and closed.
 
 A single look at all connections once a second enforces the times, so a request costs no timer. Whoever is late with a
 request is told 408, if nothing was answered yet, and the connection ends.
@@ -26,6 +26,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from warren.admin.http.crowd import Crowd
 from warren.admin.http.settings import LinkLimits
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -41,9 +42,12 @@ _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-leng
 class HttpLink(HttpToolsProtocol):
     """A connection that knows what it waits for, and since when."""
 
-    def __init__(self, config: Config, state: ServerState, limits: LinkLimits) -> None:
+    def __init__(self, config: Config, state: ServerState, limits: LinkLimits, crowd: Crowd) -> None:
         super().__init__(config, state, {})
         self._limits = limits
+        self._crowd = crowd
+        # where it comes from, once it is let in
+        self._entered_from: str | None = None
         self._head_bytes = 0
         # when the head at hand began to come; None while none is awaited
         self._head_since: float | None = None
@@ -57,8 +61,17 @@ class HttpLink(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         self._head_since = self.loop.time()
-        if len(self.connections) > self._limits.connections_max:
+        host = self.client[0] if self.client else ""
+        if self._crowd.enter(host):
+            self._entered_from = host
+        else:
             self._end_with(_TOO_MANY)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._entered_from is not None:
+            self._crowd.leave(self._entered_from)
+            self._entered_from = None
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._closing_since is not None:
