@@ -13,8 +13,9 @@ found again by the data directory among its arguments, which no other process ca
 A member answers once it knows a leader. When all nodes start at once that takes until a majority of them is up, so
 `resume` does not wait for it; `ready` does.
 
-What is in `member.json` beside the data: the ports (chosen once, because the other members know them), the member's
-id, and where other members were last seen, for a learner that was interrupted before its promotion.
+What is in `member.json` beside the data: the host and the ports (kept unless others are set, because the other members
+know them), the member's id, and where other members were last seen, for a learner that was interrupted before its
+promotion. A member that is to listen elsewhere is started there, reaches the others, and tells them.
 
 Invariant: a member that has no data never starts under an id that etcd knows already (`node.etcd.quorum`).
 
@@ -105,6 +106,8 @@ class EtcdMember:
             raise StoreError(f"{self._directory} holds no data of an etcd member")
         if not self._notes:
             raise StoreError(f"{self._directory}/member.json is missing, so the ports of the etcd member are not known")
+        if self._is_elsewhere():
+            await self._move()
         self._process.command = await self._whole_command("", "existing")
         if self._process.find():
             self._log.info("etcd.adopted", pid=self.pid, client=self.endpoint)
@@ -119,6 +122,8 @@ class EtcdMember:
         """
         if self._process.find():
             await self.stop()
+        if self._is_elsewhere():
+            await self._move()
         command = await self._whole_command("", "existing")
         self._process.command = [*command, "--force-new-cluster"]
         self._notes["endpoints"] = []
@@ -226,12 +231,30 @@ class EtcdMember:
         shutil.rmtree(self._directory / "data", ignore_errors=True)
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._notes = {
+            "host": self._settings.host,
             "client_port": self._port("client_port", self._settings.client_port),
             "peer_port": self._port("peer_port", self._settings.peer_port),
             "endpoints": list(endpoints),
             "member_id": 0,
         }
         self._write_notes()
+
+    def _is_elsewhere(self) -> bool:
+        """Whether it is to listen where it did not listen before."""
+        notes, settings = self._notes, self._settings
+        ports = ((settings.client_port, notes["client_port"]), (settings.peer_port, notes["peer_port"]))
+        return notes.get("host") != settings.host or any(wanted not in (0, known) for wanted, known in ports)
+
+    async def _move(self) -> None:
+        """End it where it is; the next start is elsewhere."""
+        before = self.endpoint
+        self._process.find()
+        await self.stop()
+        for kind, wanted in (("client_port", self._settings.client_port), ("peer_port", self._settings.peer_port)):
+            self._notes[kind] = self._port(kind, wanted)
+        self._notes["host"] = self._settings.host
+        self._write_notes()
+        self._log.warning("etcd.moved", before=before, client=self.endpoint)
 
     def _port(self, kind: str, wanted: int) -> int:
         """The wanted one, or the one of an attempt before this one, which the others may know already, or any."""
@@ -286,17 +309,18 @@ class EtcdMember:
             return
         self._notes["member_id"] = status.member_id
         self._write_notes()
-        if status.learner:
-            others = self._connection_to(self._notes["endpoints"])
-            try:
+        others = self._connection_to(self._notes["endpoints"] if status.learner else [self.endpoint])
+        try:
+            await quorum.relocate(others, status.member_id, self.peer_url)
+            if status.learner:
                 await quorum.promote(others, self.peer_url)
-            except StoreError as trouble:
-                self._give_up(f"the etcd member got no vote: {trouble}")
-                return
-            finally:
-                await others.close()
-            while (await self._first_status()).learner:
-                await asyncio.sleep(_LOOK_EVERY_S)
+        except StoreError as trouble:
+            self._give_up(f"the etcd member got no vote: {trouble}")
+            return
+        finally:
+            await others.close()
+        while status.learner and (await self._first_status()).learner:
+            await asyncio.sleep(_LOOK_EVERY_S)
         self._answered.set()
 
     async def _keep_room(self) -> None:
@@ -325,7 +349,7 @@ class EtcdMember:
         return EtcdConnection(EtcdAddress(tuple(endpoints), self._settings.tls))
 
     def _address_of(self, port: str) -> str:
-        host = self._settings.host
+        host = self._notes.get("host", self._settings.host)
         return f"{f'[{host}]' if ':' in host else host}:{self._notes[port]}"
 
     def _read_notes(self) -> dict[str, Any]:

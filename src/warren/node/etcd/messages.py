@@ -19,6 +19,7 @@ LEASE_KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
 MEMBER_ADD = "/etcdserverpb.Cluster/MemberAdd"
 MEMBER_REMOVE = "/etcdserverpb.Cluster/MemberRemove"
 MEMBER_LIST = "/etcdserverpb.Cluster/MemberList"
+MEMBER_UPDATE = "/etcdserverpb.Cluster/MemberUpdate"
 MEMBER_PROMOTE = "/etcdserverpb.Cluster/MemberPromote"
 STATUS = "/etcdserverpb.Maintenance/Status"
 ALARM = "/etcdserverpb.Maintenance/Alarm"
@@ -153,6 +154,11 @@ def lease_id(lease: int) -> bytes:
 def member_addition(peer_url: str) -> bytes:
     """As a learner: it has no vote until it is promoted."""
     return text(1, peer_url) + number(2, True)
+
+
+def member_address(member: int, peer_url: str) -> bytes:
+    """Where the others reach it from now on."""
+    return number(1, member) + text(2, peer_url)
 
 
 def member_id(member: int) -> bytes:

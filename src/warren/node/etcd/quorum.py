@@ -59,6 +59,21 @@ async def add_learner(connection: EtcdConnection, name: str, peer_url: str) -> l
         await _wait(trouble, end)
 
 
+async def relocate(connection: EtcdConnection, member: int, peer_url: str) -> None:
+    """Have all members know that this one is reached there; for ever if nobody answers."""
+    while True:
+        trouble: Declined | NoAnswer
+        try:
+            found = [each for each in await members(connection) if each.id == member]
+            if not found or found[0].peer_urls == (peer_url,):
+                return
+            await connection.call(messages.MEMBER_UPDATE, messages.member_address(member, peer_url))
+            continue
+        except (Declined, NoAnswer) as error:
+            trouble = error
+        await _wait(trouble, None)
+
+
 async def promote(connection: EtcdConnection, peer_url: str) -> None:
     """Give the learner at this address its vote, as soon as it has caught up; for ever if nobody answers."""
     while True:
