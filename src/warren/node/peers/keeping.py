@@ -4,7 +4,8 @@ Without a link it tries at once, then after 0.1 s, twice as long each time, up t
 broke before it was 2 s old does not count as success: the row of pauses goes on.
 
 The end of a link does not tell what became of the node. If one of the attempts that follow finds that nobody listens on
-the node's port, that run of its process is over, and `found_dead` is told so, once for each link.
+the node's port, that run of its process seems to be over, and `turned_away` is told so, once for each link. It is no
+proof: a firewall may refuse in the node's place.
 
 Attempts that fail for the same reason as the last one are not logged.
 
@@ -33,7 +34,7 @@ class Keeper:
         loop: asyncio.AbstractEventLoop,
         log: Log,
         reach: Callable[["Keeper"], Awaitable[None]],
-        found_dead: Callable[[str, str], None],
+        turned_away: Callable[[str, str], None],
     ) -> None:
         self.name = name
         self.address = address
@@ -41,7 +42,7 @@ class Keeper:
         self._loop = loop
         self._log = log
         self._reach = reach
-        self._found_dead = found_dead
+        self._turned_away = turned_away
         self._linked_since = 0.0
         self._missing = asyncio.Event()
         self._missing.set()
@@ -90,7 +91,7 @@ class Keeper:
     def _failed(self, failure: DialFailed) -> None:
         if failure.nobody_listens and self._fate_open and self._missing.is_set():
             self._fate_open = False
-            self._found_dead(self.name, failure.reason)
+            self._turned_away(self.name, failure.reason)
         if failure.reason != self.last_failure and self._missing.is_set():
             self.last_failure = failure.reason
             self._complain(failure)

@@ -9,8 +9,8 @@ A link that is replaced (the same process dials again, having lost what this sid
 of a turn go to the link that the core knew in that turn: a link begins in a callback of the loop, and every turn hands
 all events to the core before it carries out an effect.
 
-`close` comes last in a node's life, when the core does nothing any more: a port that refuses connections is the proof
-that a process has ended (`node.peers.keeping`).
+`close` comes last in a node's life, when the core does nothing any more: a port that refuses connections is the
+sign of a process that has ended (`node.peers.keeping`).
 
 Not here: who is a member (whoever gives `members`); what goes over a link (the core).
 """
@@ -114,7 +114,7 @@ class Links(Acquaintances):
             if name in self._keepers:
                 self._keepers[name].address = address
             else:
-                self._keepers[name] = Keeper(name, address, self._loop, self._log, self._reach, self._found_dead)
+                self._keepers[name] = Keeper(name, address, self._loop, self._log, self._reach, self._turned_away)
 
     async def ask_to_join(self, address: PeerAddress, request: bytes, meant: str = "") -> tuple[Facts, bytes]:
         """Who answers there, and what; `DialFailed` says why nobody does, or not the one that is meant. Works before
@@ -278,7 +278,7 @@ class Links(Acquaintances):
         if name in self._keepers:
             self._keepers[name].lost()
 
-    def _found_dead(self, name: str, reason: str) -> None:
+    def _turned_away(self, name: str, reason: str) -> None:
         self._log.info("peer.died", node=name, reason=reason)
         self._turns.add(PeerLost(name, reason, refused=True))
 
