@@ -2,14 +2,15 @@
 
 ::
 
-    0      1                     8       16
-    | kind | the queue's id      | epoch | words of 64 bits, then whatever the kind says |
+    0      1                     8     16
+    | kind | the queue's id      | tag | words of 64 bits, then whatever the kind says |
 
-Every message says of which queue and which epoch it is; one of another epoch than the receiver's says nothing to it.
+The *tag* is an epoch and a number that the mirror chose for its attempt to join it. Everything that follows from this
+attempt, both ways, bears it, and says nothing to whoever has begun another meanwhile.
 
     mirror to master    JOIN         whole, end, settled, then each epoch and its first step
                         SAFE         number
-                        HAS          spans: level, first, last
+                        HAS          spans: first, last
                         CAUGHT_UP
                         TAKEN        bytes of the past that were taken in, in all
     master to mirror    RESUME       common, settled
@@ -49,39 +50,48 @@ PAST_OVER: Final[i64] = 17
 
 HEAD_BYTES: Final[i64] = 16
 QUEUE_ID_MAX: Final[i64] = (1 << 56) - 1
+ATTEMPT_BITS: Final = 24
 
 
 def from_mirror(kind: i64) -> bool:
     return kind < RESUME
 
 
-def words(kind: i64, queue_id: int, epoch: int, values: list[int]) -> bytes:
+def tag_of(epoch: int, attempt: int) -> int:
+    return epoch << ATTEMPT_BITS | attempt & (1 << ATTEMPT_BITS) - 1
+
+
+def epoch_of(tag: int) -> int:
+    return tag >> ATTEMPT_BITS
+
+
+def words(kind: i64, queue_id: int, tag: int, values: list[int]) -> bytes:
     """A message of words alone, or the head of one that goes on with bytes."""
     out = BytesWriter()
     write_i64_be(out, kind << 56 | queue_id)
-    write_i64_be(out, epoch)
+    write_i64_be(out, tag)
     for value in values:
         write_i64_be(out, value)
     return out.getvalue()
 
 
-def join(queue_id: int, request: JoinRequest) -> bytes:
+def join(queue_id: int, tag: int, request: JoinRequest) -> bytes:
     values = [1 if request.whole else 0, int(request.end), int(request.settled)]
     for epoch, first in request.beginnings:
         values += [epoch, first]
-    return words(JOIN, queue_id, request.epoch, values)
+    return words(JOIN, queue_id, tag, values)
 
 
 def spans(kind: i64, queue_id: int, epoch: int, found: list[Span]) -> bytes:
     values: list[int] = []
     for span in found:
-        values += [int(span.level), int(span.first), int(span.last)]
+        values += [int(span.first), int(span.last)]
     return words(kind, queue_id, epoch, values)
 
 
-def start(queue_id: int, epoch: int, number: i64, lent: i64, marks: Marks) -> bytes:
+def start(queue_id: int, tag: int, number: i64, lent: i64, marks: Marks) -> bytes:
     out = BytesWriter()
-    out.write(words(START, queue_id, epoch, [int(number), int(lent)]))
+    out.write(words(START, queue_id, tag, [int(number), int(lent)]))
     for name, (incarnation, count) in marks.runs.items():
         text = name.encode("utf-8", "surrogateescape")
         write_i64_be(out, incarnation)
@@ -101,7 +111,7 @@ class MessageReader:
         head: i64 = read_i64_be(data, start)
         self.kind: i64 = (head >> 56) & 0xFF
         self.queue_id: int = int(head & QUEUE_ID_MAX)
-        self.epoch: int = int(read_i64_be(data, start + 8))
+        self.tag: int = int(read_i64_be(data, start + 8))
         self._data: bytes = data
         self._at: i64 = start + HEAD_BYTES
         self._end: i64 = end
@@ -127,13 +137,13 @@ class MessageReader:
         while not self.at_end():
             epoch = int(self.word())
             beginnings.append((epoch, int(self.word())))
-        return JoinRequest(self.epoch, whole != 0, end, settled, beginnings)
+        return JoinRequest(epoch_of(self.tag), whole != 0, end, settled, beginnings)
 
     def spans(self) -> list[Span]:
         found: list[Span] = []
         while not self.at_end():
-            level, first = self.word(), self.word()
-            found.append(Span(level, first, self.word()))
+            first = self.word()
+            found.append(Span(first, self.word()))
         return found
 
     def marks(self) -> Marks:

@@ -1,0 +1,40 @@
+"""The seams between the master of a mirrored queue and those who use the queue.
+
+Whoever has publishes for it hands them to its `Intake`, with their origin: a node, and which run of it, counts what it
+sends to a queue, so that another master can tell what it has of that.
+
+Not here: the ring (`mirroring`), the way from a session to the master (`remote`), the queue itself (`model.ports`).
+"""
+
+from abc import ABC, abstractmethod
+
+from mypy_extensions import i64, mypyc_attr, trait
+
+from warren.model.message import Message
+from warren.model.ports import QueuePort
+from warren.model.turn import FlushWaiter
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Intake(ABC):
+    """Where the master of a queue takes publishes in."""
+
+    @abstractmethod
+    def publish(self, node: str, incarnation: int, count: i64, message: Message, counted: bool) -> i64:
+        """Take a message, as `QueuePort.publish` does: `PENDING`, or `REJECTED`.
+
+        `count` is the origin's own; `counted`, whether a channel published it.
+        """
+
+    @abstractmethod
+    def await_safe(self, waiter: FlushWaiter) -> None:
+        """Tell the waiter when all that was done to the queue up to the end of this turn is settled."""
+
+
+@trait
+class MasterWaiter:
+    """Whoever wants to use a mirrored queue where its master is, or will be."""
+
+    @abstractmethod
+    def opened(self, queue: QueuePort, intake: Intake, mark: int, known: bool) -> None:
+        """The queue is open here. `mark`: how much of what this waiter's node sent it has; `known`: if it can tell."""
