@@ -39,10 +39,11 @@ demo: setup ## start a node, put it under load for ten seconds and say what it d
 bench: setup ## measure against RabbitMQ on this machine
 	bench/run
 
-soak: setup ## the long runs: ten million mutated frames, ten thousand simulated worlds, five hundred kills
+soak: setup ## the long runs: ten million mutated frames, ten thousand simulated worlds, five hundred kills, cut networks
 	bench/fuzz
 	bench/seeds
 	bench/kills
+	bench/cuts
 
 lock: ## resolve the newest dependencies and write requirements/*.txt (needs uv)
 	tools/lock

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.cluster.trio import Trio, eventually, knows
 from tests.support.link_proxy import LinkProxy
+from tests.support.machine import need
 from tests.support.namespaces import CLIENTS, NamespaceWorld, obstacle
 from tests.support.node_process import NodeProcess
 
@@ -64,8 +63,7 @@ class NamespaceTrio(Trio):
 @contextmanager
 def namespace_trio(directory: Path, choices: Mapping[str, str]) -> Iterator[NamespaceTrio]:
     """One, until the end; the test is skipped on a machine that has no hosts to offer."""
-    if obstacle():
-        pytest.skip(obstacle())
+    need(obstacle())
     world = NamespaceWorld(HOSTS)
     try:
         with world.inside(CLIENTS):

@@ -20,7 +20,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections import Counter
 
-from tests.cluster.trio import DEADLINE_S, eventually
+from tests.cluster.trio import DEADLINE_S, eventually, hung_up_if_told_so
 from tests.support.amqp_client import Channel, Connection, Received, ServerHungUp
 from tests.support.node_process import NodeProcess
 
@@ -129,15 +129,9 @@ class Client(ABC, threading.Thread):
     def _meet(self) -> None:
         self._connection = connection = Connection(self._node.amqp, DEADLINE_S)
         try:
-            connection.shake_hands("/")
-            self.work(connection.channel())
-        except AssertionError:
-            farewell = connection.inbox.get(0)
-            if not farewell or farewell[-1].name != "connection.close":
-                raise
-            with contextlib.suppress(OSError):
-                connection.send(0, "connection.close-ok")
-            raise ServerHungUp(farewell[-1].reply_text) from None
+            with hung_up_if_told_so(connection):
+                connection.shake_hands("/")
+                self.work(connection.channel())
         finally:
             connection.socket.close()
 

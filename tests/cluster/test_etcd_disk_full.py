@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.promises import Load
 from tests.cluster.trio import Trio, declare, eventually, refusal
+from tests.support.machine import need
 from tests.support.node_process import NodeProcess
 from tests.support.small_disk import SmallDisk, obstacle
 
@@ -45,8 +46,7 @@ class CrampedTrio(Trio):
 
 @pytest.fixture
 def trio(tmp_path: Path) -> Iterator[CrampedTrio]:
-    if obstacle():
-        pytest.skip(obstacle())
+    need(obstacle())
     made = CrampedTrio(tmp_path)
     yield made
     made.destroy()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import namespaces
-from tests.support.namespaces import CLIENTS, NamespaceWorld
+from tests.support.machine import need
+from tests.support.namespaces import CLIENTS, NamespaceWorld, obstacle
 
 PORT = 7000
 PATIENCE_S = 10.0
@@ -22,8 +22,7 @@ DELAY_S = 0.2
 
 @pytest.fixture
 def world() -> Iterator[NamespaceWorld]:
-    if namespaces.obstacle():
-        pytest.skip(namespaces.obstacle())
+    need(obstacle())
     made = NamespaceWorld(["one", "two"])
     yield made
     made.remove()

@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.support.amqp_client import Channel, Connection, ServerHungUp
@@ -36,17 +37,32 @@ def eventually(condition: Callable[[], bool], what: str, deadline_s: float = DEA
     return time.monotonic() - start
 
 
+@contextmanager
+def hung_up_if_told_so(connection: Connection) -> Iterator[None]:
+    """A node that pauses or stops says so first, in the midst of anything: to whoever waits it has hung up."""
+    try:
+        yield
+    except AssertionError as error:
+        if not any(sign in str(error) for sign in ("got connection.close", "the server closes the connection")):
+            raise
+        with suppress(OSError):
+            connection.send(0, "connection.close-ok")
+        raise ServerHungUp(str(error)) from None
+
+
 def refusal(node: NodeProcess, method: str, **fields: object) -> tuple[int, str]:
     """How a node refuses a method on a new channel; (0, "") if it does not."""
-    connection = Connection.opened(node.amqp)
-    connection.deadline_s = DEADLINE_S
+    connection = Connection(node.amqp, DEADLINE_S)
     try:
-        channel = connection.channel()
-        channel.send(method, **fields)
-        answer = channel.next()
+        with hung_up_if_told_so(connection):
+            connection.shake_hands("/")
+            channel = connection.channel()
+            channel.send(method, **fields)
+            answer = channel.next()
+            connection.close()
         return (answer.reply_code, answer.reply_text) if answer.name == "channel.close" else (0, "")
     finally:
-        connection.close()
+        connection.cut()
 
 
 def knows(node: NodeProcess, queue: str) -> bool:
@@ -60,9 +76,17 @@ def knows(node: NodeProcess, queue: str) -> bool:
 def accepts(node: NodeProcess) -> bool:
     """Whether a node takes clients."""
     try:
-        Connection.opened(node.amqp).close()
+        connection = Connection(node.amqp, DEADLINE_S)
+    except ConnectionError:
+        return False
+    try:
+        with hung_up_if_told_so(connection):
+            connection.shake_hands("/")
+            connection.close()
     except (ConnectionError, ServerHungUp):
         return False
+    finally:
+        connection.cut()
     return True
 
 
