@@ -128,6 +128,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
     def handle(self, events: list[Event], now_ms: int) -> list[Effect]:
         turn = self.turn
         turn.now_ms = max(turn.now_ms, now_ms)
+        turn.may_be_behind = self.may_be_behind()
         turn.effects = self._first_effects
         self._first_effects = []
         self._go_on()

@@ -5,6 +5,7 @@ say where it began. Its expiration is removed, or it would expire again at once.
 queue it already died in, with no consumer's reject in the round, is dropped instead: the round would never end.
 
 It is forgotten where it died when it has arrived: at once, or when the other nodes have said so where its queues live.
+A node that may be behind keeps what would go nowhere until it knows: there may be a queue for it by now.
 
 Not here: when a message dies (`queue.queue`).
 """
@@ -29,6 +30,8 @@ LETTER_BYTES: Final = 256
 LETTER_COST_BYTES: Final = 1024
 """What carrying one out costs, in bytes of headers that could be written in that time."""
 
+NOT_SENT: Final = -1
+
 
 @final
 class DeadLetters(Undertaker):
@@ -42,22 +45,32 @@ class DeadLetters(Undertaker):
         self._turn: Turn = turn
         # the last batch is worked at; each is reversed, so that the next letter is at its end
         self._batches: list[list[DeadLetter]] = []
+        # those that led nowhere while the node may have been behind
+        self._kept: list[DeadLetter] = []
 
     def waiting(self) -> bool:
+        if self._kept and not self._turn.may_be_behind:
+            return True
         return len(self._batches) > 0 or len(self._turn.dead_letters) > 0
 
     def carry_out(self, vhosts: dict[str, Vhost], budget_bytes: int) -> int:
         """Send a slice on, or as much of it as the budget allows; what is left of the budget."""
         self._gather(0)
+        if not self._turn.may_be_behind:
+            self._give_back_kept()
         if not self._batches:
             return budget_bytes
         batch = self._batches[-1]
         count = 0
         while batch and count < LETTERS_IN_SLICE and budget_bytes > 0:
             letter = batch.pop()
-            self._turn.held_bytes -= _held_bytes(letter)
             count += 1
-            budget_bytes -= publish_dead_letter(vhosts[letter.queue.vhost], letter, self._turn) + LETTER_COST_BYTES
+            spent_bytes = publish_dead_letter(vhosts[letter.queue.vhost], letter, self._turn)
+            budget_bytes -= max(spent_bytes, 0) + LETTER_COST_BYTES
+            if spent_bytes == NOT_SENT:
+                self._kept.append(letter)
+            else:
+                self._turn.held_bytes -= _held_bytes(letter)
         if not batch:
             self._batches.pop()
         self._gather(len(self._batches))
@@ -66,6 +79,7 @@ class DeadLetters(Undertaker):
     def carry_out_of(self, queue: QueuePort, vhost: Vhost) -> None:
         """The queue is about to be deleted: all that died in it is sent on first, lest a crash lose both."""
         self._gather(0)
+        self._give_back_kept()
         its: list[DeadLetter] = []
         others: list[list[DeadLetter]] = []
         for batch in self._batches:
@@ -76,11 +90,13 @@ class DeadLetters(Undertaker):
         self._batches = others
         for letter in reversed(its):
             self._turn.held_bytes -= _held_bytes(letter)
-            publish_dead_letter(vhost, letter, self._turn)
+            if publish_dead_letter(vhost, letter, self._turn) == NOT_SENT:
+                letter.queue.buried(letter.entry)
 
     def drop_those_of(self, vhost: str) -> None:
         """The virtual host is gone, and so is wherever they would have gone."""
         self._gather(0)
+        self._give_back_kept()
         others: list[list[DeadLetter]] = []
         for batch in self._batches:
             for letter in batch:
@@ -90,6 +106,13 @@ class DeadLetters(Undertaker):
             if rest:
                 others.append(rest)
         self._batches = others
+
+    def _give_back_kept(self) -> None:
+        """They are older than all others, and go first."""
+        if self._kept:
+            self._kept.reverse()
+            self._batches.append(self._kept)
+            self._kept = []
 
     def _gather(self, place: int) -> None:
         letters = self._turn.dead_letters
@@ -119,15 +142,22 @@ class LetterPassage(Passage):
 
 
 def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn) -> int:
-    """Send it on, or let it go if its exchange is not there; how many bytes its headers took."""
+    """Send it on, or let it go if it leads nowhere; how many bytes its headers took.
+
+    `NOT_SENT` if it leads nowhere only as far as this node knows, which may be behind.
+    """
     exchange = vhost.topology.exchanges.get(letter.exchange)
     if exchange is None:
+        if turn.may_be_behind:
+            return NOT_SENT
         letter.queue.buried(letter.entry)
         return 0
     deaths = deaths_of(letter, int(vhost.now_ms()) // 1000)
     message = dead_message(letter, deaths)
     keys = [message.envelope.routing_key, *message.envelope.copy_keys]
     route = vhost.topology.route_keys(exchange, keys, message)
+    if turn.may_be_behind and not route.queues and not route.delayed:
+        return NOT_SENT
     for delaying in route.delayed:
         vhost.delay(delaying, message)
     passage = LetterPassage(letter, message, turn)

@@ -2,7 +2,7 @@
 
 A message waits here until its `x-delay` has passed, then goes on through the exchange's bindings as they are at that
 moment, with the header negated, which tells the consumer how long it was delayed and every other such exchange that
-it was.
+it was. A node that may be behind keeps what would go nowhere until it knows: there may be a queue for it by now.
 
 A durable exchange has a log, as a queue has: its persistent messages are on disk, too, under the moment they are due,
 and are forgotten there when they went on. When the node starts they are all read back.
@@ -28,6 +28,8 @@ from warren.wire.properties import edit_headers
 OVERHEAD_BYTES: Final[i64] = 256
 TELL_EVERY_MS: Final[i64] = 60_000
 FETCH_MAX: Final[i64] = 2048
+BEHIND_MS: Final = 1_000
+"""How long a message waits that a node that may be behind knows no queue for, each time."""
 
 
 @final
@@ -103,8 +105,9 @@ class Delays(Timed):
 
     def timer_fired(self) -> None:
         while self._heap and self._heap[0][0] <= self._turn.now_ms:
-            _due_ms, _serial, exchange, entry = heapq.heappop(self._heap)
-            self._release(exchange, entry)
+            _due_ms, serial, exchange, entry = heapq.heappop(self._heap)
+            if not self._released(exchange, entry):
+                heapq.heappush(self._heap, (int(self._turn.now_ms) + BEHIND_MS, serial, exchange, entry))
         self.arm()
 
     def forget(self, exchange: Exchange, entry: Entry) -> None:
@@ -113,24 +116,28 @@ class Delays(Timed):
         if entry.holding is not None and logged is not None:
             logged.log.forget(entry)
 
-    def _release(self, exchange: Exchange, entry: Entry) -> None:
+    def _released(self, exchange: Exchange, entry: Entry) -> bool:
+        """False: it is held back for a while longer."""
         message = entry.message
+        payload = edit_headers(message.header_payload(), [], {"x-delay": -int(delay_of(message))})
+        due = message.with_header_payload(payload)
+        keys = [message.envelope.routing_key, *message.envelope.copy_keys]
+        queues = self._topology.route_delayed(exchange, keys, due).queues
+        if not queues and self._turn.may_be_behind:
+            return False
         self._turn.held_bytes -= len(message.content) + OVERHEAD_BYTES
         remaining = self.count(exchange) - 1
         if remaining:
             self._counts[exchange] = remaining
         else:
             del self._counts[exchange]
-        payload = edit_headers(message.header_payload(), [], {"x-delay": -int(delay_of(message))})
-        due = message.with_header_payload(payload)
-        keys = [message.envelope.routing_key, *message.envelope.copy_keys]
-        queues = self._topology.route_delayed(exchange, keys, due).queues
         exchange.published_out += len(queues)
         self._turn.figures.routed += len(queues)
         passage = DelayedPassage(self, exchange, entry, due, self._turn)
         for queue in queues:
             passage.publish(queue)
         passage.end()
+        return True
 
     def damaged(self, exchange: Exchange, reason: str) -> None:
         facts: dict[str, object] = {"exchange": exchange.name, "vhost": self._topology.vhost, "reason": reason}

@@ -77,6 +77,8 @@ class Turn:
         self.held_bytes: i64 = 0
         # memory runs short: what arrives goes to disk alone
         self.tight: bool = False
+        # others may have agreed on what this node has not heard of: there may be queues where it knows none
+        self.may_be_behind: bool = False
         # who waits for this turn's batch to be on disk
         self.flush_waiters: list[FlushWaiter] = []
         # what was counted in this turn, and what the node counted since it started

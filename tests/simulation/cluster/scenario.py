@@ -17,8 +17,11 @@ from warren.sim.history import CONFIRMED
 from warren.sim.process import HEARTBEAT_S
 from warren.sim.publisher import CONFIRM
 from warren.sim.trace import Trace
+from warren.wire.frames import content_frames
 from warren.wire.method_stream import Heard
-from warren.wire.methods import ChannelClose, ChannelOpenOk, Method
+from warren.wire.methods import BasicPublish, ChannelClose, ChannelOpenOk, Method
+from warren.wire.properties import Properties, encode_header_payload
+from warren.wire.values import Table
 
 CHANNEL = 1
 STEPS_MAX = 100_000
@@ -53,6 +56,11 @@ class Guest(ClusterClient):
     def ask(self, method: Method) -> None:
         self.answers.clear()
         self.send(CHANNEL, method)
+
+    def publish(self, exchange: str, key: str, headers: Table) -> None:
+        """A persistent message without a body."""
+        header = encode_header_payload(Properties(headers=headers, delivery_mode=2), 0)
+        self.send(CHANNEL, BasicPublish(exchange, key), content=content_frames(header, b"", CHANNEL, self.frame_max))
 
     def answer(self) -> Method | None:
         return self.answers[-1].method if self.answers else None

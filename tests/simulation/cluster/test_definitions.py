@@ -7,6 +7,9 @@ from warren.sim.cluster.clients import Target
 from warren.sim.history import CONFIRMED
 from warren.sim.publisher import CONFIRM, TRANSACTION
 from warren.wire.methods import (
+    BasicGet,
+    BasicGetOk,
+    BasicNack,
     ExchangeBind,
     ExchangeDeclare,
     QueueBind,
@@ -16,6 +19,7 @@ from warren.wire.methods import (
     QueueDelete,
     QueueDeleteOk,
 )
+from warren.wire.values import Table
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -193,3 +197,26 @@ def test_two_nodes_that_declare_the_same_queue_at_once_make_one() -> None:
     assert all(isinstance(guest.answer(), QueueDeclareOk) for guest in guests)
     assert sum(1 for node in scenario.nodes if scenario.queue_on(node, "work") is not None) == 1
     scenario.finish()
+
+
+@pytest.mark.parametrize("road", ["dies", "is delayed"])
+def test_what_was_confirmed_waits_where_a_node_may_be_behind_and_knows_no_queue_for_it(road: str) -> None:
+    scenario = ClusterScenario()
+    _one, two, three = scenario.nodes
+    guest, visitor = scenario.guest(three), scenario.guest(two)
+    scenario.ask(guest, ExchangeDeclare("late", "x-delayed-message", arguments={"x-delayed-type": "fanout"}))
+    scenario.ask(guest, QueueDeclare("short", durable=True, arguments={"x-dead-letter-exchange": "late"}))
+    three.cut_off_from_store(True)
+    scenario.until(lambda: scenario.is_stale(three))
+    scenario.ask(visitor, QueueDeclare("work"))
+    scenario.ask(visitor, QueueBind("work", "late", ""))
+    headers: Table = {"x-delay": 50} if road == "is delayed" else {}
+    exchange, key = ("late", "") if road == "is delayed" else ("", "short")
+    guest.publish(exchange, key, headers)
+    if road == "dies":
+        scenario.ask(guest, BasicGet("short"))
+        guest.ask(BasicNack(1, requeue=False))
+    scenario.elapse(3_000)
+    three.cut_off_from_store(False)
+    scenario.elapse(3_000)
+    assert isinstance(scenario.ask(visitor, BasicGet("work")), BasicGetOk)
