@@ -193,7 +193,7 @@ class Mirror(FlushWaiter):
     def remove_past(self, span: Span) -> None:
         """Something it has that the master has not."""
         if self.state == FOLLOWING:
-            self.copy.remove(span.level, span.first, span.last)
+            self.copy.remove_any(span.first, span.last)
 
     def past_is_over(self) -> None:
         """It has been sent all that it lacked."""

@@ -2,7 +2,8 @@
 
 A mirror hands nothing out and judges nothing. It stores what the master stored, under the same positions, and removes
 what the master removed. A position belongs to one message for as long as the queue lives, whoever was master when it
-was given out, so what two members have differs exactly where their positions do.
+was given out: each epoch has its own. So what two members have differs exactly where their positions do, and what was
+removed never comes back: nobody, the master neither, removes anything for good before that is settled.
 
 A message travels and is stored as a *payload*: the bytes the journal has of it (`store.records`), with their checksum.
 A mirror copies them as they are.
@@ -13,37 +14,116 @@ Not here: in which order members hear of what (`mirroring`), the journal (`store
 from abc import ABC, abstractmethod
 from typing import final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64, mypyc_attr, trait
+
+from warren.model.journal import Run
+from warren.model.message import Entry
 
 
 @final
 @mypyc_attr(acyclic=True)
 class Span:
-    """Positions of one priority level, from the first to the last; a copy may have gaps in between."""
+    """Positions from the first to the last, without a gap, whatever their levels."""
 
-    def __init__(self, level: i64, first: i64, last: i64) -> None:
-        self.level: i64 = level
+    def __init__(self, first: i64, last: i64) -> None:
         self.first: i64 = first
         self.last: i64 = last
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Span)
-            and self.level == other.level
-            and self.first == other.first
-            and self.last == other.last
-        )
+        return isinstance(other, Span) and self.first == other.first and self.last == other.last
 
     def __hash__(self) -> int:
-        return hash((self.level, self.first, self.last))
+        return hash((self.first, self.last))
 
     def __repr__(self) -> str:
-        return f"Span({self.level}, {self.first}, {self.last})"
+        return f"Span({self.first}, {self.last})"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class CopyAsker(ABC):
+    """Whoever waits for a copy to know what it holds."""
+
+    @abstractmethod
+    def copy_prepared(self) -> None: ...
+
+    @abstractmethod
+    def copy_damaged(self, reason: str) -> None:
+        """What is on disk cannot be read: it can only be deleted."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PastTaker(ABC):
+    """Whoever reads what a copy holds."""
+
+    @abstractmethod
+    def past(
+        self,
+        position: i64,
+        priority: i64,
+        expires_at_ms: i64,
+        persistent: bool,
+        returned: i64,
+        payload: bytes,
+        payload_crc: i64,
+    ) -> None:
+        """A message that is held, and came back to its queue so often."""
+
+    @abstractmethod
+    def past_given(self) -> None:
+        """That was all there is for now: ask for more."""
+
+    @abstractmethod
+    def past_is_over(self) -> None:
+        """There is nothing left."""
+
+    @abstractmethod
+    def past_failed(self, reason: str) -> None:
+        """What is on disk cannot be read. Nothing follows."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PastReader(ABC):
+    """Reads some of what a copy holds, from one end to the other; what goes meanwhile is left out."""
+
+    @abstractmethod
+    def more(self, size_bytes: i64) -> None:
+        """Give about as many bytes to the taker, then tell it so, in this call or later."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Nobody wants it any more."""
+
+
+@trait
+class Heir:
+    """The queue that goes on with what a copy holds. It is told once, before anything else happens to it."""
+
+    @abstractmethod
+    def recover(self, runs: list[Run], next_position: i64) -> None:
+        """All of it is on disk."""
+
+    @abstractmethod
+    def take_over(self, entries: list[Entry], next_position: i64) -> None:
+        """All of it is in memory, in order."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Copy(ABC):
-    """What one mirror holds of one queue."""
+    """What one member holds of one queue.
+
+    Before anything else it is prepared: it may have to look at what is on disk.
+    """
+
+    @abstractmethod
+    def prepare(self, asker: CopyAsker) -> None:
+        """Find out what is held; the asker is told, in this call or later."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many messages are held."""
+
+    @abstractmethod
+    def body_bytes(self) -> int: ...
 
     @abstractmethod
     def store(
@@ -58,6 +138,10 @@ class Copy(ABC):
         """Hold a message, unless it was removed before it came; whether it must be on disk before it is safe."""
 
     @abstractmethod
+    def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
+        """The same for an entry of this node's own queue, which has it, too."""
+
+    @abstractmethod
     def remove(self, level: i64, first: i64, last: i64) -> None:
         """Hold nothing from the first position to the last, now or later, whatever of it is here."""
 
@@ -66,8 +150,16 @@ class Copy(ABC):
         """A message that was stored does not count after all."""
 
     @abstractmethod
+    def remove_any(self, first: i64, last: i64) -> None:
+        """The same for what is here, whatever its levels."""
+
+    @abstractmethod
     def lend(self, position: i64) -> bool:
         """Whatever is held up to here may have been handed out; whether this must be on disk before it is safe."""
+
+    @abstractmethod
+    def lent_to(self) -> i64:
+        """Up to where anything may have been handed out."""
 
     @abstractmethod
     def returned(self, position: i64, count: i64) -> None:
@@ -75,7 +167,11 @@ class Copy(ABC):
 
     @abstractmethod
     def spans(self) -> list[Span]:
-        """Everything that is held, exactly: no gaps within a span, in the order of levels and positions."""
+        """Everything that is held, in order; spans do not touch."""
+
+    @abstractmethod
+    def read(self, spans: list[Span], taker: PastTaker) -> PastReader:
+        """Begin to read what is held of these spans; nearly in the order of positions."""
 
     @abstractmethod
     def begin_catching_up(self) -> None:
@@ -83,3 +179,14 @@ class Copy(ABC):
 
     @abstractmethod
     def caught_up(self) -> None: ...
+
+    @abstractmethod
+    def hand_over(self, heir: Heir) -> None:
+        """This node is the master from here on: tell its queue what there is.
+
+        Whatever may have been handed out comes marked as redelivered. The copy goes on holding it all.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Hold nothing any more, on disk either: the queue is gone, or is not to be held here."""

@@ -51,7 +51,8 @@ class Holding:
         self.deadlines: bool = False
 
     def add(self, position: i64, body_bytes: i64, cost_bytes: i64) -> None:
-        self.last = position
+        if position > self.last:
+            self.last = position
         self.count += 1
         self.body_bytes += body_bytes
         self.cost_bytes += cost_bytes

@@ -237,6 +237,8 @@ class QueueLog(ABC):
 
     def __init__(self, durable: bool) -> None:
         self.durable: bool = durable
+        # others hear of what the queue does: it is told of every entry that goes out, comes back or leaves for good
+        self.mirrored: bool = False
         # how many messages were ever written
         self.written_count: i64 = 0
         # the queue: whom to tell that what could not be lent may go now

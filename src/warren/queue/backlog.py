@@ -4,7 +4,7 @@ A message that is paged leaves nothing in memory but a longer run, so a backlog 
 each segment of the journal. Entries come back as prefixes of the first run.
 
 Invariants: there is at least one run, none of them is empty, and positions grow from run to run. A level without
-runs has no backlog.
+runs has no backlog. No run reaches from one epoch's positions to another's.
 
 Not here: what is in memory of the level and goes out first (`queue.sequence`), when runs are read (`queue.paging`).
 """
@@ -15,6 +15,7 @@ from mypy_extensions import i64
 
 from warren.errors import InvariantBroken
 from warren.model.journal import Run, Segment
+from warren.model.rings import POSITION_BITS
 
 
 @final
@@ -27,7 +28,7 @@ class Backlog:
     def add(self, segment: Segment, level: i64, position: i64, body_bytes: i64, deadline: bool) -> None:
         """A message that was written to this segment, behind all others."""
         run = self.runs[-1] if self.runs else None
-        if run is None or run.segment is not segment:
+        if run is None or run.segment is not segment or (run.first ^ position) >> POSITION_BITS != 0:
             run = Run(segment, level, position)
             self.runs.append(run)
         run.add(position, body_bytes)

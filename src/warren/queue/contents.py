@@ -80,6 +80,31 @@ class Contents:
         self.arrived_at_ms = turn.now_ms
         return entry
 
+    def next_position(self) -> i64:
+        """Give out a position, for a message that comes in later."""
+        position = self._next_position
+        self._next_position = position + 1
+        return position
+
+    def begin_epoch(self, first_position: i64) -> None:
+        """Positions go on from this one."""
+        if first_position > self._next_position:
+            self._first_position += first_position - self._next_position
+            self._next_position = first_position
+
+    def admit_entry(self, entry: Entry) -> None:
+        """A message comes in that has its position, behind all others of its priority."""
+        message = entry.message
+        self._sequence(self.level_of(message)).append(entry)
+        if entry.expires_at_ms != NEVER:
+            self.deadlines = True
+        self.ready_count += 1
+        self.ready_bytes += message.body_bytes
+        cost: i64 = len(message.content) + ENTRY_BYTES
+        self.held_bytes += cost
+        self._turn.held_bytes += cost
+        self.arrived_at_ms = self._turn.now_ms
+
     def arrived_count(self) -> i64:
         """How many messages came in, other than from disk."""
         return self._next_position - self._first_position
@@ -170,21 +195,27 @@ class Contents:
 
     def page(self, message: Message, expires_at_ms: i64, level: i64, log: QueueLog) -> None:
         """A message comes in and goes to disk, behind all others of its level."""
-        position = self._next_position
-        self._next_position = position + 1
-        holding = log.store(message, position, expires_at_ms, level)
+        entry = Entry(message, self.next_position(), expires_at_ms)
+        entry.holding = log.store(message, entry.position, expires_at_ms, level)
+        self.page_entry(entry, level)
+
+    def page_entry(self, entry: Entry, level: i64) -> None:
+        """A message comes in that is on disk, and stays there alone, behind all others of its level."""
+        holding = entry.holding
+        assert holding is not None
         sequence = self._sequence(level)
         backlog = sequence.backlog
         if backlog is None:
             backlog = Backlog()
             sequence.backlog = backlog
-        backlog.add(holding.segment, level, position, message.body_bytes, expires_at_ms != NEVER)
-        if expires_at_ms != NEVER:
+        body_bytes = entry.message.body_bytes
+        backlog.add(holding.segment, level, entry.position, body_bytes, entry.expires_at_ms != NEVER)
+        if entry.expires_at_ms != NEVER:
             self.deadlines = True
         self.arrived_at_ms = self._turn.now_ms
         self.paged_count += 1
         self.ready_count += 1
-        self.ready_bytes += message.body_bytes
+        self.ready_bytes += body_bytes
 
     def page_in(self, run: Run, entries: list[Entry]) -> None:
         """The first entries of a level's first run are in memory."""

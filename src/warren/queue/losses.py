@@ -36,6 +36,9 @@ class Losses(Timed):
         self.timer: DeadlineTimer = DeadlineTimer(turn, self)
         # messages that got no further than the door
         self.refused_count: i64 = 0
+        # messages that are taken, and have not come in yet
+        self.reserved_count: i64 = 0
+        self.reserved_bytes: i64 = 0
         self._queue: QueuePort = queue
         self._contents: Contents = contents
         self._paging: Paging | None = paging
@@ -60,8 +63,9 @@ class Losses(Timed):
         return self.settings.exceeded_by(contents.ready_count, contents.ready_bytes)
 
     def overflows_with(self, message: Message) -> bool:
-        contents = self._contents
-        return self.settings.exceeded_by(contents.ready_count + 1, contents.ready_bytes + message.body_bytes)
+        count: i64 = self._contents.ready_count + self.reserved_count + 1
+        body_bytes: i64 = self._contents.ready_bytes + self.reserved_bytes + message.body_bytes
+        return self.settings.exceeded_by(count, body_bytes)
 
     def drop_heads(self) -> None:
         """Heads go until the queue is within its limit."""

@@ -7,7 +7,8 @@ next ones there; nobody asks, nothing is read. A deadline at the head of a run o
 One fetch is under way at a time, whatever level it is for. The mark below which to read on is half of what the last
 fetch brought, so at most a batch and a half is in memory for having been fetched.
 
-A stored entry of a durable queue goes out only with the log's leave (`QueueLog.lend`). Once that is refused nothing
+A stored entry of a durable queue, and any entry of a mirrored one, goes out only with the log's leave
+(`QueueLog.lend`). Once that is refused nothing
 goes out until it is given, not even an entry that would not need it: order comes first.
 
 Not here: the entries and runs themselves (`queue.contents`), what is done with them (`queue.queue`).
@@ -38,8 +39,8 @@ class Paging:
     def __init__(self, log: QueueLog, contents: Contents, asker: PagedIn, turn: Turn) -> None:
         self.log: QueueLog = log
         log.asker = asker
-        # what is in memory may go as it is: none of it is on disk for good
-        self.passing: bool = not log.durable
+        # what is in memory may go as it is: none of it is on disk for good, and nobody else has it
+        self.passing: bool = not log.durable and not log.mirrored
         # nothing is handed out any more
         self.stopped: bool = False
         self._contents: Contents = contents
@@ -49,6 +50,7 @@ class Paging:
         self._mark: i64 = FIRST_MARK
         self._refused: bool = False
         self._waiters: list[OutputPort] = []
+        self._mirrored: bool = log.mirrored
 
     # -- what is wanted
 
@@ -64,7 +66,8 @@ class Paging:
         if head is None:
             return False
         holding = head.holding
-        if holding is not None and holding.durable and not self.log.lend(head):
+        lasting = self._mirrored or (holding is not None and holding.durable)
+        if lasting and not self.log.lend(head):
             self._refused = True
             return False
         return True
@@ -85,13 +88,13 @@ class Paging:
     def take(self, no_ack: bool) -> Entry:
         """The next entry goes out; it must be in memory."""
         entry = self._contents.take(no_ack)
-        if no_ack and entry.holding is not None:
-            self.log.forget(entry)
+        if no_ack:
+            self.forget(entry)
         return entry
 
     def forget(self, entry: Entry) -> None:
         """An entry left for good, which the disk may have."""
-        if entry.holding is not None:
+        if entry.holding is not None or self._mirrored:
             self.log.forget(entry)
 
     def forget_ready(self) -> None:
@@ -105,7 +108,7 @@ class Paging:
     def write_return(self, entry: Entry) -> None:
         """An entry of a queue with a delivery limit came back."""
         holding = entry.holding
-        if holding is not None and holding.durable:
+        if self._mirrored or (holding is not None and holding.durable):
             self.log.returned(entry)
 
     # -- what is told

@@ -13,8 +13,8 @@ A queue whose `close` was called is over: it ignores everything, and what was le
 One that was *stopped* because its part of the disk is damaged keeps what it has for whoever mends it: it hands out
 and takes in nothing, and says why. It can only be deleted.
 
-Not here: what is held (`queue.contents`), what is read from disk (`queue.paging`), whose turn it is
-(`queue.consumers`), what dies (`queue.losses`), deletion (`queue.keeper`).
+Not here: what is let in (`queue.admission`), what is held (`queue.contents`), what is read from disk (`queue.paging`),
+whose turn it is (`queue.consumers`), what dies (`queue.losses`), deletion (`queue.keeper`).
 """
 
 from typing import final
@@ -22,11 +22,11 @@ from typing import final
 from mypy_extensions import i64
 
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, ChannelFault
+from warren.model.copies import Heir
 from warren.model.figures import QueueFigures
 from warren.model.journal import Run
 from warren.model.message import Entry, Message
 from warren.model.ports import (
-    PENDING,
     REJECTED,
     SETTLED,
     Consumer,
@@ -36,6 +36,7 @@ from warren.model.ports import (
     QueuePort,
 )
 from warren.model.turn import Turn
+from warren.queue.admission import Admission
 from warren.queue.consumers import Consumers
 from warren.queue.contents import Contents
 from warren.queue.handing import Handing
@@ -49,7 +50,7 @@ from warren.wire.values import Table
 
 
 @final
-class Queue(QueuePort, PagedIn):
+class Queue(QueuePort, PagedIn, Heir):
     """A queue held by this node, in memory and, if it has a log, on disk."""
 
     def __init__(
@@ -78,6 +79,7 @@ class Queue(QueuePort, PagedIn):
         self._paging: Paging | None = None if log is None else Paging(log, self._contents, self, turn)
         self._losses: Losses = Losses(self, settings, self._contents, self._paging, turn)
         self._handing: Handing = Handing(self._contents, self._consumers, self._losses, self._paging, turn)
+        self._admission: Admission = Admission(self._contents, self._consumers, self._handing, self._losses, turn)
         self._stopped_because: str = ""
         self._idle: IdleClock | None = None
         self._start_idle_clock()
@@ -90,16 +92,32 @@ class Queue(QueuePort, PagedIn):
         if self.deleted:
             return SETTLED
         if self._paging is not None:
-            return self._publish_with_log(self._paging, message)
+            outcome = self._admission.publish_with_log(self._paging, message)
+            if outcome != REJECTED and not self._woken:
+                self.wake()
+            return outcome
         settings = self.settings
-        if settings.limited and settings.rejects and self._refuses(message):
+        if settings.limited and settings.rejects and self._admission.refuses(message):
             return REJECTED
         self._contents.admit(message, settings.deadline_ms(message.expiration_ms, self._turn.now_ms))
         if settings.limited and not settings.rejects:
-            self._drop_over_limit()
+            self._admission.drop_over_limit()
         if not self._woken:
             self.wake()
         return SETTLED
+
+    def reserve(self, message: Message) -> Entry | None:
+        """Take a message that comes in later, by `arrive`; None if a limit refuses it."""
+        if self.deleted or self._stopped_because:
+            return None
+        return self._admission.reserve(message)
+
+    def arrive(self, entries: list[Entry]) -> None:
+        """These come in, in the order in which they were reserved. One that is on disk may stay there alone."""
+        if self.deleted or self._stopped_because:
+            return
+        self._admission.arrive(self._paging, entries)
+        self.wake()
 
     def at_hand(self) -> bool:
         paging = self._paging
@@ -228,6 +246,17 @@ class Queue(QueuePort, PagedIn):
         self._contents.recover(runs, next_position)
         self.wake()
 
+    def take_over(self, entries: list[Entry], next_position: i64) -> None:
+        """What another has held of this queue in memory, in order; told before anything else."""
+        self._contents.recover([], next_position)
+        for entry in entries:
+            self._contents.admit_entry(entry)
+        self.wake()
+
+    def begin_epoch(self, first_position: i64) -> None:
+        """Positions go on from this one."""
+        self._contents.begin_epoch(first_position)
+
     def paged_in(self, entries: list[Entry]) -> None:
         paging = self._paging
         if self.deleted or paging is None:
@@ -275,7 +304,7 @@ class Queue(QueuePort, PagedIn):
             self._idle.stop()
         self._start_idle_clock()
         if settings.limited and not settings.rejects:
-            self._drop_over_limit()
+            self._admission.drop_over_limit()
 
     def close(self) -> None:
         """The queue was deleted: consumers are told, contents dropped without dead-lettering."""
@@ -285,6 +314,7 @@ class Queue(QueuePort, PagedIn):
         if self._paging is not None:
             self._paging.close()
         self._contents.drop_all()
+        self._admission.close()
         self._end_service()
 
     def _end_service(self) -> None:
@@ -337,59 +367,6 @@ class Queue(QueuePort, PagedIn):
         """Raise `InvariantBroken` if this queue contradicts itself."""
         self._contents.check()
         self._consumers.check()
-
-    # -- on disk
-
-    def _publish_with_log(self, paging: Paging, message: Message) -> i64:
-        if paging.stopped:
-            return REJECTED
-        settings = self.settings
-        if settings.limited and settings.rejects and self._refuses(message):
-            return REJECTED
-        contents = self._contents
-        log = paging.log
-        safe = log.durable and message.persistent
-        expires_at_ms = settings.deadline_ms(message.expiration_ms, self._turn.now_ms)
-        level = contents.level_of(message)
-        if self._belongs_on_disk(level):
-            contents.page(message, expires_at_ms, level, log)
-        else:
-            entry = contents.admit(message, expires_at_ms)
-            if safe:
-                entry.holding = log.store(message, entry.position, expires_at_ms, level)
-        if settings.limited and not settings.rejects:
-            self._drop_over_limit()
-        if not self._woken:
-            self.wake()
-        return PENDING if safe else SETTLED
-
-    def _belongs_on_disk(self, level: i64) -> bool:
-        """Whether a message that comes is paged: not if it is likely to go out at once."""
-        contents = self._contents
-        if contents.has_backlog(level):
-            return True
-        if not self._turn.tight and not self.settings.lazy:
-            return False
-        if not self._consumers.members:
-            return True
-        self._handing.hand_out()
-        return contents.ready_count != 0
-
-    # -- limits
-
-    def _drop_over_limit(self) -> None:
-        if self._losses.overflows():
-            self._handing.hand_out()
-            self._losses.drop_heads()
-
-    def _refuses(self, message: Message) -> bool:
-        if not self._losses.overflows_with(message):
-            return False
-        self._handing.hand_out()
-        if not self._losses.overflows_with(message):
-            return False
-        self._losses.refuse(message)
-        return True
 
     def _start_idle_clock(self) -> None:
         self._idle = None

@@ -26,6 +26,7 @@ from warren.store.records import (
     write_copy_record,
     write_mark,
     write_message_record,
+    write_payload_record,
     write_triple,
 )
 
@@ -84,6 +85,28 @@ class Batch:
         offset: i64 = self._start + len(self._messages)
         length = write_message_record(self._messages, self._segment, kind, placements, count, message)
         self._add_rows(placements, count, offset, length, message.body_bytes, message.priority, kind)
+
+    def put(
+        self,
+        queue_id: i64,
+        position: i64,
+        priority: i64,
+        expires_at_ms: i64,
+        persistent: bool,
+        body_bytes: i64,
+        payload: bytes,
+        payload_crc: i64,
+    ) -> None:
+        """A queue stores a message whose payload somebody else has made."""
+        if self._open is not None:
+            self.close_record()
+        messages = self._messages
+        kind = MESSAGE if persistent else PAGED
+        offset: i64 = self._start + len(messages)
+        length = write_payload_record(
+            messages, self._segment, kind, priority, queue_id, position, expires_at_ms, payload, payload_crc
+        )
+        self._rows.add(queue_id, position, offset, length, body_bytes, priority, kind)
 
     def copy(
         self, kind: i64, priority: i64, placements: bytes, count: i64, body_bytes: i64, payload: bytes, crc: i64

@@ -28,7 +28,7 @@ from warren.store.index import (
     row_priority,
 )
 from warren.store.records import COPY, MESSAGE, Scanner, decode_message
-from warren.store.tickets import TicketHolder
+from warren.store.tickets import TicketHolder, WritingWaiter
 
 if TYPE_CHECKING:
     from warren.store.journal import Journal
@@ -39,7 +39,7 @@ GAP_BYTES: Final[i64] = 4 * 1024
 
 
 @final
-class Fetching(TicketHolder):
+class Fetching(TicketHolder, WritingWaiter):
     """One queue's fetches, one at a time."""
 
     def __init__(self, journal: "Journal", book: "QueueBook") -> None:
@@ -163,22 +163,7 @@ class Fetching(TicketHolder):
     def _ask(self, segment: Segment, chosen: list[int]) -> None:
         self._segment = segment
         self._wanted = chosen
-        extents: list[tuple[int, int]] = []
-        pieces: list[int] = []
-        start: i64 = -1
-        end: i64 = -1
-        for index in chosen:
-            # copies do not lie in the order of their positions
-            offset = row_offset(self._rows, index)
-            length = row_length(self._rows, index)
-            if start >= 0 and not end <= offset <= end + GAP_BYTES:
-                extents.append((int(start), int(end - start)))
-                start = -1
-            if start < 0:
-                start = offset
-            end = offset + length
-            pieces.append(len(extents))
-        extents.append((int(start), int(end - start)))
+        extents, pieces = extents_of(self._rows, chosen)
         self._extents = extents
         self._pieces = pieces
         ticket = self._journal.tickets.take(self, segment)
@@ -237,7 +222,7 @@ class Fetching(TicketHolder):
         if holding is None:
             raise StoreError(f"segment {segment.number} holds position {position} that nobody counts")
         entry.holding = holding
-        if not durable:
+        if not durable and not book.whole:
             # in memory again, it is not needed on disk any more
             book.unpage(entry)
         entry.redelivered = position <= book.horizon.redelivered_to
@@ -251,6 +236,27 @@ class Fetching(TicketHolder):
         self._forget_rows()
         if asker is not None:
             asker.stop(reason)
+
+
+def extents_of(rows: bytes, chosen: list[int]) -> tuple[list[tuple[int, int]], list[int]]:
+    """The pieces to read for some rows, each where it begins and its length; and in which of them each row's lies."""
+    extents: list[tuple[int, int]] = []
+    pieces: list[int] = []
+    start: i64 = -1
+    end: i64 = -1
+    for index in chosen:
+        # copies do not lie in the order of their positions
+        offset = row_offset(rows, index)
+        length = row_length(rows, index)
+        if start >= 0 and not end <= offset <= end + GAP_BYTES:
+            extents.append((int(start), int(end - start)))
+            start = -1
+        if start < 0:
+            start = offset
+        end = offset + length
+        pieces.append(len(extents))
+    extents.append((int(start), int(end - start)))
+    return extents, pieces
 
 
 def damaged(segment: Segment, offset: i64) -> StoreError:

@@ -8,14 +8,13 @@ Not here: reading a segment for what happened (`store.recovery`), an index's byt
 
 from typing import TYPE_CHECKING, Final, final
 
-from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from warren.errors import StoreError
 from warren.model.journal import ENTRY_COST_BYTES, Segment
 from warren.store.batches import DAMAGED, Batches
 from warren.store.index import SegmentRows, check_index, rows_in
-from warren.store.records import COPY, MESSAGE, PREFIX_BYTES, Scanner, payload_body_bytes
+from warren.store.records import COPY, MESSAGE, PREFIX_BYTES, Scanner, payload_body_bytes, payload_names_bytes
 
 if TYPE_CHECKING:
     from warren.store.journal import Journal
@@ -102,7 +101,3 @@ def sizes_of(scanner: Scanner, damaged: bool) -> tuple[i64, i64]:
     start: i64 = scanner.payload_start - scanner.base
     cost: i64 = scanner.payload_bytes - PREFIX_BYTES - payload_names_bytes(scanner.data, start) + ENTRY_COST_BYTES
     return payload_body_bytes(scanner.data, start), cost
-
-
-def payload_names_bytes(data: bytes, payload_start: i64) -> i64:
-    return i64(read_i32_be(data, payload_start + PREFIX_BYTES - 4))

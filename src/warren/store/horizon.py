@@ -103,6 +103,13 @@ class Horizon(FlushWaiter):
             self._moved = True
             self._journal.touch(self._book)
 
+    def follow(self, position: i64) -> bool:
+        """Another node hands out what this one has, too, up to here; whether that is news."""
+        if position <= self.position:
+            return False
+        self._move(position, position)
+        return True
+
     def write(self) -> None:
         """The turn ends: write it if it moved."""
         if self._moved:
@@ -133,6 +140,11 @@ class Horizon(FlushWaiter):
     def highest(self) -> i64:
         """What a checkpoint must say: it also speaks of what was recovered."""
         return max(self.position, self.redelivered_to)
+
+    def promoted(self, last_position: i64) -> None:
+        """What was another node's to hand out is this one's; new positions begin behind this one."""
+        self.position = min(self.position, last_position)
+        self.redelivered_to = self.position
 
     def recovered(self, last_position: i64) -> None:
         """The journal was read; new positions begin behind this one."""

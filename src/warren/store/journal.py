@@ -36,12 +36,11 @@ from warren.model.turn import FlushWaiter, Timed, Turn
 from warren.store.batch import Batch
 from warren.store.checkpoint import CheckpointState, QueueMark, encode_checkpoint
 from warren.store.compaction import Compaction
-from warren.store.fetching import Fetching
 from warren.store.index import SegmentRows
 from warren.store.metadata import DeletionWatcher, Metadata
 from warren.store.queue_book import QueueBook, home_of
 from warren.store.records import STOPPED, write_triple
-from warren.store.tickets import Tickets
+from warren.store.tickets import Tickets, WritingWaiter
 
 LOOK_FOR_SPACE_MS: Final[i64] = 1000
 ENVELOPES_MAX: Final = 1024
@@ -91,7 +90,7 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
         self._written_to: i64 = 0
         self._synced: Segment = self.active
         self._synced_to: i64 = 0
-        self._awaiting_writing: list[Fetching] = []
+        self._awaiting_writing: list[WritingWaiter] = []
         self._changes_in_flight: i64 = 0
         self._envelopes: dict[bytes, Envelope] = {}
         self._looking: bool = False
@@ -240,8 +239,8 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
         if self._awaiting_writing:
             waiting = self._awaiting_writing
             self._awaiting_writing = []
-            for fetching in waiting:
-                fetching.retry()
+            for reader in waiting:
+                reader.retry()
 
     def _forget_rows_before(self, number: i64) -> None:
         """The first batch of this segment is written: the indexes of those before it are there."""
@@ -278,8 +277,8 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
             return segment.size_bytes
         return self._written_to if segment is self._written else 0
 
-    def await_writing(self, fetching: Fetching) -> None:
-        self._awaiting_writing.append(fetching)
+    def await_writing(self, waiter: WritingWaiter) -> None:
+        self._awaiting_writing.append(waiter)
 
     def envelopes(self) -> dict[bytes, Envelope]:
         """Those met lately, by the bytes of their names."""

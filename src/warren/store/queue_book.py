@@ -3,8 +3,8 @@
 Positions that left are kept as a set for each priority level, which is all a removal has to say: a range of
 positions of one level. What left in a turn is written as few ranges at its end.
 
-Invariants: the holdings of a level do not overlap; each lies in one segment. A stored entry in memory points at its
-holding, whatever compaction does to where that lies.
+Invariants: the holdings of a level that are alike durable do not overlap; each lies in one segment. A stored entry in
+memory points at its holding, whatever compaction does to where that lies.
 
 Not here: what may have been handed out (`store.horizon`), reading entries back (`store.fetching`), the bytes of a batch
 (`store.batch`).
@@ -23,6 +23,7 @@ from warren.store.fetching import Fetching
 from warren.store.horizon import Horizon
 from warren.store.records import REMOVED, RETURNED, write_triple
 from warren.store.removed import RemovedSet
+from warren.store.restored import Restored
 
 if TYPE_CHECKING:
     from warren.store.journal import Journal
@@ -36,6 +37,10 @@ class QueueBook(QueueLog):
         super().__init__(durable)
         self.queue_id: i64 = queue_id
         self.max_priority: i64 = max_priority
+        # everything is on disk, whatever of it is in memory, too: several nodes hold the queue
+        self.whole: bool = False
+        # messages may come that lie below all others, so nothing is taken to be gone that was not removed
+        self.catching_up: bool = False
         # one above the highest position that was ever stored
         self.next_position: i64 = 1
         self.holdings: list[Holding] = []
@@ -44,7 +49,9 @@ class QueueBook(QueueLog):
         # how often entries came back, by position; only of queues with a delivery limit
         self.return_counts: dict[int, int] = {}
         self.horizon: Horizon = Horizon(journal, self)
-        self._journal: Journal = journal
+        # while the journal is read
+        self.restored: Restored | None = None
+        self.journal: Journal = journal
         self._fetching: Fetching | None = None
         # those new messages go to, by level and durability; all in the active segment
         self._current: Holding | None = None
@@ -60,7 +67,7 @@ class QueueBook(QueueLog):
     # -- storing
 
     def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> Holding:
-        journal = self._journal
+        journal = self.journal
         durable = self.durable and message.persistent
         holding = self._current
         if (
@@ -87,12 +94,38 @@ class QueueBook(QueueLog):
     def _open_holding(self, level: i64, durable: bool, position: i64) -> Holding:
         key = int(level * 2 + (1 if durable else 0))
         holding = self._open_holdings.get(key)
-        if holding is None or holding.segment is not self._journal.active:
-            holding = Holding(self.queue_id, self._journal.active, level, durable, position)
+        if holding is None or holding.segment is not self.journal.active:
+            holding = Holding(self.queue_id, self.journal.active, level, durable, position)
             self._open_holdings[key] = holding
             self.holdings.append(holding)
         self._current = holding
         return holding
+
+    def put(
+        self,
+        holding: Holding,
+        position: i64,
+        priority: i64,
+        expires_at_ms: i64,
+        persistent: bool,
+        body_bytes: i64,
+        payload: bytes,
+        payload_crc: i64,
+    ) -> None:
+        """Write a message that is counted already, of a payload as it is."""
+        journal = self.journal
+        if expires_at_ms != NEVER:
+            holding.deadlines = True
+        journal.batch.put(
+            self.queue_id, position, priority, expires_at_ms, persistent, body_bytes, payload, payload_crc
+        )
+        self.written_count += 1
+        if position >= self.next_position:
+            self.next_position = position + 1
+            horizon = self.horizon
+            if horizon.batch_no != journal.batch_no:
+                horizon.batch_no = journal.batch_no
+                horizon.batch_first = position
 
     # -- forgetting
 
@@ -107,6 +140,26 @@ class QueueBook(QueueLog):
             self._write_gone(holding.level, entry.position, entry.position)
             if self.return_counts:
                 self.return_counts.pop(int(entry.position), None)
+
+    def active_segment(self) -> Segment:
+        return self.journal.active
+
+    def forget_range(self, level: i64, first: i64, last: i64, durable: bool) -> None:
+        """Nothing of a level is there from the first position to the last; `durable`: something was, for good."""
+        if durable:
+            self._write_gone(level, first, last)
+        else:
+            self.removed_at(level).add_range(first, last)
+        if self.return_counts and first == last:
+            self.return_counts.pop(int(first), None)
+        if last >= self.next_position:
+            self.next_position = last + 1
+
+    def pass_over(self, position: i64) -> None:
+        """Positions up to this one, which is nobody's, are not to be given out again, after a restart either."""
+        if position >= self.next_position:
+            self.next_position = position + 1
+            self._write_gone(0, position, position)
 
     def forget_run(self, run: Run) -> None:
         """Every position of the run's level from its first to its last: nothing else of that level lies between."""
@@ -128,9 +181,12 @@ class QueueBook(QueueLog):
     def returned(self, entry: Entry) -> None:
         if entry.holding is None or not entry.holding.durable:
             return
-        self.return_counts[int(entry.position)] = int(entry.delivery_count)
-        write_triple(self._returned, self.queue_id, entry.position, i64(entry.delivery_count))
-        self._journal.touch(self)
+        self.count_return(entry.position, i64(entry.delivery_count))
+
+    def count_return(self, position: i64, count: i64) -> None:
+        self.return_counts[int(position)] = int(count)
+        write_triple(self._returned, self.queue_id, position, count)
+        self.journal.touch(self)
 
     def unpage(self, entry: Entry) -> None:
         """An entry that only went to disk to save memory is in memory again: the disk's copy is needed no more."""
@@ -165,7 +221,7 @@ class QueueBook(QueueLog):
         self._gone_level = level
         self._gone_first = first
         self._gone_last = last
-        self._journal.touch(self)
+        self.journal.touch(self)
 
     def _end_gone_range(self) -> None:
         if self._gone_last >= 0:
@@ -174,7 +230,7 @@ class QueueBook(QueueLog):
 
     def _end_gone_level(self) -> None:
         if len(self._gone):
-            self._journal.batch.mark(REMOVED, self._gone.getvalue(), self._gone_level)
+            self.journal.batch.mark(REMOVED, self._gone.getvalue(), self._gone_level)
             self._gone = BytesWriter()
 
     def lend(self, entry: Entry) -> bool:
@@ -188,7 +244,7 @@ class QueueBook(QueueLog):
             return
         self.horizon.write()
         if len(self._returned):
-            self._journal.batch.mark(RETURNED, self._returned.getvalue())
+            self.journal.batch.mark(RETURNED, self._returned.getvalue())
             self._returned = BytesWriter()
         self._end_gone_range()
         self._end_gone_level()
@@ -197,7 +253,7 @@ class QueueBook(QueueLog):
 
     def fetch(self, run: Run, asker: PagedIn, entries_max: i64) -> None:
         if self._fetching is None:
-            self._fetching = Fetching(self._journal, self)
+            self._fetching = Fetching(self.journal, self)
         self._fetching.begin(run, asker, entries_max)
 
     def cancel_fetch(self) -> None:
@@ -259,15 +315,9 @@ class QueueBook(QueueLog):
         self, segment: Segment, level: i64, position: i64, body_bytes: i64, cost_bytes: i64, expires_at_ms: i64
     ) -> None:
         """A message that was stored before the node started."""
-        holding = self._current
-        if holding is None or holding.segment is not segment or holding.level != level:
-            key = int(level * 2 + 1)
-            holding = self._open_holdings.get(key)
-            if holding is None or holding.segment is not segment:
-                holding = Holding(self.queue_id, segment, level, True, position)
-                self._open_holdings[key] = holding
-                self.holdings.append(holding)
-            self._current = holding
+        if self.restored is None:
+            self.restored = Restored(self)
+        holding = self.restored.holding_for(segment, level, position)
         holding.add(position, body_bytes, cost_bytes)
         if expires_at_ms != NEVER:
             holding.deadlines = True
@@ -275,21 +325,24 @@ class QueueBook(QueueLog):
 
     def recovered(self) -> None:
         """The journal was read: go on from there."""
-        self._current = None
-        self._open_holdings = {}
+        self.restored = None
         self.horizon.recovered(self.next_position - 1)
 
     def tidy(self) -> None:
         """Drop what is no longer needed to know."""
         self.holdings = [holding for holding in self.holdings if holding.count > 0]
+        if not self.catching_up:
+            self._raise_floors()
+        if self.return_counts:
+            self._forget_returns()
+
+    def _raise_floors(self) -> None:
         for level, removed in enumerate(self.removed):
             lowest: i64 = self.next_position
             for holding in self.holdings:
                 if holding.level == level and holding.first < lowest:
                     lowest = holding.first
             removed.raise_floor(lowest)
-        if self.return_counts:
-            self._forget_returns()
 
     def _forget_returns(self) -> None:
         """Of messages that are gone, whoever removed them."""
@@ -328,7 +381,7 @@ class QueueBook(QueueLog):
         for holding in self.holdings:
             holding.remove(holding.count, holding.body_bytes, holding.cost_bytes)
         self.holdings = []
-        self._journal.closed(self)
+        self.journal.closed(self)
 
 
 def home_of(segment: Segment) -> Segment:

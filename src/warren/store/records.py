@@ -76,24 +76,64 @@ def write_message_record(
     out: BytesWriter, segment: i64, kind: i64, triples: bytes, count: i64, message: Message
 ) -> i64:
     """Write a message's whole record; how long it is."""
-    envelope = message.envelope
-    names = envelope.tail
-    if envelope.copy_keys:
-        names += _long_strings(envelope.copy_keys)
+    prefix = _payload_prefix(message)
     content = message.content
-    scratch = BytesWriter()
-    write_i64_be(scratch, message.body_bytes)
-    write_i64_be(scratch, message.expiration_ms)
-    write_i64_be(scratch, _signed(message.frame_bytes_max) << 32 | message.channel << 16)
-    write_i32_be(scratch, i32(len(names)))
-    scratch.write(names)
-    prefix = scratch.getvalue()
     payload_bytes: i64 = len(prefix) + len(content)
     payload_crc: i64 = crc32(content, crc32(prefix))
     header_bytes = _write_header(out, segment, kind, message.priority, triples, count, payload_bytes, payload_crc)
     out.write(prefix)
     out.write(content)
     return header_bytes + payload_bytes
+
+
+def message_payload(message: Message) -> tuple[bytes, i64]:
+    """What a record has of a message, for whoever writes it to several places; and its checksum."""
+    payload = _payload_prefix(message) + message.content
+    return payload, crc32(payload)
+
+
+def _payload_prefix(message: Message) -> bytes:
+    """All of a payload but the content."""
+    envelope = message.envelope
+    names = envelope.tail
+    if envelope.copy_keys:
+        names += _long_strings(envelope.copy_keys)
+    out = BytesWriter()
+    write_i64_be(out, message.body_bytes)
+    write_i64_be(out, message.expiration_ms)
+    write_i64_be(out, _signed(message.frame_bytes_max) << 32 | message.channel << 16)
+    write_i32_be(out, i32(len(names)))
+    out.write(names)
+    return out.getvalue()
+
+
+def write_payload_record(
+    out: BytesWriter,
+    segment: i64,
+    kind: i64,
+    priority: i64,
+    queue_id: i64,
+    position: i64,
+    expires_at_ms: i64,
+    payload: bytes,
+    payload_crc: i64,
+) -> i64:
+    """Write the record of a message that one queue has, of a payload as it is; how long it is."""
+    payload_bytes: i64 = len(payload)
+    if payload_bytes > LOW_32:
+        raise InvariantBroken(f"a record with a payload of {payload_bytes} bytes")
+    scratch = BytesWriter()
+    write_i64_be(scratch, (HEADER_BYTES + TRIPLE_BYTES) << 32 | payload_bytes)
+    write_i64_be(scratch, _signed(payload_crc) << 32 | kind << 24 | priority << 16 | 1)
+    write_i64_be(scratch, queue_id)
+    write_i64_be(scratch, position)
+    write_i64_be(scratch, expires_at_ms)
+    header = scratch.getvalue()
+    crc: i64 = crc32(header, int(segment & LOW_32))
+    write_i32_be(out, i32(_signed(crc)))
+    out.write(header)
+    out.write(payload)
+    return HEADER_BYTES + TRIPLE_BYTES + payload_bytes
 
 
 def write_copy_record(
@@ -319,6 +359,11 @@ def _next_synced_header(data: bytes, start: i64) -> i64:
 def payload_body_bytes(data: bytes, payload_start: i64) -> i64:
     """The size of the body in the message payload that starts at this byte of `data`."""
     return read_i64_be(data, payload_start)
+
+
+def payload_names_bytes(data: bytes, payload_start: i64) -> i64:
+    """The size of the names in the message payload that starts at this byte of `data`."""
+    return _unsigned_at(data, payload_start + PREFIX_BYTES - 4)
 
 
 def decode_message(

@@ -1,7 +1,8 @@
 """What removals that were read back leave of each holding.
 
 A removal names a range of positions of one level. A holding all of which is gone is known by that alone; one that
-none of them touches, too. Of the others the rows of their segment tell which positions there were.
+none of them touches, too. Of the others, and of those that were divided (`store.restored`), the rows of their segment
+tell which positions there were.
 
 Not here: the records (`store.recovery`), the rows (`store.found_rows`).
 """
@@ -53,11 +54,14 @@ class Recount:
 
     def run(self) -> None:
         partly: dict[int, list[tuple[QueueBook, Holding]]] = {}
-        for queue_id, ranges in self._ranges.items():
-            book = self._journal.books[queue_id]
+        for queue_id, book in self._journal.books.items():
+            ranges = self._ranges.get(queue_id, [])
+            divided = [] if book.restored is None else book.restored.divided
+            if not ranges and not divided:
+                continue
             joined = joined_ranges(ranges)
             for holding in book.holdings:
-                if touched(holding, joined):
+                if touched(holding, joined) or holding in divided:
                     partly.setdefault(int(holding.segment.number), []).append((book, holding))
         for number in sorted(partly):
             queue_ids = [int(book.queue_id) for book, _holding in partly[number]]

@@ -89,6 +89,11 @@ class RemovedSet:
         if bitmap is FULL:
             return
         if bitmap is None:
+            if count == SPAN and i64(number) << SPAN_SHIFT >= self.floor:
+                # many, where positions jump
+                self._bitmaps[number] = FULL
+                self._above += SPAN
+                return
             bits = 0
         else:
             bits = int.from_bytes(bitmap, "little")

@@ -24,6 +24,15 @@ class TicketHolder:
     def journal_read(self, blocks: list[bytes], error: str) -> None: ...
 
 
+@trait
+class WritingWaiter:
+    """Whoever wants to read what is not written yet."""
+
+    @abstractmethod
+    def retry(self) -> None:
+        """More of the journal was written."""
+
+
 @final
 class Ticket:
     """One read; without a holder, nobody waits for it any more."""

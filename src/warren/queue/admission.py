@@ -1,0 +1,125 @@
+"""Whether a message that comes is let in, and whether into memory or to disk alone.
+
+A message of a queue that others hold, too, comes in two steps. It is *reserved*: it has its position and its deadline,
+and counts against a limit that would refuse others; nobody sees it. When all who must have it do, it *arrives*, in the
+order in which it was reserved.
+
+Invariant: what is reserved is counted in `Turn.held_bytes`.
+
+Not here: what happens to the others when a limit is exceeded (`queue.losses`), where entries stand (`queue.contents`).
+"""
+
+from typing import final
+
+from mypy_extensions import i64
+
+from warren.model.message import Entry, Message
+from warren.model.ports import PENDING, REJECTED, SETTLED
+from warren.model.turn import Turn
+from warren.queue.consumers import Consumers
+from warren.queue.contents import ENTRY_BYTES, Contents
+from warren.queue.handing import Handing
+from warren.queue.losses import Losses
+from warren.queue.paging import Paging
+
+
+@final
+class Admission:
+    """One queue's door."""
+
+    def __init__(self, contents: Contents, consumers: Consumers, handing: Handing, losses: Losses, turn: Turn) -> None:
+        self._contents: Contents = contents
+        self._consumers: Consumers = consumers
+        self._handing: Handing = handing
+        self._losses: Losses = losses
+        self._turn: Turn = turn
+        self._reserved_bytes: i64 = 0
+
+    def publish_with_log(self, paging: Paging, message: Message) -> i64:
+        if paging.stopped:
+            return REJECTED
+        settings = self._losses.settings
+        if settings.limited and settings.rejects and self.refuses(message):
+            return REJECTED
+        contents = self._contents
+        log = paging.log
+        safe = log.durable and message.persistent
+        expires_at_ms = settings.deadline_ms(message.expiration_ms, self._turn.now_ms)
+        level = contents.level_of(message)
+        if self._belongs_on_disk(level):
+            contents.page(message, expires_at_ms, level, log)
+        else:
+            entry = contents.admit(message, expires_at_ms)
+            if safe:
+                entry.holding = log.store(message, entry.position, expires_at_ms, level)
+        if settings.limited and not settings.rejects:
+            self.drop_over_limit()
+        return PENDING if safe else SETTLED
+
+    def _belongs_on_disk(self, level: i64) -> bool:
+        """Whether a message that comes is paged: not if it is likely to go out at once."""
+        contents = self._contents
+        if contents.has_backlog(level):
+            return True
+        if not self._turn.tight and not self._losses.settings.lazy:
+            return False
+        if not self._consumers.members:
+            return True
+        self._handing.hand_out()
+        return contents.ready_count != 0
+
+    # -- limits
+
+    def drop_over_limit(self) -> None:
+        if self._losses.overflows():
+            self._handing.hand_out()
+            self._losses.drop_heads()
+
+    def refuses(self, message: Message) -> bool:
+        if not self._losses.overflows_with(message):
+            return False
+        self._handing.hand_out()
+        if not self._losses.overflows_with(message):
+            return False
+        self._losses.refuse(message)
+        return True
+
+    # -- in two steps
+
+    def reserve(self, message: Message) -> Entry | None:
+        losses = self._losses
+        settings = losses.settings
+        if settings.limited and settings.rejects and self.refuses(message):
+            return None
+        expires_at_ms = settings.deadline_ms(message.expiration_ms, self._turn.now_ms)
+        entry = Entry(message, self._contents.next_position(), expires_at_ms)
+        losses.reserved_count += 1
+        losses.reserved_bytes += message.body_bytes
+        self._hold(len(message.content) + ENTRY_BYTES)
+        return entry
+
+    def arrive(self, paging: Paging | None, entries: list[Entry]) -> None:
+        contents, losses = self._contents, self._losses
+        settings = losses.settings
+        for entry in entries:
+            message = entry.message
+            losses.reserved_count -= 1
+            losses.reserved_bytes -= message.body_bytes
+            self._hold(-len(message.content) - ENTRY_BYTES)
+            level = contents.level_of(message)
+            if paging is not None and self._belongs_on_disk(level):
+                if entry.holding is None:
+                    entry.holding = paging.log.store(message, entry.position, entry.expires_at_ms, level)
+                contents.page_entry(entry, level)
+            else:
+                contents.admit_entry(entry)
+            if settings.limited and not settings.rejects:
+                self.drop_over_limit()
+
+    def close(self) -> None:
+        """Nothing that is reserved will arrive."""
+        self._hold(-self._reserved_bytes)
+
+    def _hold(self, size_bytes: i64) -> None:
+        self._reserved_bytes += size_bytes
+        self._turn.held_bytes += size_bytes
