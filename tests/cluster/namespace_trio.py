@@ -1,4 +1,4 @@
-"""Three nodes of one cluster, each on a host of its own, so that their network can be cut.
+"""Nodes of one cluster, three as a rule, each on a host of its own, so that their network can be cut.
 
 A node listens on the same ports everywhere, its etcd member 1000 and 2000 above. A test is on the host of the clients,
 which stays connected to all of them.
@@ -23,12 +23,12 @@ PEER_PORTS = (25672, 26672, 27672)
 
 
 class NamespaceTrio(Trio):
-    """`choices` is what is configured on a host, beside what all have."""
+    """`choices` is what is configured on each host, beside what all have; there are as many nodes as that."""
 
     def __init__(self, directory: Path, world: NamespaceWorld, choices: Mapping[str, str]) -> None:
         self.world = world
         self._choices = choices
-        super().__init__(directory)
+        super().__init__(directory, tuple(choices))
 
     def launch(self, directory: Path, *options: str, command: Sequence[str] = NodeProcess.COMMAND) -> NodeProcess:
         host = directory.name
@@ -64,7 +64,7 @@ class NamespaceTrio(Trio):
 def namespace_trio(directory: Path, choices: Mapping[str, str]) -> Iterator[NamespaceTrio]:
     """One, until the end; the test is skipped on a machine that has no hosts to offer."""
     need(obstacle())
-    world = NamespaceWorld(HOSTS)
+    world = NamespaceWorld(tuple(choices))
     try:
         with world.inside(CLIENTS):
             trio = NamespaceTrio(directory, world, choices)

@@ -87,7 +87,7 @@ class Storm:
 
     def _cut_off(self) -> str:
         host, *others = self._some(3)
-        self._trio.world.cut(host, *others)
+        self._trio.world.split([host], others)
         return f"{host} cut off"
 
     def _part(self) -> str:
@@ -103,8 +103,7 @@ class Storm:
         return f"{host} cut in one direction"
 
     def _shatter(self) -> str:
-        for pair in itertools.combinations(HOSTS, 2):
-            self._trio.world.cut(*pair)
+        self._trio.world.split(*[[host] for host in HOSTS])
         return "all parted"
 
     def _hush(self) -> str:

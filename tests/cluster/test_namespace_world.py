@@ -80,7 +80,7 @@ def test_what_is_cut_does_not_pass_and_all_else_does(world: NamespaceWorld, lett
     letters.see_passing(*everything)
     world.cut_one_way("one", "two")
     letters.see_passing(*everything - {("one", "two")})
-    world.cut("two", "one")
+    world.split(["one"], ["two"])
     letters.see_passing(*everything - {("one", "two"), ("two", "one")})
     world.heal()
     letters.see_passing(*everything)

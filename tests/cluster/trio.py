@@ -97,7 +97,7 @@ def declare(channel: Channel, queue: str, **fields: object) -> None:
 class Trio:
     """They listen on free ports and trust one cookie."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, names: Sequence[str] = ("n1", "n2", "n3")) -> None:
         self._directory = directory.resolve()
         cookie = self._directory / "cookie"
         cookie.write_text("5a" * 32 + "\n")
@@ -106,7 +106,7 @@ class Trio:
         self.nodes: list[NodeProcess] = []
         self._connections: list[Connection] = []
         try:
-            for name in ("n1", "n2", "n3"):
+            for name in names:
                 self._add(name)
             eventually(self.is_whole, "all nodes reach one another")
         except BaseException:

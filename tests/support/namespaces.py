@@ -126,6 +126,12 @@ class NamespaceWorld:
             self.cut_one_way(one, other)
             self.cut_one_way(other, one)
 
+    def split(self, *sides: Sequence[str]) -> None:
+        """Hosts of one side reach one another and no host of another side; clients reach all."""
+        for one_side, other_side in itertools.combinations(sides, 2):
+            for host in one_side:
+                self.cut(host, *other_side)
+
     def cut_one_way(self, sender: str, receiver: str) -> None:
         """What the one sends does not reach the other."""
         self._know(sender, receiver, _NOWHERE)
