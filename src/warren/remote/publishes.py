@@ -6,12 +6,15 @@ that follow one another and have the same waiter. Those that nobody waits for st
 Not here: the bytes on their way, and who is held for them (`remote.admission`).
 """
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
 from warren.errors import PeerFault
 from warren.model.distant import SettlementWaiter
+
+SPENT_MAX: Final[i64] = 256
+"""So many runs that are settled may be kept, and as many as are not."""
 
 
 @final
@@ -35,6 +38,8 @@ class Publishes:
         self._settled: i64 = 0
         self._settled_bytes: i64 = 0
         self._runs: list[AwaitedRun] = []
+        # the first of them that is not settled
+        self._at: i64 = 0
         self._growing: AwaitedRun | None = None
 
     def sent(self, size_bytes: i64) -> None:
@@ -58,27 +63,23 @@ class Publishes:
         self._settled = number
         arrived: i64 = size_bytes - self._settled_bytes
         self._settled_bytes = size_bytes
-        over = 0
-        for run in self._runs:
-            if run.first > number:
-                break
-            until: i64 = min(run.last, number)
-            count: i64 = until - run.first + 1
+        runs = self._runs
+        while self._at < len(runs) and runs[self._at].first <= number:
+            run = runs[self._at]
+            count: i64 = min(run.last, number) - run.first + 1
             if run.last > number:
                 run.first = number + 1
-            else:
-                over += 1
+                run.waiter.settled(count)
+                break
+            self._at += 1
             run.waiter.settled(count)
-        if over:
-            del self._runs[:over]
-            if not self._runs:
-                self._growing = None
+        self._sweep()
         return arrived
 
     def refused(self, number: i64) -> None:
         if number > self._sent or number <= self._settled:
             raise PeerFault(f"publish {number} of {self._sent} was refused")
-        low: i64 = 0
+        low: i64 = self._at
         high: i64 = len(self._runs)
         while low < high:
             middle: i64 = (low + high) // 2
@@ -91,8 +92,9 @@ class Publishes:
 
     def lost(self, reason: str) -> None:
         """Nothing will be known of those that are not settled."""
-        runs = self._runs
+        runs = self._runs[self._at :]
         self._runs = []
+        self._at = 0
         self._growing = None
         for run in runs:
             run.waiter.lost(reason)
@@ -102,3 +104,13 @@ class Publishes:
 
     def all_settled(self) -> bool:
         return self._settled == self._sent
+
+    def _sweep(self) -> None:
+        """Forget what is settled, at once if that is all, else when it is the most."""
+        if self._at == len(self._runs):
+            self._growing = None
+            self._runs = []
+            self._at = 0
+        elif self._at > SPENT_MAX and self._at * 2 > len(self._runs):
+            del self._runs[: self._at]
+            self._at = 0

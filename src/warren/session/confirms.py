@@ -2,9 +2,8 @@
 
 Publishes are numbered from 1 in the order they arrive. Each is settled at once, refused by a queue, or pending: held
 safely once the batch of its turn is on disk, or once queues of other nodes have said so (`session.distant_run`), or
-both. What is pending is a row of runs, lowest numbers first. Batches come back in order, so as long as all is pending
-on the disk, each run is of one batch and the first ones are decided first; other nodes answer when they do, and then
-the whole row is looked through, once a turn.
+both. What is pending is a row of runs, lowest numbers first. Batches come back in order, so those that wait for the
+disk are decided in order; other nodes answer when they do, and the runs they answered for are looked at, once a turn.
 
 Lemma: a number below the first pending one is decided. So of what was decided since confirms were last told, all below
 the first pending number is told by one `basic.ack` with `multiple`, at the highest number among it; the rest is told
@@ -24,6 +23,7 @@ from mypy_extensions import i64
 
 from warren.model.ports import QueuePort
 from warren.session.distant_run import ConfirmTeller, DistantRun, NumberRun
+from warren.session.pending_runs import PendingRuns
 from warren.session.tallies import PublishTally
 from warren.wire.frames import write_ack
 
@@ -51,12 +51,14 @@ class Confirms:
         self._rejected: list[int] = []
         # nothing is pending, and nothing that was decided meanwhile is untold
         self._plain: bool = True
-        self._pending: list[NumberRun] = []
-        # the last of them, which grows
+        self._pending: PendingRuns = PendingRuns()
+        # those of them that wait for a batch, in order
+        self._batched: list[NumberRun] = []
+        # the last one that waits for a batch alone, which grows
         self._growing: NumberRun | None = None
-        # the last one that waits for a single queue elsewhere; whether any in the row waits for another node
+        # the last one that waits for a single queue elsewhere; those that other nodes have answered for
         self._growing_elsewhere: DistantRun | None = None
-        self._some_elsewhere: bool = False
+        self._stirred: list[DistantRun] = []
         # settled and not told, unless plain
         self._settled: list[NumberRun] = []
         # batches of this channel's own, counted as they are begun and as they are flushed
@@ -96,7 +98,7 @@ class Confirms:
         if run is not None and run.last == self.last_no and run.queue is queue and run.tally is tally:
             run.last = number
         else:
-            run = DistantRun(number, 0, queue, 1, teller, tally)
+            run = DistantRun(number, 0, queue, 1, teller, tally, self._stirred)
             self._add_distant(run)
             self._growing_elsewhere = run
         self.last_no = number
@@ -108,8 +110,10 @@ class Confirms:
         """The next publish is decided by all of these, and by the batch begun last if it is in it."""
         number: i64 = self.last_no + 1
         batch_no: i64 = self._batch_no if in_batch else 0
-        run = DistantRun(number, batch_no, queues[0], len(queues), teller, tally)
+        run = DistantRun(number, batch_no, queues[0], len(queues), teller, tally, self._stirred)
         self._add_distant(run)
+        if in_batch:
+            self._batched.append(run)
         self.last_no = number
         for queue in queues:
             queue.await_settlement(run, number)
@@ -117,16 +121,18 @@ class Confirms:
     def flushed(self) -> None:
         """The oldest batch is on disk: what waited for it is settled."""
         self._flushed_no += 1
-        if self._some_elsewhere:
-            return
         count = 0
-        for run in self._pending:
+        for run in self._batched:
             if run.batch_no > self._flushed_no:
                 break
             count += 1
-        self._settled.extend(self._pending[:count])
-        del self._pending[:count]
-        if not self._pending:
+            if isinstance(run, DistantRun):
+                run.stir()
+            else:
+                self._settled.append(run)
+                self._pending.end(run)
+        del self._batched[:count]
+        if not self._batched:
             self._growing = None
 
     def unconfirmed(self) -> i64:
@@ -135,12 +141,12 @@ class Confirms:
 
     def undecided(self) -> bool:
         """Whether what is told goes partly by single acks."""
-        return len(self._pending) > 0
+        return self._pending.count > 0
 
     def tell(self, out: BytesWriter, channel: i64) -> None:
         """Tell everything that is decided and not told yet."""
-        if self._some_elsewhere:
-            self._look_through()
+        if self._stirred:
+            self._look_at_stirred()
         if self._plain:
             self._tell_in_order(out, channel)
         else:
@@ -172,12 +178,12 @@ class Confirms:
         if self._settled:
             self._ack_settled(out, channel)
             self._settled = []
-        if not self._pending:
+        if self._pending.count == 0:
             self._plain = True
             self._told = self.last_no
 
     def _ack_settled(self, out: BytesWriter, channel: i64) -> None:
-        first_pending: i64 = self._pending[0].first if self._pending else self.last_no + 1
+        first_pending: i64 = self._pending.first_no() if self._pending.count != 0 else self.last_no + 1
         count: i64 = 0
         highest: i64 = 0
         for run in self._settled:
@@ -206,34 +212,24 @@ class Confirms:
     def _add_distant(self, run: DistantRun) -> None:
         if self._plain:
             self._leave_plain()
-        self._pending.append(run)
-        self._some_elsewhere = True
+        self._pending.add(run)
 
-    def _look_through(self) -> None:
-        """Part what is decided from what is not."""
-        pending: list[NumberRun] = []
-        self._some_elsewhere = False
-        for run in self._pending:
-            if isinstance(run, DistantRun):
-                run.decide(self._flushed_no, self._settled, self._rejected)
-                if run.first <= run.last:
-                    pending.append(run)
-                    self._some_elsewhere = True
-                elif run is self._growing_elsewhere:
+    def _look_at_stirred(self) -> None:
+        """Part what other nodes have decided from what they have not."""
+        for run in sorted(self._stirred, key=_first_of):
+            run.decide(self._flushed_no, self._settled, self._rejected)
+            if run.over:
+                self._pending.end(run)
+                if run is self._growing_elsewhere:
                     self._growing_elsewhere = None
-            elif run.batch_no > self._flushed_no:
-                pending.append(run)
-            else:
-                self._settled.append(run)
-        self._pending = pending
-        if not pending:
-            self._growing = None
+        self._stirred.clear()
 
     def _begin_run(self, number: i64) -> None:
         if self._plain:
             self._leave_plain()
         run = NumberRun(number, number, self._batch_no)
-        self._pending.append(run)
+        self._pending.add(run)
+        self._batched.append(run)
         self._growing = run
 
     def _leave_plain(self) -> None:
@@ -246,3 +242,7 @@ class Confirms:
         if first <= self.last_no:
             self._settled.append(NumberRun(first, self.last_no, 0))
         self._plain = False
+
+
+def _first_of(run: DistantRun) -> int:
+    return int(run.first)
