@@ -1,6 +1,7 @@
 """An etcd that ends a process in the middle of what it does: it stands before the real one and counts the calls.
 
-So a node can be killed between any two steps against the store, and it is known between which.
+So a node can be killed between any two steps against the store, and it is known between which. It may also agree to
+nothing any more, from when a node has begun to watch it.
 
 Not here: losing answers, or keeping requests back (`etcd_world.LossyProxy`).
 """
@@ -18,7 +19,9 @@ import grpc.aio
 
 from tests.support.ports import free_port
 
-_STREAMS = ("/etcdserverpb.Watch/Watch", "/etcdserverpb.Lease/LeaseKeepAlive")
+_WATCH = "/etcdserverpb.Watch/Watch"
+_STREAMS = (_WATCH, "/etcdserverpb.Lease/LeaseKeepAlive")
+_TXN = "/etcdserverpb.KV/Txn"
 
 
 class DeadlyStore:
@@ -29,6 +32,9 @@ class DeadlyStore:
         self.endpoint = f"127.0.0.1:{free_port()}"
         self._victim = 0
         self._calls_left = 0
+        # whether nothing is agreed to, after the next watch has begun or already
+        self._to_be_stubborn = self._stubborn = False
+        self.refused = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
 
@@ -44,6 +50,13 @@ class DeadlyStore:
     def killed(self) -> bool:
         """Whether it has come to that."""
         return self._calls_left < 0
+
+    def be_stubborn(self) -> None:
+        """Agree to nothing, from the beginning of the next watch on."""
+        self._to_be_stubborn = True
+
+    def give_in(self) -> None:
+        self._to_be_stubborn = self._stubborn = False
 
     def __enter__(self) -> "DeadlyStore":
         self._thread.start()
@@ -77,6 +90,9 @@ class DeadlyStore:
                 os.kill(self._victim, signal.SIGKILL)
                 self._victim = 0
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "whoever asked is dead")
+        if self._stubborn and method == _TXN:
+            self.refused += 1
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "it is stubborn")
         try:
             answered: bytes = await self._channel.unary_unary(method)(request)
         except grpc.aio.AioRpcError as error:
@@ -84,6 +100,7 @@ class DeadlyStore:
         return answered
 
     async def converse(self, method: str, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self._stubborn = self._stubborn or (self._to_be_stubborn and method == _WATCH)
         async for told in self._channel.stream_stream(method)(requests):
             yield told
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.etcd_world import member_of, play
+from tests.cluster.deadly_store import DeadlyStore
+from tests.cluster.etcd_world import Members, member_of, play
 from tests.cluster.member_nodes import MemberNodes, channel_to, declare, eventually, joining, queues_of, ready_in
+from tests.support.node_process import NodeProcess
 
 LEFTOVERS = 700
 
@@ -52,6 +54,40 @@ def test_clients_are_let_in_when_what_does_not_outlive_all_nodes_is_gone(nodes: 
     with channel_to(cat) as channel:
         channel.send("exchange.declare", exchange=f"brief{LEFTOVERS - 1}", passive=True)
         assert channel.next().reply_code == 404
+
+
+@pytest.fixture
+def store(single: Members) -> Iterator[DeadlyStore]:
+    with DeadlyStore(single.endpoints()[0]) as made:
+        yield made
+
+
+def unable_to_clear_up(nodes: MemberNodes, store: DeadlyStore) -> NodeProcess:
+    """A node that is about to start: it will find a queue `brief`, and nobody agrees to its removal."""
+    configuration = f"cluster.etcd.endpoints.1 = {store.endpoint}\n"
+    cat = nodes.start("cat", configuration=configuration)
+    nodes.start("dog", *joining(cat), configuration=configuration)
+    with channel_to(cat) as channel:
+        channel.call("queue.declare", queue="brief")
+        cat.kill()
+    store.be_stubborn()
+    cat.spawn()
+    return cat
+
+
+def test_a_node_that_cannot_clear_up_lets_clients_in_after_a_while(nodes: MemberNodes, store: DeadlyStore) -> None:
+    cat = unable_to_clear_up(nodes, store)
+    cat.await_ready()
+    assert queues_of(cat) == ["brief"]
+    store.give_in()
+    eventually(lambda: queues_of(cat) == [])
+
+
+def test_a_node_that_cannot_clear_up_stops_when_it_is_told(nodes: MemberNodes, store: DeadlyStore) -> None:
+    cat = unable_to_clear_up(nodes, store)
+    eventually(lambda: store.refused)
+    cat.stop()
+    assert cat.log().count("event=node.started") == 1
 
 
 def test_a_node_alone_starts_without_an_etcd_whatever_it_had_begun(nodes: MemberNodes) -> None:

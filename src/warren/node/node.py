@@ -189,13 +189,16 @@ class Node:
             if self._life is not None:
                 self._life.attach(core, self._turns, desk, *self._addresses())
                 await self._unless_finished(self._life.cleared())
-            if not self._stopping:
+            if self._goes_on():
                 await self._import_definitions(Importer(core, desk))
-            if not self._stopping:
+            if self._goes_on():
                 await self._open_http(core, desk, facts, memory)
-        self._open = not self._stopping
+        self._open = self._goes_on()
         if self._open and not self._paused:
             await self._listen()
+
+    def _goes_on(self) -> bool:
+        return not self._stopping and not self._finished.done()
 
     def _start_disk(self, disk: Disk, loop: asyncio.AbstractEventLoop) -> None:
         disk.start(self._turns, self._disk_failed)
