@@ -10,11 +10,13 @@ import asyncio
 import io
 import os
 import signal
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support.ports import free_port
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
 from warren.node.etcd.member import EtcdMember
 from warren.node.etcd.program import MemberSettings
@@ -108,6 +110,7 @@ class Members:
         self._tls = tls
         self._settings = settings
         self.count = count
+        self._ports: dict[int, dict[str, int]] = defaultdict(_ports)
         self._clusters = 0
 
     def make(self) -> None:
@@ -129,7 +132,8 @@ class Members:
         return self._directory / str(number)
 
     def member(self, number: int, log: Log | None = None) -> EtcdMember:
-        return member_of(self.directory(number), f"warren@{number}", log, tls=self._tls, **self._settings)
+        settings = {**self._settings, **self._ports[number]}
+        return member_of(self.directory(number), f"warren@{number}", log, tls=self._tls, **settings)
 
     def endpoints(self) -> list[str]:
         return self.endpoints_of(*range(self.count))
@@ -188,6 +192,10 @@ class Members:
             if member._process.find():
                 os.kill(member.pid, signal.SIGKILL)
             await member.stop()
+
+
+def _ports() -> dict[str, int]:
+    return {"client_port": free_port(), "peer_port": free_port()}
 
 
 class LossyProxy:
