@@ -302,7 +302,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
 
     def may_be_behind(self) -> bool:
         clustering = self._entry.clustering
-        return clustering is not None and clustering.shared.is_stale(int(self.turn.now_ms))
+        return clustering is not None and clustering.shared.may_be_behind(int(self.turn.now_ms))
 
     # -- the end of the turn
 

@@ -39,6 +39,7 @@ from warren.broker.sharing.notices import Notices
 from warren.broker.sharing.placing import QueuePlacer
 from warren.broker.vhost import Vhost, Whereabouts
 from warren.cluster.partitions import CHECK_EVERY_MS, PAUSE, RESTART, RESUME, PartitionHandling
+from warren.cluster.suspicion import PARTED_AFTER_MS
 from warren.model.effects import KeepMembers, StartAnew
 from warren.model.events import (
     Decided,
@@ -49,6 +50,8 @@ from warren.model.events import (
     PeerConnected,
     PeerLost,
     PeerReceived,
+    PeerWritesPaused,
+    PeerWritesResumed,
     SharedSnapshot,
 )
 from warren.model.message import Message
@@ -129,6 +132,10 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
                 self._peer_connected(event)
         elif isinstance(event, PeerLost):
             self._peer_lost(event)
+        elif isinstance(event, PeerWritesPaused):
+            self.links.writes_paused(event.node)
+        elif isinstance(event, PeerWritesResumed):
+            self.links.writes_resumed(event.node)
         elif isinstance(event, Decided):
             self.shared.decided(event)
         elif isinstance(event, DefinitionsChanged):
@@ -161,8 +168,11 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         self.leftovers.lives_changed()
 
     def _look_at_lost_runs(self) -> None:
-        for node, incarnation in self.shared.lost_runs():
-            if self.membership.has_ended(node, incarnation):
+        members, now_ms = self.membership.members, int(self._turn.now_ms)
+        for node, incarnation, lost_ms in self.shared.lost_runs():
+            # one that never said that it lives does not say that it is dead
+            silent = members.incarnation(node) is None and now_ms - lost_ms >= PARTED_AFTER_MS
+            if silent or self.membership.has_ended(node, incarnation):
                 self.shared.peer_over(node)
 
     # -- partitions
@@ -171,6 +181,7 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         if self._left:
             return
         self._turn.set_timer(self._turn.now_ms + CHECK_EVERY_MS, self)
+        self._look_at_lost_runs()
         self._look()
         self.leftovers.look()
 

@@ -5,7 +5,8 @@ say where it began. Its expiration is removed, or it would expire again at once.
 queue it already died in, with no consumer's reject in the round, is dropped instead: the round would never end.
 
 It is forgotten where it died when it has arrived: at once, or when the other nodes have said so where its queues live.
-A node that may be behind keeps what would go nowhere until it knows: there may be a queue for it by now.
+A node that may be behind keeps what would go nowhere until it knows, as long as that is not too much: there may be a
+queue for it by now.
 
 Not here: when a message dies (`queue.queue`).
 """
@@ -32,6 +33,9 @@ LETTER_COST_BYTES: Final = 1024
 
 NOT_SENT: Final = -1
 
+KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of what would go nowhere: one queue whose letters have no exchange must not fill a node that is cut off."""
+
 
 @final
 class DeadLetters(Undertaker):
@@ -47,6 +51,7 @@ class DeadLetters(Undertaker):
         self._batches: list[list[DeadLetter]] = []
         # those that led nowhere while the node may have been behind
         self._kept: list[DeadLetter] = []
+        self._kept_bytes: int = 0
 
     def waiting(self) -> bool:
         if self._kept and not self._turn.may_be_behind:
@@ -67,9 +72,7 @@ class DeadLetters(Undertaker):
             count += 1
             spent_bytes = publish_dead_letter(vhosts[letter.queue.vhost], letter, self._turn)
             budget_bytes -= max(spent_bytes, 0) + LETTER_COST_BYTES
-            if spent_bytes == NOT_SENT:
-                self._kept.append(letter)
-            else:
+            if spent_bytes != NOT_SENT or not self._keep(letter):
                 self._turn.held_bytes -= _held_bytes(letter)
         if not batch:
             self._batches.pop()
@@ -107,12 +110,22 @@ class DeadLetters(Undertaker):
                 others.append(rest)
         self._batches = others
 
+    def _keep(self, letter: DeadLetter) -> bool:
+        """Whether there is room for it; else it has gone nowhere."""
+        if self._kept_bytes > KEPT_BYTES_MAX:
+            letter.queue.buried(letter.entry)
+            return False
+        self._kept_bytes += _held_bytes(letter)
+        self._kept.append(letter)
+        return True
+
     def _give_back_kept(self) -> None:
         """They are older than all others, and go first."""
         if self._kept:
             self._kept.reverse()
             self._batches.append(self._kept)
             self._kept = []
+            self._kept_bytes = 0
 
     def _gather(self, place: int) -> None:
         letters = self._turn.dead_letters

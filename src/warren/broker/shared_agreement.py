@@ -21,7 +21,8 @@ than what makes a node stale.
 whatever was agreed upon before the question is in the answer, nothing else need be. A snapshot that replaces what was
 missed says nothing about when it was taken, and so makes no node current by itself.
 
-**What a stale node does.** It serves the queues it knows. A message for which it finds no queue it neither confirms nor
+**What a node does that may be behind**, because it is stale, or has lost its link to a node that lives and may have
+ceased to wait for it. It serves the queues it knows. A message for which it finds no queue it neither confirms nor
 commits, by whatever road that was found out: the default exchange, bindings between exchanges, an alternate exchange.
 What it can route it confirms, though a binding that was agreed upon since might have led to a further queue: a confirm
 speaks of the queues that a node knows of. To nack all of it would stop every publisher of a cluster whose store has no
@@ -174,6 +175,10 @@ class SharedAgreement(Agreement):
         """Whether others may long have agreed on something this node does not know of."""
         return self._current_ms == NEVER or now_ms - self._current_ms > STALE_AFTER_MS
 
+    def may_be_behind(self, now_ms: int) -> bool:
+        """Whether somebody may have been told that something is agreed upon which this node does not know of."""
+        return self._progress.any_lost() or self.is_stale(now_ms)
+
     # -- what other nodes say
 
     def peer_connected(self, node: str, incarnation: int) -> None:
@@ -193,8 +198,8 @@ class SharedAgreement(Agreement):
         self._progress.over(node)
         self._settle()
 
-    def lost_runs(self) -> list[tuple[str, int]]:
-        """Nodes that are waited for without a link to them, and which runs of their processes."""
+    def lost_runs(self) -> list[tuple[str, int, int]]:
+        """Nodes that are waited for without a link to them: which runs of their processes, and since when."""
         return self._progress.lost_runs()
 
     def take_untold(self) -> int:

@@ -62,6 +62,31 @@ def test_a_declare_is_answered_only_when_a_node_that_was_lost_does_not_confirm_w
     assert scenario.confirmed(numbers) == []
 
 
+def test_two_nodes_that_reach_the_store_and_not_each_other_do_not_confirm_what_they_cannot_route() -> None:
+    scenario = ClusterScenario()
+    _one, two, three = scenario.nodes
+    guest = scenario.guest(two)
+    publisher = scenario.publisher(three)
+    wire = scenario.world.wires.between("two", "three")
+    for place in (0, 1):
+        wire.set_cut(place, True)
+    scenario.elapse(5_000)
+    scenario.ask(guest, QueueDeclare("first"))
+    asked_ms = scenario.world.now_ms
+    scenario.ask(guest, QueueDeclare("second"))
+    # nobody waits for three any more, which may hear of it later
+    assert scenario.world.now_ms - asked_ms < 100
+    numbers = scenario.publish(publisher, "unknown", 2)
+    scenario.until(publisher.done)
+    assert scenario.confirmed(numbers) == []
+    assert not scenario.is_stale(three)
+    wire.mend()
+    scenario.until(scenario.world.whole)
+    scenario.elapse(100)
+    unroutable = publisher.publish(Target("", "unknown", ()), False)
+    scenario.until(lambda: unroutable.state == CONFIRMED)
+
+
 def test_a_declare_does_not_wait_for_a_node_that_is_down() -> None:
     scenario = ClusterScenario()
     _one, two, three = scenario.nodes

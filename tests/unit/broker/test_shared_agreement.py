@@ -103,13 +103,25 @@ def test_a_node_whose_link_is_lost_is_waited_for_until_it_knows_itself_that_it_i
     cluster.part(node, parted)
     ending = agree(node, putting("v"))
     while not ending.told:
-        assert node.agreement.lost_runs() == [("c", 1)]
+        assert [run[:2] for run in node.agreement.lost_runs()] == [("c", 1)]
         cluster.clock.pass_ms(100)
     assert ending.told == ["agreed"]
     assert parted.agreement.is_stale(cluster.clock.now_ms)
     quick = agree(node, putting("w"))
     cluster.clock.pass_ms(100)
     assert quick.told == ["agreed"]
+
+
+def test_two_nodes_that_lost_their_link_take_themselves_to_be_behind_until_it_is_back(cluster: SharingCluster) -> None:
+    node, parted = cluster.nodes["a"], cluster.nodes["c"]
+    cluster.part(node, parted)
+    cluster.clock.pass_ms(20_000)
+    now_ms = cluster.clock.now_ms
+    assert [one.agreement.may_be_behind(now_ms) for one in cluster.nodes.values()] == [True, False, True]
+    assert not any(one.agreement.is_stale(now_ms) for one in cluster.nodes.values())
+    node.agreement.peer_connected("c", 1)
+    parted.agreement.peer_over("a")
+    assert [one.agreement.may_be_behind(now_ms) for one in cluster.nodes.values()] == [False] * 3
 
 
 def test_a_node_that_is_connected_again_ends_the_waiting_with_its_first_word(cluster: SharingCluster) -> None:

@@ -17,8 +17,10 @@ node's port refuses connections. That may be a firewall, so it is taken for a si
 gained is seconds for every declare after a crash, and what is risked is the moment in which a node that lives behind
 such a firewall hears of a change from the store a little later than others.
 
-What is not waited for: a node that was never connected to this one since either started, and one that was left behind
-and reaches the store, but not this node. Both are told by the store what everybody is told, at about the same time.
+**Who is not waited for** knows it: its link to this node is lost on its side, too, as long as both live, and a node
+that has lost a link to a run that is not over takes itself to be behind (`any_lost`). What remains are moments: a node
+that has just started and has no links yet, or was left behind and has caught up, hears of a change from the store a
+little later than others.
 
 Not here: who waits, and for how long (`broker.shared_agreement`); who is alive (`broker.membership`).
 """
@@ -35,6 +37,7 @@ class Peer:
     def __init__(self, incarnation: int) -> None:
         self.incarnation: int = incarnation
         self.connected: bool = True
+        self.lost_ms: int = 0
         # everything up to there is made there; until it has spoken it counts as knowing nothing
         self.applied: int = 0
         # not waited for until it has come that far
@@ -48,9 +51,12 @@ class Progress:
     def __init__(self, turn: Turn) -> None:
         self._turn: Turn = turn
         self._peers: dict[str, Peer] = {}
+        # how many of them are without a link
+        self._lost: int = 0
 
     def connected(self, node: str, incarnation: int) -> None:
         """From now on its word is waited for."""
+        self.over(node)
         self._peers[node] = Peer(incarnation)
 
     def applied(self, node: str, revision: int) -> None:
@@ -66,16 +72,24 @@ class Progress:
     def lost(self, node: str) -> None:
         """Its link is gone, and nobody knows what became of it."""
         peer = self._peers.get(node)
-        if peer is not None:
+        if peer is not None and peer.connected:
             peer.connected = False
+            peer.lost_ms = int(self._turn.now_ms)
+            self._lost += 1
 
-    def lost_runs(self) -> list[tuple[str, int]]:
-        """Those that are waited for without a link, and which runs of their processes."""
-        return [(node, peer.incarnation) for node, peer in self._peers.items() if not peer.connected]
+    def lost_runs(self) -> list[tuple[str, int, int]]:
+        """Those that are waited for without a link: which runs of their processes, and since when."""
+        return [(node, peer.incarnation, peer.lost_ms) for node, peer in self._peers.items() if not peer.connected]
+
+    def any_lost(self) -> bool:
+        """Whether somebody may live and not wait for this node."""
+        return self._lost > 0
 
     def over(self, node: str) -> None:
         """The run that was connected has ended."""
-        self._peers.pop(node, None)
+        peer = self._peers.pop(node, None)
+        if peer is not None and not peer.connected:
+            self._lost -= 1
 
     def leave_behind(self, revision: int) -> None:
         """Wait no longer for nodes that have not come as far as this."""

@@ -43,15 +43,34 @@ def test_a_node_that_connects_knows_nothing_until_it_has_spoken(progress: Progre
     assert progress.reached(OWN) == OWN
 
 
-def test_who_is_lost_is_waited_for_until_its_run_is_over(progress: Progress) -> None:
+def test_who_is_lost_is_waited_for_until_its_run_is_over(progress: Progress, turn: Turn) -> None:
+    turn.now_ms = 50
+    progress.lost("bee")
+    turn.now_ms = 60
     progress.lost("bee")
     progress.applied("cat", OWN + 5)
-    assert (progress.reached(OWN + 5), progress.lost_runs()) == (OWN, [("bee", 7)])
+    assert (progress.reached(OWN + 5), progress.lost_runs()) == (OWN, [("bee", 7, 50)])
     # what comes over no link is nobody's word
     progress.applied("bee", OWN + 5)
     assert progress.reached(OWN + 5) == OWN
     progress.over("bee")
     assert (progress.reached(OWN + 5), progress.lost_runs()) == (OWN + 5, [])
+
+
+def test_whoever_lost_somebody_knows_until_that_one_is_connected_or_its_run_is_over(progress: Progress) -> None:
+    known = [progress.any_lost()]
+    for step in (
+        lambda: progress.lost("bee"),
+        lambda: progress.lost("cat"),
+        lambda: progress.lost("dog"),
+        lambda: progress.connected("bee", 7),
+        lambda: progress.over("bee"),
+        lambda: progress.over("cat"),
+        lambda: progress.over("cat"),
+    ):
+        step()
+        known.append(progress.any_lost())
+    assert known == [False, True, True, True, True, True, False, False]
 
 
 def test_who_is_left_behind_is_told_of_once_and_waited_for_again_when_it_has_caught_up(
