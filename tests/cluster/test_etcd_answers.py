@@ -8,6 +8,7 @@ from tests.cluster.etcd_world import LossyProxy, Members, play, store_at, until
 from warren.node.etcd import messages
 from warren.node.etcd.connection import NoAnswer
 from warren.store.metadata import AGREED, FAILED, OUTDATED, UNKNOWN
+from warren.store.naming import name_of
 
 
 def test_a_commit_whose_answer_is_lost_is_told_to_be_agreed_with_its_revision(single: Members) -> None:
@@ -21,7 +22,7 @@ def test_a_commit_whose_answer_is_lost_is_told_to_be_agreed_with_its_revision(si
             decision = await store.commit([("a", 0)], [("a", b"1")])
             assert decision.outcome == AGREED
             _, entries = await store.snapshot()
-            assert entries["a"] == (decision.revision, decision.revision, b"1")
+            assert entries["a"] == (name_of(decision.revision, "a"), decision.revision, b"1")
 
     play(scenario())
 
@@ -36,7 +37,7 @@ def test_an_outdated_commit_whose_answer_is_lost_is_told_to_be_outdated(single: 
             proxy.loses_answers = True
             decision = await store.commit([("a", 0)], [("a", b"2")])
             assert decision.outcome == OUTDATED
-            assert (await store.snapshot())[1]["a"] == (first.revision, first.revision, b"1")
+            assert (await store.snapshot())[1]["a"] == (name_of(first.revision, "a"), first.revision, b"1")
 
     play(scenario())
 

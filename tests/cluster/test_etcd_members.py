@@ -17,6 +17,7 @@ from warren.errors import ConfigError, StoreError
 from warren.node.etcd import program, quorum
 from warren.node.log_levels import LogLevels
 from warren.node.logs import Log
+from warren.store.naming import name_of
 
 # Founds a member, tells its pid, and waits to be killed.
 FOUNDER = """
@@ -201,7 +202,7 @@ def test_a_member_whose_others_are_lost_goes_on_alone_with_its_data(pair: Member
         await first.resume_alone()
         assert [found.name for found in await first.members()] == ["warren@0"]
         async with store_at(first.endpoint, cluster=cluster) as store:
-            assert (await store.snapshot())[1]["a"] == (before.revision, before.revision, b"1")
+            assert (await store.snapshot())[1]["a"] == (name_of(before.revision, "a"), before.revision, b"1")
             assert (await store.commit([("a", before.revision)], [("a", b"2")])).outcome == "agreed"
         # it joins others again, and is no less for having been alone when it is started again
         os.kill(first.pid, signal.SIGKILL)

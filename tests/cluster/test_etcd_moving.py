@@ -12,6 +12,7 @@ from warren.node.etcd.moving import new_proof
 from warren.node.etcd.protobuf import Message
 from warren.node.etcd.store import EtcdStore
 from warren.store.metadata import AGREED, Snapshot
+from warren.store.naming import name_of
 
 LONE_REVISION = 5000
 LONE: Snapshot = {f"queues/%2F/{number}": (4000 + number, b"value %d" % number) for number in range(200)}
@@ -49,7 +50,8 @@ def test_what_a_lone_node_had_keeps_its_names_and_later_revisions_are_above_all_
         async with store_at(*single.endpoints(), cluster=cluster) as store:
             _, entries = await store.snapshot()
             assert entries[kept] == (4007, changed.revision, b"changed")
-            assert entries[gone] == (again.revision, again.revision, b"again")
+            assert entries[gone] == (name_of(again.revision, gone), again.revision, b"again")
+            assert entries[gone][0] > deleted.revision
 
     play(scenario())
 

@@ -9,10 +9,12 @@ from warren.errors import InvariantBroken, StoreError
 from warren.model.journal import Change
 from warren.node.etcd import messages
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
+from warren.node.etcd.keys import Numbering
 from warren.node.etcd.protobuf import Message
 from warren.node.etcd.store import EtcdStore
 from warren.node.etcd.watching import Changed, Replaced
 from warren.store.metadata import AGREED, OUTDATED, Decision
+from warren.store.naming import name_of
 
 
 class PatientConnection(EtcdConnection):
@@ -67,7 +69,7 @@ def test_a_watch_whose_place_is_forgotten_gets_everything_anew_and_goes_on(singl
             start, _ = await store.snapshot()
             first = await store.commit([("a", 0)], [("a", b"1")])
             second = await store.commit([("a", first.revision)], [("a", b"2")])
-            await raw.call(messages.COMPACT, messages.compaction(second.revision))
+            await raw.call(messages.COMPACT, messages.compaction(Numbering().of_etcd(second.revision)))
             watcher = Watcher(store, start)
             await watcher.until_told(second.revision)
             third = await store.commit([("b", 0)], [("b", b"3")])
@@ -75,7 +77,7 @@ def test_a_watch_whose_place_is_forgotten_gets_everything_anew_and_goes_on(singl
             await watcher.end()
             replaced, changed = watcher.told
             assert isinstance(replaced, Replaced)
-            assert replaced.snapshot == {"a": (first.revision, second.revision, b"2")}
+            assert replaced.snapshot == {"a": (name_of(first.revision, "a"), second.revision, b"2")}
             assert changed == Changed(third.revision, [Change(third.revision, "b", b"3")])
 
     play(scenario())
@@ -216,7 +218,7 @@ def test_many_commits_at_once_each_end_truthfully(single: Members) -> None:
                 agreed = [(at, told) for at, told in enumerate(decisions) if told.outcome == AGREED]
                 assert len(agreed) == 1
                 at, told = agreed[0]
-                assert entries[f"key{number}"] == (told.revision, told.revision, b"%d" % at)
+                assert entries[f"key{number}"] == (name_of(told.revision, f"key{number}"), told.revision, b"%d" % at)
                 assert all(told.outcome in (AGREED, OUTDATED) for told in decisions)
 
     play(scenario())

@@ -14,6 +14,7 @@ from warren.model.events import SharedSnapshot
 from warren.node.sqlite_store import SqliteStore
 from warren.sim.metadata_store import PretendStore
 from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, WantedChanges
+from warren.store.naming import name_of, place_of
 
 
 class Store(Protocol):
@@ -109,6 +110,11 @@ async def put(store: Store, key: str, value: bytes, at: int = 0) -> int:
     return decision.revision
 
 
+def name(store: Store, revision: int, key: str) -> int:
+    """What a thing is known by that was made with this revision: a lone node numbers changes one by one."""
+    return revision if isinstance(store, LoneStore) else name_of(revision, key)
+
+
 async def found(store: Store) -> SharedSnapshot:
     return (await store.snapshot())[1]
 
@@ -130,7 +136,9 @@ def test_what_was_agreed_is_there_with_its_revision_also_when_the_store_is_opene
         async with opening() as store:
             at, entries = await store.snapshot()
             assert at >= revision
-            assert entries == {"queues/%2F/a b": (revision, revision, b"\0\xff")}
+            created = name(store, revision, "queues/%2F/a b")
+            assert before < created <= revision
+            assert entries == {"queues/%2F/a b": (created, revision, b"\0\xff")}
 
     play(scenario())
 
@@ -142,7 +150,7 @@ def test_a_key_that_must_be_missing_is_not(opening: Opening) -> None:
             decision = await store.commit([("a", 0)], [("a", b"2")])
             assert decision.outcome == OUTDATED
             assert decision.revision >= revision
-            assert await found(store) == {"a": (revision, revision, b"1")}
+            assert await found(store) == {"a": (name(store, revision, "a"), revision, b"1")}
 
     play(scenario())
 
@@ -151,11 +159,12 @@ def test_a_key_that_must_be_missing_is_not(opening: Opening) -> None:
 def test_a_key_that_is_put_again_keeps_its_creation_and_its_modification_moves(opening: Opening, value: bytes) -> None:
     async def scenario() -> None:
         async with opening() as store:
-            created = await put(store, "a", b"1")
-            modified = await put(store, "a", value, created)
-            assert modified > created
+            made = await put(store, "a", b"1")
+            created = name(store, made, "a")
+            modified = await put(store, "a", value, made)
+            assert modified > made
             assert await found(store) == {"a": (created, modified, value)}
-            assert (await store.commit([("a", created)], [("a", b"3")])).outcome == OUTDATED
+            assert (await store.commit([("a", made)], [("a", b"3")])).outcome == OUTDATED
             assert await found(store) == {"a": (created, modified, value)}
 
     play(scenario())
@@ -164,15 +173,16 @@ def test_a_key_that_is_put_again_keeps_its_creation_and_its_modification_moves(o
 def test_a_key_that_is_touched_keeps_all_but_its_modification(opening: Opening) -> None:
     async def scenario() -> None:
         async with opening() as store:
-            created = await put(store, "a", b"1")
-            decision = await store.commit([("a", created), ("b", 0), ("c", 0)], [("b", b"2")], ["a", "c"])
+            made = await put(store, "a", b"1")
+            created = name(store, made, "a")
+            decision = await store.commit([("a", made), ("b", 0), ("c", 0)], [("b", b"2")], ["a", "c"])
             assert decision.outcome == AGREED
             entries = await found(store)
             assert set(entries) == {"a", "b"}
             assert entries["a"][0] == created
-            assert created < entries["a"][1] <= decision.revision
+            assert made < entries["a"][1] <= decision.revision
             assert entries["a"][2] == b"1"
-            assert (await store.commit([("a", created)], [("a", None)])).outcome == OUTDATED
+            assert (await store.commit([("a", made)], [("a", None)])).outcome == OUTDATED
             # only touched
             again = await store.commit([("a", entries["a"][1])], [], ["a"])
             assert again.outcome == AGREED
@@ -212,7 +222,9 @@ def test_a_key_that_was_deleted_and_put_again_is_another_one(opening: Opening) -
             assert await found(store) == {}
             second = await put(store, "a", b"1")
             assert first < deleted.revision < second
-            assert await found(store) == {"a": (second, second, b"1")}
+            created = name(store, second, "a")
+            assert created > deleted.revision
+            assert await found(store) == {"a": (created, second, b"1")}
 
     play(scenario())
 
@@ -225,13 +237,34 @@ def test_all_changes_of_a_commit_come_about_or_none(opening: Opening) -> None:
             stale: Compares = [("a", a), ("b", a), ("c", 0)]
             changes: WantedChanges = [("a", b"2"), ("b", None), ("c", b"1")]
             assert (await store.commit(stale, changes)).outcome == OUTDATED
-            assert await found(store) == {"a": (a, a, b"1"), "b": (b, b, b"1")}
+            names = (name(store, a, "a"), name(store, b, "b"))
+            assert await found(store) == {"a": (names[0], a, b"1"), "b": (names[1], b, b"1")}
             decision = await store.commit([("a", a), ("b", b), ("c", 0)], changes)
             assert decision.outcome == AGREED
             entries = await found(store)
             assert {key: value for key, (_, _, value) in entries.items()} == {"a": b"2", "c": b"1"}
-            assert entries["a"][0] == a
+            assert entries["a"][0] == names[0]
             assert all(b < modified <= decision.revision for _, modified, _ in entries.values())
+
+    play(scenario())
+
+
+def test_what_one_commit_makes_has_names_above_all_before_it_and_each_its_own(opening: Opening) -> None:
+    keys = [f"queues/%2F/{number}" for number in range(60)]
+    places = {place_of(key) for key in keys}
+
+    async def scenario() -> None:
+        async with opening() as store:
+            before = await put(store, "a", b"")
+            decision = await store.commit([(key, 0) for key in keys], [(key, b"") for key in keys])
+            after = await put(store, "b", b"")
+            names = [(await found(store))[key][0] for key in keys]
+            assert len(set(names)) >= len(places)
+            assert all(before < made <= decision.revision < after for made in names)
+            await store.commit([(keys[0], (await found(store))[keys[0]][1])], [(keys[0], None)])
+            await store.commit([(keys[1], (await found(store))[keys[1]][1])], [(keys[1], b"again")])
+        async with opening() as store:
+            assert [(await found(store))[key][0] for key in keys[1:]] == names[1:]
 
     play(scenario())
 
@@ -266,7 +299,7 @@ def test_a_revision_that_never_was_is_outdated(opening: Opening) -> None:
             revision = await put(store, "a", b"1")
             for never in (-1, revision + 1, revision + 1000):
                 assert (await store.commit([("a", never)], [("a", b"2")])).outcome == OUTDATED
-            assert await found(store) == {"a": (revision, revision, b"1")}
+            assert await found(store) == {"a": (name(store, revision, "a"), revision, b"1")}
 
     play(scenario())
 
@@ -296,13 +329,13 @@ def test_any_row_of_commits_does_what_a_plain_dictionary_does(opening: Opening, 
                 assert decision.revision > last
                 last = decision.revision
                 entries = await found(store)
-                apply_to(model, changes, entries)
+                apply_to(model, store, changes, entries)
                 assert entries == model
 
     play(scenario())
 
 
-def apply_to(model: SharedSnapshot, changes: WantedChanges, entries: SharedSnapshot) -> None:
+def apply_to(model: SharedSnapshot, store: Store, changes: WantedChanges, entries: SharedSnapshot) -> None:
     """What the changes do; a revision that the store chose is taken from it, if it is above all before."""
     newest = max([modified for _, modified, _ in model.values()], default=0)
     for key, value in changes:
@@ -311,4 +344,4 @@ def apply_to(model: SharedSnapshot, changes: WantedChanges, entries: SharedSnaps
             continue
         modified = entries[key][1]
         assert modified > newest
-        model[key] = (model[key][0] if key in model else modified, modified, value)
+        model[key] = (model[key][0] if key in model else name(store, modified, key), modified, value)

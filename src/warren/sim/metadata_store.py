@@ -8,8 +8,8 @@ go on where they stopped, or start anew with everything there is, if the store h
 A key may be *held*: it is there while its holder is heard of, and goes by itself when that one is silent for too long.
 Without a majority the store answers nobody, and lets nobody's time run out.
 
-Invariants: revisions grow by one a transaction; a seat is told every change once, in order, and never of something
-that did not happen.
+Invariants: revisions grow by the same with each transaction (`store.naming`); a seat is told every change once, in
+order, and never of something that did not happen.
 
 Not here: who is cut off when, and how long things take: that is the world's (`sim.network`, `sim.faults`).
 """
@@ -28,6 +28,7 @@ from warren.model.events import (
 )
 from warren.model.journal import Change
 from warren.store.metadata import AGREED, FAILED, OUTDATED, UNKNOWN, Decision, Snapshot
+from warren.store.naming import NAMES_A_REVISION, name_of
 
 ANSWER_PATIENCE_MS = 2_000
 CURRENT_EVERY_MS = 1_000
@@ -52,7 +53,7 @@ class PretendStore:
     def __init__(self, clock: Clock, delay_ms: Callable[[], int]) -> None:
         self.clock = clock
         self.delay_ms = delay_ms
-        self.revision = 1
+        self.revision = NAMES_A_REVISION
         self.majority = True
         self._values: SharedSnapshot = {}
         self._history: list[Change] = []
@@ -78,7 +79,7 @@ class PretendStore:
 
     def move_in(self, revision: int, snapshot: Snapshot) -> None:
         """Begin with what a node had that was alone; `revision` is the highest that names anything in it."""
-        self.revision = max(self.revision, revision) + 1
+        self.revision = (max(self.revision, revision) // NAMES_A_REVISION + 1) * NAMES_A_REVISION
         self._values = {key: (created, self.revision, value) for key, (created, value) in snapshot.items()}
         self.forget_history()
 
@@ -156,13 +157,13 @@ class PretendStore:
     def _change(self, changes: list[tuple[str, bytes | None]]) -> int:
         if not changes:
             return self.revision
-        self.revision += 1
+        self.revision += NAMES_A_REVISION
         for key, value in changes:
             if value is None:
                 if self._values.pop(key, None) is None:
                     continue
             else:
-                created = self._values[key][0] if key in self._values else self.revision
+                created = self._values[key][0] if key in self._values else name_of(self.revision, key)
                 self._values[key] = (created, self.revision, value)
             self._history.append(Change(self.revision, key, value))
         for seat in self._seats:

@@ -1,8 +1,8 @@
 """What this node has applied of the store that nodes share.
 
-Of every key the revision that created it, which names the thing, and the one that last changed it, by which a plan says
-what it relies on. Values are not kept: whatever they stand for was made; of queues it is known where they live
-(`broker.sharing.homes`).
+Of every key what it was created with, which names the thing (`store.naming`), and the revision that last changed it, by
+which a plan says what it relies on. Values are not kept: whatever they stand for was made; of queues it is known where
+they live (`broker.sharing.homes`).
 
 Changes come in order and are made as they come, because that is how they were planned. A snapshot is compared with what
 is known: what is gone is unmade, what differs is made again, what was created anew in the meantime is both. A thing
@@ -25,6 +25,7 @@ from warren.store.cluster_definitions import ALIVE, NODES
 from warren.store.definition_kinds import decode_definition
 from warren.store.definition_order import kind_of, rank
 from warren.store.metadata import Definition
+from warren.store.naming import name_of
 from warren.store.topology_definitions import QUEUES, QueueDefinition
 
 
@@ -69,7 +70,8 @@ class SharedDefinitions:
                 self._delete(change.key)
             else:
                 known = self._known.get(change.key)
-                self._put(change.key, change.revision if known is None else known[0], change.revision, value)
+                created = name_of(change.revision, change.key) if known is None else known[0]
+                self._put(change.key, created, change.revision, value)
         self.reach(revision)
 
     def replace(self, revision: int, snapshot: SharedSnapshot) -> None:

@@ -5,11 +5,13 @@
     plan ──► part ──► part ──► ... ──► part
              each: what must be as it was when the plan was made, what changes
 
-A store bounds what one transaction may hold, and a revision must not name two things that are known by it: of new
-queues and exchanges there is one a transaction. Where a plan has to be cut, each part leaves sound what it leaves: what
-is made comes first, in the order in which things belong together, then what goes, the other way round. A plan that was
-cut may come about in part, if its node is lost, the store is, or another plan comes between; in the last case it is
-planned again from what there is then. The plan counts what has come about of it.
+A store bounds what one transaction may hold, and it must not make two things that would have the same name: of new
+queues and exchanges whose keys have the same place there is one a transaction (`store.naming`).
+
+Where a plan has to be cut, each part leaves sound what it leaves: what is made comes first, in the order in which
+things belong together, then what goes, the other way round. A plan that was cut may come about in part, if its node is
+lost, the store is, or another plan comes between; in the last case it is planned again from what there is then. The
+plan counts what has come about of it.
 
 A binding's ends are touched by every part that makes one of their bindings, whether they were there or an earlier part
 made them. Else a queue could go between two parts, or after both, by a plan that knows of the first one's bindings
@@ -27,6 +29,7 @@ from warren.broker.sharing.definitions import SharedDefinitions
 from warren.model.effects import Propose
 from warren.store.access_definitions import vhost_key
 from warren.store.definition_order import kind_of, rank
+from warren.store.naming import place_of
 from warren.store.plan import Plan, PlannedChange
 from warren.store.topology_definitions import (
     EXCHANGES,
@@ -47,6 +50,8 @@ VALUE_BYTES_MAX: Final = 1024 * 1024
 STANDING_MAX: Final = 60
 """Conditions that are looked at again with each part."""
 
+NAMELESS: Final = -1
+
 
 @final
 class Part:
@@ -58,14 +63,15 @@ class Part:
         self.touched: list[str] = []
         # what it makes belongs to something that an earlier part made
         self.belongs_to: list[str] = []
-        self.names_something: bool = False
+        # of what it makes
+        self.places: set[int] = set()
         self.value_bytes: int = 0
 
-    def has_room(self, naming: bool, beside: int = 0, value_bytes: int = 0) -> bool:
+    def has_room(self, place: int, beside: int = 0, value_bytes: int = 0) -> bool:
         size = len(self.changes) + len(self.touched) + len(self.belongs_to) + beside
         if self.changes and self.value_bytes + value_bytes > VALUE_BYTES_MAX:
             return False
-        return size < CHANGES_MAX and not (naming and self.names_something)
+        return size < CHANGES_MAX and place not in self.places
 
     def makes(self, key: str) -> bool:
         return any(change.key == key for change in self.changes)
@@ -143,8 +149,8 @@ def _parts_of(plan: Plan, bases: dict[str, int]) -> list[Part]:
 
 
 def _fits(changes: list[PlannedChange], touched: list[str], standing: list[str], bases: dict[str, int]) -> bool:
-    naming = len([change for change in changes if _names_something(change, bases)])
-    if len(changes) + len(touched) > CHANGES_MAX or len(standing) > STANDING_MAX or naming > 1:
+    places = [place for place in [_place_of(change, bases) for change in changes] if place != NAMELESS]
+    if len(changes) + len(touched) > CHANGES_MAX or len(standing) > STANDING_MAX or len(set(places)) < len(places):
         return False
     return len(changes) == 1 or sum([_value_bytes(change) for change in changes]) <= VALUE_BYTES_MAX
 
@@ -154,9 +160,10 @@ def _value_bytes(change: PlannedChange) -> int:
     return 0 if value is None else len(value)
 
 
-def _names_something(change: PlannedChange, bases: dict[str, int]) -> bool:
-    """Whether the revision becomes the id of something."""
-    return change.definition is not None and bases[change.key] == 0 and kind_of(change.key) in (QUEUES, EXCHANGES)
+def _place_of(change: PlannedChange, bases: dict[str, int]) -> int:
+    """That of the name of something that is known by it."""
+    makes = change.definition is not None and bases[change.key] == 0
+    return place_of(change.key) if makes and kind_of(change.key) in (QUEUES, EXCHANGES) else NAMELESS
 
 
 def _in_sound_order(changes: list[PlannedChange]) -> list[PlannedChange]:
@@ -169,23 +176,24 @@ def _in_sound_order(changes: list[PlannedChange]) -> list[PlannedChange]:
 def _filled(changes: list[PlannedChange], touched: list[str], bases: dict[str, int]) -> list[Part]:
     parts = [Part()]
     for key in touched:
-        if not parts[-1].has_room(False):
+        if not parts[-1].has_room(NAMELESS):
             parts.append(Part())
         parts[-1].touched.append(key)
     made: dict[str, None] = {}
     for change in changes:
-        naming = _names_something(change, bases)
+        place = _place_of(change, bases)
         ends = [key for key in _ends_of(change) if bases.get(key, 0) or key in made]
         containers = [key for key in _containers_of(change) if key in made]
         value_bytes = _value_bytes(change)
-        if not parts[-1].has_room(naming, len(ends) + len(containers), value_bytes):
+        if not parts[-1].has_room(place, len(ends) + len(containers), value_bytes):
             parts.append(Part())
         part = parts[-1]
         part.value_bytes += value_bytes
         part.touched += [key for key in ends if key not in part.touched and not part.makes(key)]
         part.belongs_to += [key for key in containers if key not in part.belongs_to and not part.makes(key)]
         part.changes.append(change)
-        part.names_something = part.names_something or naming
+        if place != NAMELESS:
+            part.places.add(place)
         if change.definition is not None:
             made[change.key] = None
     return parts

@@ -2,7 +2,7 @@
 
 Everything is put in pieces, each with a note of the revisions that created its keys. By those the journal knows queues
 and exchanges, so they must stay; etcd numbers its keys itself. So a key's creation is looked up in the note of the
-piece that first put it, and is etcd's own, plus the base, for a key that was put later (`EtcdStore.snapshot`).
+piece that first put it; for a key that came later etcd's revision tells (`EtcdStore.snapshot`).
 
 ::
 
@@ -34,7 +34,7 @@ from warren.store.metadata import Snapshot, beginning
 _PIECE_KEYS = 60
 _PIECE_BYTES = 512 * 1024
 
-_BASE_BYTES = 8
+_REVISION_BYTES = 8
 _PROOF_BYTES = 16
 
 Piece = list[tuple[str, int, bytes]]
@@ -52,7 +52,7 @@ async def move(connection: EtcdConnection, keys: KeySpace, revision: int, snapsh
 async def take_back(connection: EtcdConnection, keys: KeySpace, proof: bytes) -> None:
     """Wipe what the attempt with this proof has brought, unless a node was added or changed since; nothing else."""
     found = messages.key_values(await connection.ask(messages.RANGE, messages.range_of(keys.base)))
-    if found and found[0].value[_BASE_BYTES:] == proof:
+    if found and found[0].value[_REVISION_BYTES:] == proof:
         marked_at = found[0].modified
         unused = messages.unmodified_since(keys.of(beginning(NODES, [])), marked_at)
         wiping = messages.deleting(keys.all, messages.end_of(keys.all))
@@ -65,9 +65,9 @@ def new_proof() -> bytes:
     return secrets.token_bytes(_PROOF_BYTES)
 
 
-def base_in(marker: bytes) -> int:
-    """What is added to etcd's revisions, according to the marker's value."""
-    return int.from_bytes(marker[:_BASE_BYTES], "big")
+def last_revision_in(marker: bytes) -> int:
+    """The lone node's last one, according to the marker's value."""
+    return int.from_bytes(marker[:_REVISION_BYTES], "big")
 
 
 def creations_in(part: bytes) -> dict[str, int]:
@@ -102,7 +102,7 @@ class _Attempt:
         await self._step([self._claim(), messages.unmodified(noted, 0)], operations, noted, note)
 
     async def finish(self, revision: int) -> None:
-        marker = revision.to_bytes(_BASE_BYTES, "big") + self._proof
+        marker = revision.to_bytes(_REVISION_BYTES, "big") + self._proof
         operations = [messages.putting(self._keys.last, b""), messages.deleting(self._keys.moving)]
         await self._step([self._claim()], operations, self._keys.base, marker)
 

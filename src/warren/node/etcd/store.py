@@ -24,15 +24,15 @@ from warren.model.events import SharedSnapshot
 from warren.node.etcd import messages, moving
 from warren.node.etcd.connection import PATIENCE_S, Declined, EtcdConnection
 from warren.node.etcd.holding import Holding
-from warren.node.etcd.keys import KeySpace
+from warren.node.etcd.keys import KeySpace, Numbering
 from warren.node.etcd.messages import KeyValue
 from warren.node.etcd.proposals import Proposals
 from warren.node.etcd.watching import Changed, Replaced, Watching
 from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, Snapshot, WantedChanges
+from warren.store.naming import name_of
 
 _PAGE_KEYS = 500
 _COMPACTED = "compacted"
-_NEVER = -1
 
 
 class EtcdStore:
@@ -44,7 +44,7 @@ class EtcdStore:
         self._keys = KeySpace(cluster)
         self._proposals = Proposals(connection, self._keys, node)
         self._marked_at = 0
-        self._base = 0
+        self._numbering = Numbering()
         self._seen = 0
 
     async def begun(self, patience_s: float = PATIENCE_S) -> bool:
@@ -53,7 +53,7 @@ class EtcdStore:
         found = messages.key_values(answer)
         if found:
             self._marked_at = found[0].modified
-            self._base = moving.base_in(found[0].value)
+            self._numbering = Numbering(moving.last_revision_in(found[0].value))
         return bool(found)
 
     async def move_in(self, revision: int, snapshot: Snapshot, proof: bytes = b"") -> None:
@@ -83,8 +83,9 @@ class EtcdStore:
                     raise
                 continue
             snapshot = self._with_creations(found, notes)
-            self._seen = max(self._seen, revision + self._base)
-            return revision + self._base, snapshot
+            at = self._numbering.of_store(revision)
+            self._seen = max(self._seen, at)
+            return at, snapshot
 
     async def commit(
         self,
@@ -99,16 +100,17 @@ class EtcdStore:
         known = dict(compares)
         if not known.keys() >= {key for key, _ in changes} | set(touched):
             raise InvariantBroken("a commit changes a key that it does not rely on")
-        conditions = [messages.unmodified(self._keys.of(key), self._compared(at)) for key, at in compares]
+        numbering = self._numbering
+        conditions = [messages.unmodified(self._keys.of(key), numbering.compared(at)) for key, at in compares]
         conditions += [
-            messages.unmodified_since(self._keys.of(prefix), max(at - self._base, 0)) for prefix, at in unchanged_under
+            messages.unmodified_since(self._keys.of(prefix), numbering.of_etcd(at)) for prefix, at in unchanged_under
         ]
         operations = [self._operation(key, value) for key, value in changes]
         operations += [messages.touching(self._keys.of(key)) for key in touched if known[key]]
         decision = await self._proposals.decide(conditions, operations, patience_s)
         if decision.outcome not in (AGREED, OUTDATED):
             return decision
-        return Decision(decision.outcome, decision.revision + self._base)
+        return Decision(decision.outcome, numbering.of_store(decision.revision))
 
     async def current(self) -> int:
         """The revision of the last commit, this very moment: whoever has seen it has seen all.
@@ -121,14 +123,15 @@ class EtcdStore:
         seen = self._seen
         answer = messages.txn_answer(await self._connection.ask(messages.TXN, request))
         marker, last = answer.found
-        if not marker or not last or marker[0].modified != self._marked_at or answer.revision + self._base < seen:
+        at = self._numbering.of_store(answer.revision)
+        if not marker or not last or marker[0].modified != self._marked_at or at < seen:
             raise StoreError("the metadata store has lost changes that this node has seen, or was made anew")
-        return last[0].modified + self._base
+        return self._numbering.of_store(last[0].modified)
 
     async def watch(self, after: int) -> AsyncGenerator[Changed | Replaced, None]:
         """What changes after this revision, in order, for ever; close it when it is not wanted any more."""
         self._require_begun()
-        watching = Watching(self._connection, self._keys, self._base, self.snapshot)
+        watching = Watching(self._connection, self._keys, self._numbering, self.snapshot)
         async with aclosing(watching.changes(after)) as items:
             async for told in items:
                 self._seen = max(self._seen, told.revision)
@@ -154,23 +157,19 @@ class EtcdStore:
 
     def _with_creations(self, found: list[KeyValue], notes: list[KeyValue]) -> SharedSnapshot:
         moved = {note.modified: moving.creations_in(note.value) for note in notes}
+        of_store = self._numbering.of_store
         snapshot: SharedSnapshot = {}
         for kept in found:
             key = self._keys.name(kept.key)
             creations = moved.get(kept.created)
-            created = kept.created + self._base if creations is None else creations[key]
-            snapshot[key] = (created, kept.modified + self._base, kept.value)
+            created = name_of(of_store(kept.created), key) if creations is None else creations[key]
+            snapshot[key] = (created, of_store(kept.modified), kept.value)
         return snapshot
 
     def _operation(self, key: str, value: bytes | None) -> bytes:
         if value is None:
             return messages.deleting(self._keys.of(key))
         return messages.putting(self._keys.of(key), value)
-
-    def _compared(self, revision: int) -> int:
-        if revision == 0:
-            return 0
-        return revision - self._base if revision > self._base else _NEVER
 
     def _require_begun(self) -> None:
         if not self._marked_at:

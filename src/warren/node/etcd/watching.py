@@ -27,7 +27,7 @@ from warren.model.events import SharedSnapshot
 from warren.model.journal import Change
 from warren.node.etcd import messages
 from warren.node.etcd.connection import Declined, EtcdConnection, NoAnswer, failure, is_token_trouble
-from warren.node.etcd.keys import KeySpace
+from warren.node.etcd.keys import KeySpace, Numbering
 from warren.node.etcd.messages import WatchAnswer
 
 SILENCE_S = 3.0
@@ -60,10 +60,12 @@ class _Compacted(Exception):
 class Watching:
     """Watches the keys of one cluster. Revisions are the store's."""
 
-    def __init__(self, connection: EtcdConnection, keys: KeySpace, base: int, snapshot: SnapshotReader) -> None:
+    def __init__(
+        self, connection: EtcdConnection, keys: KeySpace, numbering: Numbering, snapshot: SnapshotReader
+    ) -> None:
         self._connection = connection
         self._keys = keys
-        self._base = base
+        self._numbering = numbering
         self._snapshot = snapshot
 
     async def changes(self, after: int) -> AsyncGenerator[Changed | Replaced, None]:
@@ -112,7 +114,7 @@ class Watching:
     async def _ask_for_signs(self, stream: "grpc.aio.StreamStreamCall[bytes, bytes]", seen: int) -> None:
         """Begin the watch, and ask for signs of life. The reader notices when the stream ends."""
         try:
-            start = max(seen - self._base, 0) + 1
+            start = self._numbering.of_etcd(seen) + 1
             await stream.write(messages.watch_creation(self._keys.keys, messages.end_of(self._keys.keys), start))
             while True:
                 await asyncio.sleep(_SIGN_EVERY_S)
@@ -132,7 +134,8 @@ class Watching:
             raise NoAnswer(f"{endpoint} ended the watch: {answer.reason}")
 
     def _grouped(self, answer: WatchAnswer) -> list[Changed]:
-        changes = [Change(revision + self._base, self._keys.name(key), value) for revision, key, value in answer.events]
+        of_store = self._numbering.of_store
+        changes = [Change(of_store(revision), self._keys.name(key), value) for revision, key, value in answer.events]
         return [Changed(revision, list(group)) for revision, group in groupby(changes, lambda change: change.revision)]
 
 

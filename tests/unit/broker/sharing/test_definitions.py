@@ -11,6 +11,7 @@ from warren.store.access_definitions import PermissionDefinition, UserDefinition
 from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
 from warren.store.definition_kinds import KINDS
 from warren.store.metadata import Definition
+from warren.store.naming import NAMES_A_REVISION, name_of
 from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
 
 VHOST = VhostDefinition("v", "", [], {})
@@ -51,8 +52,10 @@ def test_what_comes_again_is_passed_over(definitions: SharedDefinitions, maker: 
 
 
 def test_a_thing_made_anew_is_another_one(definitions: SharedDefinitions, maker: Maker) -> None:
-    definitions.change(4, [put(2, VHOST), Change(3, VHOST.key(), None), put(4, VHOST)])
-    assert maker.made["vhosts/v"][0] == 4
+    revisions = [number * NAMES_A_REVISION for number in (2, 3, 4)]
+    changes = [put(revisions[0], VHOST), Change(revisions[1], VHOST.key(), None), put(revisions[2], VHOST)]
+    definitions.change(revisions[2], changes)
+    assert revisions[1] < maker.made["vhosts/v"][0] == name_of(revisions[2], "vhosts/v") <= revisions[2]
 
 
 def test_a_snapshot_is_made_with_everything_after_what_it_belongs_to(

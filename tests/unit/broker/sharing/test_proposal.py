@@ -8,10 +8,18 @@ from warren.broker.topology_plans import plan_binding, plan_queue
 from warren.model.effects import Propose
 from warren.model.journal import Change
 from warren.store.access_definitions import UserDefinition, VhostDefinition
+from warren.store.naming import NAMES_A_REVISION, place_of
 from warren.store.plan import Plan
 from warren.store.topology_definitions import QUEUES, BindingDefinition, ExchangeDefinition, QueueDefinition
 
 TRANSACTION_MAX = 128
+ONE, SAME_PLACE = next(
+    (f"q{first}", f"q{second}")
+    for second in range(NAMES_A_REVISION)
+    for first in range(second)
+    if place_of(f"queues/v/q{first}") == place_of(f"queues/v/q{second}")
+)
+"""Two names of queues of which no revision may make both."""
 
 
 def vhost(name: str) -> VhostDefinition:
@@ -102,14 +110,14 @@ def test_no_transaction_has_more_bytes_than_a_store_takes() -> None:
 
 def test_a_plan_counts_what_has_come_about_of_it() -> None:
     plan = Plan()
-    for number in range(3):
-        plan.put(queue(f"q{number}"))
+    for number in range(CHANGES_MAX * 2 + 1):
+        plan.put(user(f"u{number}"))
     proposal = Proposal(plan, known())
     made = []
     for revision in (51, 52, 53):
         made.append(plan.made)
         proposal.done(revision)
-    assert [*made, plan.made] == [0, 1, 2, 3]
+    assert [*made, plan.made] == [0, CHANGES_MAX, CHANGES_MAX * 2, CHANGES_MAX * 2 + 1]
 
 
 def test_a_cut_plan_makes_containers_first_and_unmakes_them_last() -> None:
@@ -167,29 +175,37 @@ def test_more_conditions_than_can_be_repeated_are_looked_at_before_anything_is_c
     assert (len(change.compares), len(change.changes)) == (STANDING_MAX + 1, 1)
 
 
-def test_a_revision_names_one_queue_or_exchange() -> None:
+def test_a_transaction_makes_no_two_queues_or_exchanges_that_would_have_the_same_name() -> None:
     plan = Plan()
     plan.put(vhost("v"))
-    plan.put(queue("one"))
+    plan.put(queue(ONE))
     plan.put(ExchangeDefinition("v", "two", "direct", True, False, False, {}))
-    plan.put(queue("three"))
-    orders = parts_of(plan, known("queues/v/three"))
+    plan.put(queue(SAME_PLACE))
+    orders = parts_of(plan, known())
     assert [[key for key, _value in order.changes] for order in orders] == [
-        ["vhosts/v", "exchanges/v/two"],
-        ["queues/v/one", "queues/v/three"],
+        ["vhosts/v", "exchanges/v/two", f"queues/v/{ONE}"],
+        [f"queues/v/{SAME_PLACE}"],
     ]
+
+
+def test_what_has_its_name_already_may_share_a_transaction_with_anything() -> None:
+    plan = Plan()
+    plan.put(queue(ONE))
+    plan.put(queue(SAME_PLACE))
+    assert len(parts_of(plan, known(f"queues/v/{ONE}"))) == 1
 
 
 def test_a_binding_of_a_cut_plan_touches_the_ends_that_an_earlier_part_made() -> None:
     plan = Plan()
     plan.put(vhost("v"))
-    for name in ("one", "two"):
+    for name in (ONE, SAME_PLACE):
         plan_queue(plan, queue(name))
-    plan_binding(plan, binding("amq.direct", "one", "k"))
+    bound = binding("amq.direct", ONE, "k")
+    plan_binding(plan, bound)
     first, second = parts_of(plan, known())
-    assert [key for key, _value in second.changes] == ["queues/v/two", binding("amq.direct", "one", "k").key()]
-    assert second.touched == ["queues/v/one"]
-    assert {("queues/v/one", 51), ("vhosts/v", 51)} <= set(second.compares)
+    assert [key for key, _value in second.changes] == [f"queues/v/{SAME_PLACE}", bound.key()]
+    assert second.touched == [f"queues/v/{ONE}"]
+    assert {(f"queues/v/{ONE}", 51), ("vhosts/v", 51)} <= set(second.compares)
     assert first.touched == []
 
 
@@ -247,26 +263,26 @@ def test_a_cut_plan_that_another_comes_between_is_outdated_once_and_can_be_made_
     cluster = SharingCluster("a", "b")
     node, other = cluster.nodes["a"], cluster.nodes["b"]
     plan = Plan()
-    for number in range(50):
+    for number in range(500):
         plan.put(queue(f"q{number}"))
     ending, others = Ending(), Ending()
     node.agreement.agree(plan, ending)
     node.end_turn()
-    cluster.clock.pass_ms(20)
+    cluster.clock.pass_ms(5)
     theirs = Plan()
-    theirs.put(queue("q49"))
+    theirs.put(queue("q499"))
     other.agreement.agree(theirs, others)
     other.end_turn()
     cluster.clock.pass_ms(2_000)
     assert (ending.told, others.told) == (["outdated"], ["agreed"])
     made = len(node.maker.made)
-    assert 1 < made <= 50
+    assert 1 < made <= 500
     rest = Plan()
-    for number in range(made - 1, 50):
+    for number in range(made - 1, 500):
         rest.put(queue(f"q{number}"))
     again = Ending()
     node.agreement.agree(rest, again)
     node.end_turn()
     cluster.clock.pass_ms(2_000)
     assert again.told == ["agreed"]
-    assert len(other.maker.made) == 50
+    assert len(other.maker.made) == 500
