@@ -1,0 +1,147 @@
+"""What befalls a pretend ring by chance: which action is next, what clients do, which faults strike.
+
+Each run has a mood of its own: how often faults strike, which disks and links are slow, how much is published.
+
+Not here: what actions do (`sim.rings.world`).
+"""
+
+from random import Random
+
+from warren.sim.rings.mastery import Mastery
+from warren.sim.rings.world import Action, RingWorld
+
+PUBLISHES_MAX = 40
+
+FAULTS = (
+    *("crash", "restart", "restart", "link", "link", "cut", "mend", "mend"),
+    *("store", "cut store", "expire", "doubt", "doubt", "vanish"),
+)
+
+
+class Chance:
+    """Draws actions."""
+
+    def __init__(self, world: RingWorld, seed: int) -> None:
+        self.world = world
+        self.random = Random(f"{seed}/rings")
+        draw = self.random
+        self.fault_rate = draw.choice((0.0, 0.01, 0.03, 0.06, 0.12))
+        self.client_rate = draw.choice((0.1, 0.2, 0.35))
+        self.timer_rate = draw.choice((0.0, 0.01, 0.05))
+        self.most_at_once = draw.choice((1, 1, 3, 8))
+        self.whole_death = draw.random() < 0.3
+        names = list(world.members)
+        # actions that are seldom drawn: of a slow disk, a slow watch, a slow way
+        self.slow: dict[tuple[str, str], float] = {}
+        for what in ("flush", "hear", "deliver", "feed", "propose itself", "answer", "notice", "apply"):
+            for name in names:
+                if draw.random() < 0.2:
+                    self.slow[what, name] = draw.choice((0.02, 0.1, 0.3))
+
+    def next_action(self) -> Action | None:
+        """Anything, faults included."""
+        draw = self.random.random()
+        if draw < self.fault_rate:
+            return self._fault()
+        if draw < self.fault_rate + self.client_rate:
+            return self._client()
+        if draw < self.fault_rate + self.client_rate + self.timer_rate:
+            return self._one_of(self.world.timers())
+        return self._ordinary() or self._one_of(self.world.timers())
+
+    def next_calm_action(self) -> Action | None:
+        """Whatever goes on when all is healed; time passes when nothing else does."""
+        return self._one_of(self.world.ordinary()) or self._one_of(self.world.timers())
+
+    def _one_of(self, actions: list[Action]) -> Action | None:
+        return self.random.choice(actions) if actions else None
+
+    def _ordinary(self) -> Action | None:
+        actions = self.world.ordinary()
+        if not actions:
+            return None
+        weights = [self.slow.get((what, name), 1.0) for what, name, _other, _number in actions]
+        what, name, other, number = self.random.choices(actions, weights)[0]
+        if what in ("deliver", "feed"):
+            number = self.random.randint(1, self.most_at_once)
+        return what, name, other, number
+
+    # -- clients
+
+    def _client(self) -> Action | None:
+        world = self.world
+        masteries = [member.mastery for member in world.members.values() if member.up and member.mastery is not None]
+        if masteries and self.random.random() < 0.6:
+            action = self._consumer(self.random.choice(masteries))
+            if action is not None:
+                return action
+        up = [name for name, member in world.members.items() if member.up]
+        if not up or world.promises.published >= PUBLISHES_MAX:
+            return None
+        return "publish", self.random.choice(up), "", self.random.choice((0, 1, 2, 2, 3))
+
+    def _consumer(self, mastery: Mastery) -> Action | None:
+        if not mastery.is_open:
+            return None
+        name = mastery.member.name
+        draw = self.random.random()
+        if mastery.out and draw < 0.4:
+            return "consume", name, "ack" if draw < 0.3 else "requeue", self.random.randrange(8)
+        if mastery.deliverable() and draw < 0.8:
+            return "consume", name, "deliver", 0
+        if mastery.lendable() and draw < 0.97:
+            return "consume", name, "lend", self.random.randrange(3)
+        if draw > 0.97 and mastery.arrived:
+            return "consume", name, "purge", 0
+        return None
+
+    # -- faults
+
+    def _fault(self) -> Action | None:
+        return self._one_of(self._faults(self.random.choice(FAULTS)))
+
+    def _faults(self, kind: str) -> list[Action]:
+        world = self.world
+        members = world.members
+        if kind == "crash":
+            up = [name for name, member in members.items() if member.up]
+            if len(up) == 1 and not self.whole_death:
+                return []
+            kept = self.random.choice((0, 0, self.random.randrange(6)))
+            return [("crash", name, "", kept) for name in up]
+        if kind == "restart":
+            return [("restart", name, "", 0) for name, member in members.items() if not member.up]
+        if kind == "link":
+            return [
+                ("lose", one, other, 0) for one, other, link in world.links.all() if one != other and not link.broken
+            ]
+        if kind == "cut":
+            return [("cut", one, other, 0) for one in members for other in members if one != other]
+        if kind == "mend":
+            return [("mend", one, other, 0) for one, other in sorted(world.links.cut)]
+        return self._store_faults(kind)
+
+    def _store_faults(self, kind: str) -> list[Action]:
+        store = self.world.store
+        if kind == "store":
+            return [("halt store", "", "", 0)]
+        if kind == "cut store":
+            return [("cut store", name, "", 0) for name in self.world.members]
+        if kind == "expire":
+            return [("expire", name, "", 0) for name in store.living if self._unheard(name)]
+        requests = list(enumerate(store.requests))
+        if kind == "doubt":
+            return [("give up", one.run[0], "", number) for number, one in requests if not one.given_up]
+        return [("vanish", "", "", number) for number, one in requests if one.given_up]
+
+    def _unheard(self, name: str) -> bool:
+        return not self.world.members[name].up or name in self.world.store.cut
+
+    def heal(self) -> list[Action]:
+        """What it takes to make everything whole."""
+        world = self.world
+        healing: list[Action] = [("mend", one, other, 0) for one, other in sorted(world.links.cut)]
+        healing += [("cut store", name, "", 0) for name in sorted(world.store.cut)]
+        if not world.store.majority:
+            healing.append(("halt store", "", "", 0))
+        return healing + [("restart", name, "", 0) for name, member in world.members.items() if not member.up]

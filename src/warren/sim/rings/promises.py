@@ -1,0 +1,238 @@
+"""What must hold in a pretend ring, looked at after every action, and once more when all is healed.
+
+A *line* is a succession of masters each of whom was in sync with the one before. When none of those lives that were in
+sync, a restarted one is taken: whatever was only in memory is given up then, nobody knows any more what nodes sent
+before (their marks), and numbers of steps begin anew: another line begins.
+
+Not here: what happens (`sim.rings.world`).
+"""
+
+from typing import TYPE_CHECKING
+
+from warren.errors import InvariantBroken
+from warren.mirroring.mirror import FOLLOWING
+from warren.mirroring.steps import REMOVE, STORE
+from warren.model.rings import Ring
+from warren.sim.checkers import Complaint
+from warren.sim.rings.sayings import Saying, sayings
+from warren.sim.rings.toy_copy import ToyCopy
+
+if TYPE_CHECKING:
+    from warren.sim.rings.mastery import Mastery
+    from warren.sim.rings.member import Member
+    from warren.sim.rings.world import RingWorld
+
+ONE_MASTER = "one master settles in an epoch"
+EPOCHS_GROW = "epochs grow"
+ONE_MESSAGE = "a position belongs to one message"
+SAME_STEPS = "a settled step is the same everywhere"
+HELD = "what is confirmed is with all who are in sync"
+ON_DISK = "what is confirmed and persistent is on all their disks"
+COPIES_AGREE = "copies agree up to what is settled"
+SOUND = "a member does not contradict itself"
+UNDERSTOOD = "members understand each other"
+LENT = "only what is settled and lent is handed out"
+MARKED = "a second delivery is marked"
+GONE = "what is gone stays gone"
+ONCE = "nothing is doubled, nothing left out, in the order of its origin"
+REST = "a healed ring comes to rest"
+KEPT = "nothing confirmed is lost"
+
+
+class Promises:
+    """The rules, and what they have to know."""
+
+    def __init__(self, world: "RingWorld") -> None:
+        self.world = world
+        self.complaints: list[Complaint] = []
+        self.published = 0
+        # what every position was given to
+        self.messages: dict[int, bytes] = {}
+        self.levels: dict[int, int] = {}
+        # settled, and not removed: who holds them is looked at all the time
+        self.kept: set[int] = set()
+        self.kept_on_disk: set[int] = set()
+        self.confirmed: set[bytes] = set()
+        self.removed_ones: set[bytes] = set()
+        # and in which epoch; a master that does not know yet that it is none may hand out what its successor did, too
+        self.delivered_ones: dict[int, int] = {}
+        self.masters: dict[int, str] = {}
+        # the last epoch in which each node was master
+        self.last_epoch: dict[str, int] = {}
+        # of this line: which epochs are of it, settled steps, what there was after each, what is gone, counts heard
+        self.epochs: set[int] = {1}
+        self.steps: dict[int, tuple[int, tuple[Saying, ...]]] = {}
+        self.contents: dict[int, frozenset[int]] = {}
+        self.gone: set[int] = set()
+        self.counts: dict[str, int] = {}
+
+    def complain(self, rule: str, what: str) -> None:
+        self.complaints.append(Complaint(rule, what))
+
+    # -- what members report
+
+    def stored(self, position: int, payload: bytes) -> None:
+        if self.messages.setdefault(position, payload) != payload:
+            self.complain(ONE_MESSAGE, f"{position} is {self.messages[position]!r} and {payload!r}")
+
+    def promoted(self, mastery: "Mastery", continues: bool) -> None:
+        name = mastery.member.name
+        if mastery.epoch <= self.last_epoch.get(name, 0):
+            self.complain(EPOCHS_GROW, f"{name} is promoted for {mastery.epoch} after {self.last_epoch[name]}")
+        self.last_epoch[name] = mastery.epoch
+        if not continues and mastery.epoch in self.epochs:
+            self.contents = {0: frozenset(mastery.copy.held)}
+
+    def agreed(self, before: Ring, ring: Ring) -> None:
+        """There is another version of the ring."""
+        ring.check()
+        if ring.epoch == before.epoch:
+            return
+        if ring.epoch != before.epoch + 1:
+            self.complain(EPOCHS_GROW, f"{ring!r} comes after {before!r}")
+        continues = ring.master_run in before.in_sync
+        self.world.saw("promotion" if continues else "another line")
+        if not continues:
+            self._end_line(self.world.members[ring.master].copy)
+        self.epochs.add(ring.epoch)
+
+    def _end_line(self, copy: ToyCopy) -> None:
+        if self.world.anybody:
+            self.kept &= copy.held.keys()
+            self.kept_on_disk &= copy.disk.keys()
+        else:
+            self.kept = set(self.kept_on_disk)
+        self.epochs = set()
+        self.steps = {}
+        self.contents = {}
+        self.gone = set()
+        self.counts = {}
+
+    def settled(self, mastery: "Mastery", number: int, epoch: int, said: tuple[Saying, ...]) -> None:
+        who = f"{mastery.member.name}/{mastery.member.incarnation}"
+        if self.masters.setdefault(mastery.epoch, who) != who:
+            self.complain(ONE_MASTER, f"{self.masters[mastery.epoch]} and {who} settle in {mastery.epoch}")
+        if mastery.epoch not in self.epochs:
+            self._promise([] if self.world.anybody else [saying for saying in said if saying.persistent])
+            return
+        if number in self.steps:
+            if self.steps[number] != (epoch, said):
+                self.complain(SAME_STEPS, f"{number} is of epoch {self.steps[number][0]}, and of {epoch} for {who}")
+            return
+        self.steps[number] = epoch, said
+        before = self.contents.get(number - 1)
+        if before is None:
+            self.complain(SAME_STEPS, f"{who} settles {number}, and nobody settled what is before")
+            return
+        now = set(before)
+        for saying in said:
+            self._settle(saying, now)
+        self.contents[number] = frozenset(now)
+
+    def _settle(self, saying: Saying, now: set[int]) -> None:
+        if saying.kind == STORE:
+            position = saying.first
+            now.add(position)
+            self.levels[position] = saying.level
+            self._count(saying)
+            self._promise([saying])
+        elif saying.kind == REMOVE:
+            for position in [each for each in now if saying.first <= each <= saying.last]:
+                if self.levels.get(position, saying.level) == saying.level:
+                    now.discard(position)
+                    self.gone.add(position)
+
+    def _promise(self, stored: list[Saying]) -> None:
+        for saying in stored:
+            self.confirmed.add(saying.payload)
+            if saying.payload not in self.removed_ones:
+                self.kept.add(saying.first)
+                if saying.persistent:
+                    self.kept_on_disk.add(saying.first)
+
+    def _count(self, saying: Saying) -> None:
+        origin = saying.payload.decode().rpartition("/")[0]
+        last = self.counts.get(origin)
+        if last is not None and saying.last != last + 1:
+            self.complain(ONCE, f"{saying.payload.decode()} is settled behind {origin}/{last}")
+        self.counts[origin] = saying.last
+
+    def removed(self, payload: bytes) -> None:
+        """It may be gone from now on."""
+        self.removed_ones.add(payload)
+        gone = {position for position in self.kept | self.kept_on_disk if self.messages[position] == payload}
+        self.kept -= gone
+        self.kept_on_disk -= gone
+
+    def delivered(self, mastery: "Mastery", position: int, marked: bool) -> None:
+        payload = self.messages[position]
+        if position in self.delivered_ones:
+            self.world.saw("redelivery")
+            if not marked and mastery.epoch >= self.delivered_ones[position] and not self.world.anybody:
+                self.complain(MARKED, f"{mastery.member.name} delivers {payload!r} again")
+        self.delivered_ones[position] = max(mastery.epoch, self.delivered_ones.get(position, 0))
+        if mastery.epoch not in self.epochs:
+            return
+        if position in self.gone:
+            if mastery.epoch == max(self.epochs):
+                self.complain(GONE, f"{mastery.member.name} delivers {payload!r}, which was removed")
+            return
+        for name, incarnation in self.world.store.ring.in_sync:
+            member = self.world.members[name]
+            if member.run == (name, incarnation) and member.up and member.copy.lent < position:
+                self.complain(LENT, f"{position} is handed out, which {name} does not know")
+
+    # -- what is looked at after every action
+
+    def look(self, touched: "Member | None") -> None:
+        world = self.world
+        for name, incarnation in world.store.ring.in_sync:
+            member = world.members[name]
+            if member.up and member.incarnation == incarnation and not self.kept <= member.copy.held.keys():
+                self.complain(HELD, f"{name} has not {sorted(self.kept - member.copy.held.keys())}")
+            if not self.kept_on_disk <= member.copy.disk.keys():
+                self.complain(ON_DISK, f"{name} has not {sorted(self.kept_on_disk - member.copy.disk.keys())}")
+        if touched is not None and touched.up:
+            self._look_at(touched)
+
+    def _look_at(self, member: "Member") -> None:
+        try:
+            member.mirror.check()
+            member.ring.check()
+        except InvariantBroken as broken:
+            self.complain(SOUND, f"{member.name}: {broken}")
+        if member.mastery is not None:
+            mastery = member.mastery
+            unsettled = [saying for _epoch, said in mastery.said.values() for saying in said] + mastery.saying
+            self._compare(member, mastery.epoch, int(mastery.master.settled), unsettled)
+        elif member.mirror.state == FOLLOWING and member.mirror.whole:
+            mirror = member.mirror
+            unsettled = [saying for step in mirror.steps for saying in sayings(step.data)]
+            self._compare(member, member.following, int(mirror.settled), unsettled)
+
+    def _compare(self, member: "Member", epoch: int, settled: int, unsettled: list[Saying]) -> None:
+        contents = self.contents.get(settled)
+        if contents is None or epoch not in self.epochs:
+            return
+        should = contents | {saying.first for saying in unsettled if saying.kind == STORE}
+        if member.copy.held.keys() != should:
+            wrong = sorted(should ^ member.copy.held.keys())
+            self.complain(COPIES_AGREE, f"{member.name} differs in {wrong} after step {settled}")
+
+    # -- at the end
+
+    def ended(self) -> None:
+        """The world is healed, and nothing more comes."""
+        world = self.world
+        ring = world.store.ring
+        restless = [name for name in ring.members if not world.members[name].at_rest()]
+        absent = [name for name in ring.members if world.members[name].run not in ring.in_sync]
+        if restless or absent:
+            self.complain(REST, f"{restless} do not come to rest, {absent} are not in sync in {ring!r}")
+            return
+        copies = [world.members[name].copy for name in ring.members]
+        for name, copy in zip(ring.members, copies, strict=True):
+            if copy.held != copies[0].held:
+                self.complain(COPIES_AGREE, f"{name} and {ring.members[0]} have different contents")
+            if not self.kept <= copy.held.keys():
+                self.complain(KEPT, f"{name} has not {sorted(self.kept - copy.held.keys())}")

@@ -1,0 +1,205 @@
+"""What a pretend node holds of the queue, in memory and on disk.
+
+What is written goes to disk in order, when a flush is done; a crash takes what is in memory and whatever was not
+flushed.
+
+Not here: when flushes are done (`sim.rings.world`).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from warren.errors import InvariantBroken
+from warren.model.copies import Copy, CopyAsker, Heir, PastReader, PastTaker, Span
+from warren.model.message import Entry
+
+
+class Held(NamedTuple):
+    """A message."""
+
+    level: int
+    persistent: bool
+    payload: bytes
+
+
+class Written(NamedTuple):
+    """A change on its way to disk: a message stored (or removed), the horizon, or a count of returns."""
+
+    position: int
+    held: Held | None = None
+    lent: int = 0
+    returned: int = 0
+
+
+class ToyCopy(Copy):
+    """One node's."""
+
+    def __init__(self, stored: Callable[[int, bytes], None]) -> None:
+        self.held: dict[int, Held] = {}
+        self.lent = 0
+        self.returns: dict[int, int] = {}
+        self.disk: dict[int, Held] = {}
+        self.disk_lent = 0
+        self.disk_returns: dict[int, int] = {}
+        self.written: list[Written] = []
+        # how much was written since the world began
+        self.written_no = 0
+        self.tombstones: list[tuple[int, int, int]] | None = None
+        self._stored = stored
+
+    def prepare(self, asker: CopyAsker) -> None:
+        asker.copy_prepared()
+
+    def count(self) -> int:
+        return len(self.held)
+
+    def body_bytes(self) -> int:
+        return sum(len(held.payload) for held in self.held.values())
+
+    def hold(self, entry: Entry, payload: bytes, payload_crc: int) -> None:
+        raise InvariantBroken("a toy queue has no entries")
+
+    def hand_over(self, heir: Heir) -> None:
+        raise InvariantBroken("a toy queue reads its copy itself")
+
+    def close(self) -> None:
+        self.remove_any(0, max(self.held, default=0))
+
+    def store(
+        self, position: int, priority: int, expires_at_ms: int, persistent: bool, payload: bytes, payload_crc: int
+    ) -> bool:
+        if self.tombstones is not None and any(
+            level == priority and first <= position <= last for level, first, last in self.tombstones
+        ):
+            return False
+        self._stored(position, payload)
+        if position not in self.held:
+            self.held[position] = Held(priority, persistent, payload)
+            if persistent:
+                self._write(Written(position, self.held[position]))
+        return persistent
+
+    def remove(self, level: int, first: int, last: int) -> None:
+        if self.tombstones is not None:
+            self.tombstones.append((level, first, last))
+        for position in [each for each, held in self.held.items() if first <= each <= last and held.level == level]:
+            self._take_out(position)
+
+    def drop(self, priority: int, position: int) -> None:
+        if position in self.held:
+            self._take_out(position)
+
+    def remove_any(self, first: int, last: int) -> None:
+        for position in [each for each in self.held if first <= each <= last]:
+            self._take_out(position)
+
+    def lent_to(self) -> int:
+        return self.lent
+
+    def lend(self, position: int) -> bool:
+        if position <= self.lent:
+            return False
+        self.lent = position
+        self._write(Written(0, lent=position))
+        return True
+
+    def returned(self, position: int, count: int) -> None:
+        if position in self.held:
+            self.returns[position] = count
+            self._write(Written(position, returned=count))
+
+    def spans(self) -> list[Span]:
+        return spans_of(list(self.held))
+
+    def read(self, spans: list[Span], taker: PastTaker) -> PastReader:
+        return ToyReader(self, spans, taker)
+
+    def begin_catching_up(self) -> None:
+        self.tombstones = []
+
+    def caught_up(self) -> None:
+        self.tombstones = None
+
+    # -- the disk
+
+    def flush(self, written_no: int) -> None:
+        """Everything up to there is on disk."""
+        count = len(self.written) - (self.written_no - written_no)
+        for change in self.written[:count]:
+            if change.lent:
+                self.disk_lent = change.lent
+            elif change.returned:
+                self.disk_returns[change.position] = change.returned
+            elif change.held is not None:
+                self.disk[change.position] = change.held
+            else:
+                self.disk.pop(change.position, None)
+                self.disk_returns.pop(change.position, None)
+        del self.written[:count]
+
+    def crash(self, kept: int) -> None:
+        """Only what is on disk is left, and so much of what was written besides."""
+        self.flush(self.written_no - len(self.written) + kept)
+        self.written = []
+        self.tombstones = None
+        self.held = dict(self.disk)
+        self.lent = self.disk_lent
+        self.returns = dict(self.disk_returns)
+
+    def _take_out(self, position: int) -> None:
+        self.returns.pop(position, None)
+        if self.held.pop(position).persistent:
+            self._write(Written(position))
+
+    def _write(self, change: Written) -> None:
+        self.written.append(change)
+        self.written_no += 1
+
+    def picture(self) -> object:
+        """All of it, to be compared."""
+        tombstones = None if self.tombstones is None else tuple(self.tombstones)
+        return (
+            tuple(sorted(self.held.items())),
+            self.lent,
+            tuple(sorted(self.returns.items())),
+            tuple(sorted(self.disk.items())),
+            self.disk_lent,
+            tuple(self.written),
+            tombstones,
+        )
+
+
+class ToyReader(PastReader):
+    """Reads some of a copy, so many messages at a time."""
+
+    def __init__(self, copy: ToyCopy, spans: list[Span], taker: PastTaker) -> None:
+        self.positions = [each for span in spans for each in range(int(span.first), int(span.last) + 1)]
+        self._copy = copy
+        self._taker = taker
+
+    def more(self, size_bytes: int) -> None:
+        positions = self.positions[:size_bytes]
+        del self.positions[:size_bytes]
+        for position in positions:
+            held = self._copy.held.get(position)
+            if held is not None:
+                returned = self._copy.returns.get(position, 0)
+                self._taker.past(position, held.level, 0, held.persistent, returned, held.payload, 0)
+        if self.positions:
+            self._taker.past_given()
+        else:
+            self._taker.past_is_over()
+
+    def cancel(self) -> None:
+        self.positions = []
+
+
+def spans_of(positions: list[int]) -> list[Span]:
+    """Positions as spans, in order."""
+    found: list[Span] = []
+    for position in sorted(positions):
+        if found and found[-1].last == position - 1:
+            found[-1] = Span(found[-1].first, position)
+        else:
+            found.append(Span(position, position))
+    return found

@@ -1,0 +1,288 @@
+"""The pretend world of one ring: its nodes, links and store, and what may happen next.
+
+    world = RingWorld(3)
+    action = world.possible(...)[0]
+    world.act(action)
+
+An action is a word and the names, or numbers, it concerns. Each is one thing that one node does or hears of, or one
+thing that befalls it, and ends with a look at every rule.
+
+Not here: who picks actions (`sim.rings.run`, `sim.rings.explore`), the rules (`sim.rings.promises`).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from warren.errors import InvariantBroken, PeerFault
+from warren.model.rings import Ring
+from warren.sim.rings.agreed import Agreed
+from warren.sim.rings.links import Links
+from warren.sim.rings.member import Member
+from warren.sim.rings.promises import UNDERSTOOD, Promises
+
+NAMES = ("a", "b", "c", "d", "e")
+
+Action = tuple[str, str, str, int]
+"""What, who, whom or whose, and how much."""
+
+
+class RingWorld:
+    """The first node is the master of a ring in which nobody else is in sync."""
+
+    def __init__(self, size: int, anybody: bool = False, say: Callable[[str, str], None] | None = None) -> None:
+        names = list(NAMES[:size])
+        ring = Ring(1, names[0], names, [(names[0], 1)])
+        # a policy allows that any member is promoted if all who were in sync are gone
+        self.anybody = anybody
+        self.seen: Counter[str] = Counter()
+        self.links = Links()
+        self.store = Agreed(ring)
+        self.promises = Promises(self)
+        self.members: dict[str, Member] = {}
+        self.steps_taken = 0
+        self._say = say
+        for name in names:
+            self.members[name] = Member(self, name, ring)
+        for name in names:
+            self._introduce(self.members[name])
+
+    def _introduce(self, member: Member) -> None:
+        self.store.register(member.run)
+        self.links.connect(member.name, member.name)
+        member.connected(member.name)
+
+    def saw(self, what: str) -> None:
+        self.seen[what] += 1
+
+    # -- what may happen
+
+    def ordinary(self) -> list[Action]:
+        """Whatever goes on by itself, faults and clients aside."""
+        found: list[Action] = []
+        for one, other, link in self.links.all():
+            for to, waiting in link.waiting.items():
+                sender = other if to == one else one
+                if waiting and (sender, to) not in self.links.cut:
+                    found.append(("deliver", to, sender, 1))
+                if link.broken and to not in link.noticed:
+                    found.append(("notice", to, sender, 0))
+        members = list(self.members.values())
+        for place, member in enumerate(members):
+            if not member.up:
+                continue
+            found += self._of(member)
+            for peer in members[place + 1 :]:
+                if (
+                    peer.up
+                    and not self.links.is_cut(member.name, peer.name)
+                    and self.links.between(member.name, peer.name) is None
+                ):
+                    found.append(("connect", member.name, peer.name, 0))
+        return found + self._of_store()
+
+    def _of(self, member: Member) -> list[Action]:
+        name = member.name
+        found: list[Action] = []
+        if member.batches:
+            found.append(("flush", name, "", 0))
+        if name not in self.store.cut:
+            if self.store.news[name]:
+                found.append(("hear", name, "", 0))
+            if self.store.majority and self.store.living.get(name) != member.incarnation:
+                found.append(("register", name, "", 0))
+        if member.takes_master_for_lost():
+            found.append(("propose itself", name, "", 0))
+        if member.mastery is not None:
+            found += [("feed", name, node, 1) for node in member.mastery.feeding]
+        return found
+
+    def _of_store(self) -> list[Action]:
+        found: list[Action] = []
+        for number, request in enumerate(self.store.requests):
+            name = request.run[0]
+            if request.succeeded is None:
+                if self.store.majority and (request.given_up or name not in self.store.cut):
+                    found.append(("apply", name, "", number))
+            elif name not in self.store.cut:
+                found.append(("answer", name, "", number))
+        return found
+
+    def timers(self) -> list[Action]:
+        return [("timer", name, "", 0) for name, member in self.members.items() if member.up and _has_timer(member)]
+
+    # -- what happens
+
+    def act(self, action: Action) -> None:
+        what, name, other, number = action
+        self.steps_taken += 1
+        self.seen[what] += 1
+        if self._say is not None:
+            self._say(name, f"{what} {other} {number or ''}".rstrip() + self._details(action))
+        member = self.members.get(name)
+        try:
+            _ACTIONS[what](self, name, other, number)
+            if member is not None and member.up:
+                member.end_turn()
+                if what == "connect":
+                    self.members[other].end_turn()
+        except (PeerFault, InvariantBroken) as fault:
+            self.promises.complain(UNDERSTOOD, f"{what} at {name}: {fault}")
+            return
+        self.promises.look(member)
+
+    def _details(self, action: Action) -> str:
+        what, name, other, number = action
+        if what == "deliver":
+            link = self.links.between(name, other)
+            assert link is not None
+            return "".join(f"\n{'':22}{letter}" for letter in link.waiting[name][:number])
+        if what in ("apply", "answer", "give up"):
+            return f": {self.store.requests[number]}"
+        return ""
+
+    def deliver(self, name: str, sender: str, count: int) -> None:
+        for _ in range(count):
+            link = self.links.between(name, sender)
+            if link is None or not link.waiting[name]:
+                break
+            self.members[name].receive(sender, link.waiting[name].pop(0))
+
+    def notice(self, name: str, peer: str, _number: int) -> None:
+        self.links.notice(peer, name)
+        self.members[name].lost(peer)
+
+    def connect(self, name: str, peer: str, _number: int) -> None:
+        self.links.connect(name, peer)
+        self.members[name].connected(peer)
+        self.members[peer].connected(name)
+
+    def flush(self, name: str, _other: str, _number: int) -> None:
+        self.members[name].flushed()
+
+    def timer(self, name: str, _other: str, _number: int) -> None:
+        self.members[name].timer_fired()
+
+    def hear(self, name: str, _other: str, _number: int) -> None:
+        self.members[name].hear(self.store.news[name].pop(0))
+
+    def register(self, name: str, _other: str, _number: int) -> None:
+        self.store.register(self.members[name].run)
+
+    def propose_itself(self, name: str, _other: str, _number: int) -> None:
+        self.members[name].propose_itself()
+
+    def feed(self, name: str, other: str, count: int) -> None:
+        mastery = self.members[name].mastery
+        assert mastery is not None
+        mastery.feed(other, count)
+
+    def apply(self, _name: str, _other: str, number: int) -> None:
+        before = self.store.ring
+        self.store.apply(self.store.requests[number])
+        self.promises.agreed(before, self.store.ring)
+
+    def answer(self, name: str, _other: str, number: int) -> None:
+        request = self.store.requests.pop(number)
+        member = self.members[name]
+        member.asks_store = False
+        if request.succeeded:
+            self.saw("agreed")
+            member.see(request.version + 1, request.ring)
+        else:
+            member.refused()
+
+    # -- clients
+
+    def publish(self, name: str, _other: str, number: int) -> None:
+        """`number` is 2 for persistent ones, and 1 more on the upper level."""
+        self.promises.published += 1
+        self.members[name].seat.publish(number & 1, number & 2 != 0)
+
+    def consume(self, name: str, other: str, number: int) -> None:
+        mastery = self.members[name].mastery
+        assert mastery is not None
+        if other == "lend":
+            mastery.lend(number)
+        elif other == "deliver":
+            mastery.deliver()
+        elif other == "ack":
+            mastery.ack(sorted(mastery.out)[number % len(mastery.out)])
+        elif other == "requeue":
+            mastery.requeue(sorted(mastery.out)[number % len(mastery.out)])
+        else:
+            mastery.purge()
+
+    # -- faults
+
+    def give_up(self, name: str, _other: str, number: int) -> None:
+        """The answer is lost, or comes too late; what was asked for may still come about."""
+        request = self.store.requests[number]
+        request.given_up = True
+        if request.succeeded is not None:
+            del self.store.requests[number]
+        self.members[name].refused()
+
+    def vanish(self, _name: str, _other: str, number: int) -> None:
+        del self.store.requests[number]
+
+    def crash(self, name: str, _other: str, kept: int) -> None:
+        self.links.end(name)
+        self.store.ended(name)
+        member = self.members[name]
+        member.die(min(kept, len(member.copy.written)))
+
+    def restart(self, name: str, _other: str, _number: int) -> None:
+        member = self.members[name]
+        member.start()
+        self._introduce(member)
+
+    def lose(self, name: str, peer: str, _number: int) -> None:
+        link = self.links.between(name, peer)
+        assert link is not None
+        link.broken = True
+
+    def cut(self, name: str, peer: str, _number: int) -> None:
+        self.links.cut.add((name, peer))
+
+    def mend(self, name: str, peer: str, _number: int) -> None:
+        self.links.cut.discard((name, peer))
+
+    def halt_store(self, _name: str, _other: str, _number: int) -> None:
+        self.store.majority = not self.store.majority
+
+    def cut_store(self, name: str, _other: str, _number: int) -> None:
+        self.store.cut ^= {name}
+
+    def expire(self, name: str, _other: str, _number: int) -> None:
+        self.store.expire(name)
+
+
+def _has_timer(member: Member) -> bool:
+    return member.turn.next_timer_ms() > 0
+
+
+_ACTIONS: dict[str, Callable[[RingWorld, str, str, int], None]] = {
+    "deliver": RingWorld.deliver,
+    "notice": RingWorld.notice,
+    "connect": RingWorld.connect,
+    "flush": RingWorld.flush,
+    "timer": RingWorld.timer,
+    "hear": RingWorld.hear,
+    "register": RingWorld.register,
+    "propose itself": RingWorld.propose_itself,
+    "feed": RingWorld.feed,
+    "apply": RingWorld.apply,
+    "answer": RingWorld.answer,
+    "publish": RingWorld.publish,
+    "consume": RingWorld.consume,
+    "give up": RingWorld.give_up,
+    "vanish": RingWorld.vanish,
+    "crash": RingWorld.crash,
+    "restart": RingWorld.restart,
+    "lose": RingWorld.lose,
+    "cut": RingWorld.cut,
+    "mend": RingWorld.mend,
+    "halt store": RingWorld.halt_store,
+    "cut store": RingWorld.cut_store,
+    "expire": RingWorld.expire,
+}
