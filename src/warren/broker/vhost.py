@@ -1,6 +1,6 @@
 """One virtual host: its topology, the life of its queues, and the messages its exchanges delay.
 
-What somebody wants is planned and agreed upon (`declare_queue` to `unbind`); what was agreed upon is made and unmade
+What somebody wants is planned and agreed upon (`declare_queues` to `unbind`); what was agreed upon is made and unmade
 (`make_queue` to `unmake_binding`), each thing for itself.
 
 A queue that outlived its use is gone for everybody at once, even if it takes others a while to agree to that: till then
@@ -110,20 +110,12 @@ class Vhost(VhostPort):
     def agrees_at_once(self) -> bool:
         return self._agreement.at_once()
 
-    def declare_queue(
-        self,
-        name: str,
-        durable: bool,
-        exclusive: bool,
-        auto_delete: bool,
-        arguments: Table,
-        owner_id: int,
-        waiter: AgreementWaiter | None = None,
-    ) -> bool:
-        if self._departures.await_end(name, waiter):
-            return False
+    def declare_queues(self, queues: list[QueueDefinition], waiter: AgreementWaiter | None = None) -> bool:
         plan = Plan()
-        plan_queue(plan, QueueDefinition(self.name, name, durable, exclusive, auto_delete, arguments, owner=owner_id))
+        for queue in queues:
+            if self._departures.await_end(queue.name, waiter):
+                return False
+            plan_queue(plan, queue)
         return self._agreement.agree(plan, waiter)
 
     def delete_queue(self, queue: QueuePort, waiter: AgreementWaiter | None = None) -> bool:

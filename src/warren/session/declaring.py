@@ -1,8 +1,9 @@
 """exchange.* and queue.*: making, binding and deleting what messages travel through.
 
 An answer about something durable leaves when the disk has it, also if another client brought it about. Where others
-must agree first, the method waits, and is handled again from its start once that is decided (`session.agreeing`); so
-it does where only a queue's home knows how many messages there are (`session.waiting`).
+must agree first, the method waits, and is handled again from its start once that is decided (`session.agreeing`), and
+declarations of queues that have come directly behind one are agreed upon with it (`session.ahead`). It waits, too,
+where only a queue's home knows how many messages there are (`session.waiting`).
 
 What a user may not do is refused before anybody looks whether the thing exists, so that nobody learns of it; only a
 passive declaration, which RabbitMQ allows to everybody, tells.
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren.access.limits import MAX_QUEUES, UNLIMITED, limit_of
 from warren.access.rights import EXCHANGE, QUEUE
-from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, ChannelFault
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, ChannelFault, ProtocolFault
 from warren.model.distant import DistantQueue
 from warren.model.ports import QueuePort
 from warren.model.removal import check_removable
@@ -23,9 +24,10 @@ from warren.queue.arguments import validate_declaration
 from warren.queue.equivalence import check_equivalent
 from warren.routing.exchange import Exchange
 from warren.routing.types import alternate_of, validate_exchange_type
-from warren.session import direct_reply, waiting
+from warren.session import ahead, direct_reply, waiting
 from warren.session.agreeing import Wish, wish_of
 from warren.session.exchange_equivalence import check_exchange_equivalent
+from warren.store.topology_definitions import QueueDefinition
 from warren.wire.methods import (
     ExchangeBind,
     ExchangeBindOk,
@@ -193,26 +195,52 @@ def _name_to_declare(channel: "Channel", name: str, wish: Wish) -> str:
 
 def _declare_queue(channel: "Channel", name: str, method: QueueDeclare, wish: Wish) -> bool:
     """Whether it is there."""
-    vhost = channel.vhost
-    # an exclusive queue dies with its connection, so it is never durable
-    durable = method.durable and not method.exclusive
     channel.rights.to_configure(QUEUE, name)
-    existing = vhost.queue(name)
+    existing = channel.vhost.queue(name)
     if existing is not None:
         channel.connection.check_owner(existing)
-        check_equivalent(existing, durable, method.exclusive, method.auto_delete, method.arguments)
+        check_equivalent(existing, _is_durable(method), method.exclusive, method.auto_delete, method.arguments)
         return True
-    _check_new_queue(channel, name, method.arguments)
-    validate_declaration(name, vhost.name, durable, method.exclusive, method.auto_delete, method.arguments)
-    owner_id = channel.connection.connection_id if method.exclusive else 0
-    return vhost.declare_queue(name, durable, method.exclusive, method.auto_delete, method.arguments, owner_id, wish)
+    new = [_new_queue(channel, name, method, 0)]
+    if not channel.vhost.agrees_at_once():
+        _add_following(channel, new)
+    return channel.vhost.declare_queues(new, wish)
 
 
-def _check_new_queue(channel: "Channel", name: str, arguments: Table) -> None:
+def _is_durable(method: QueueDeclare) -> bool:
+    """An exclusive queue dies with its connection, so it is never durable."""
+    return method.durable and not method.exclusive
+
+
+def _new_queue(channel: "Channel", name: str, method: QueueDeclare, before: int) -> QueueDefinition:
+    """What is to be made, if it may be; so many are made before it."""
+    _check_new_queue(channel, name, method.arguments, before)
+    vhost, durable, exclusive, arguments = channel.vhost.name, _is_durable(method), method.exclusive, method.arguments
+    validate_declaration(name, vhost, durable, exclusive, method.auto_delete, arguments)
+    owner_id = channel.connection.connection_id if exclusive else 0
+    return QueueDefinition(vhost, name, durable, exclusive, method.auto_delete, arguments, owner=owner_id)
+
+
+def _add_following(channel: "Channel", row: list[QueueDefinition]) -> None:
+    """Also make the queues whose declarations have come behind this one: up to the first that may end otherwise."""
+    queues = channel.vhost.topology.queues
+    for method in ahead.queue_declarations(channel):
+        name = _one_line(method.queue)
+        known = name in queues or name in [queue.name for queue in row]
+        if known or method.passive or not name or name.startswith(RESERVED_PREFIX):
+            return
+        try:
+            channel.rights.to_configure(QUEUE, name)
+            row.append(_new_queue(channel, name, method, len(row)))
+        except ProtocolFault:
+            return
+
+
+def _check_new_queue(channel: "Channel", name: str, arguments: Table, before: int) -> None:
     """Whether there is room for it, and whether its dead letters may go where they would."""
     vhost = channel.vhost
     limit = limit_of(vhost.limits, MAX_QUEUES)
-    if limit != UNLIMITED and len(vhost.topology.queues) >= limit:
+    if limit != UNLIMITED and len(vhost.topology.queues) + before >= limit:
         reached = f"queue limit in vhost '{vhost.name}' ({limit}) is reached"
         raise ChannelFault(PRECONDITION_FAILED, f"cannot declare queue '{name}': {reached}")
     dead_letter_exchange = arguments.get("x-dead-letter-exchange")

@@ -20,6 +20,7 @@ from warren.model.turn import Turn
 from warren.routing.exchange import Exchange
 from warren.routing.topology import Topology
 from warren.store.plan import AgreementWaiter
+from warren.store.topology_definitions import QueueDefinition
 from warren.wire.values import Table
 
 if TYPE_CHECKING:
@@ -54,17 +55,8 @@ class VhostPort(ABC):
         """
 
     @abstractmethod
-    def declare_queue(
-        self,
-        name: str,
-        durable: bool,
-        exclusive: bool,
-        auto_delete: bool,
-        arguments: Table,
-        owner_id: int,
-        waiter: AgreementWaiter | None = None,
-    ) -> bool:
-        """Make a queue that does not exist yet."""
+    def declare_queues(self, queues: list[QueueDefinition], waiter: AgreementWaiter | None = None) -> bool:
+        """Make queues that do not exist yet."""
 
     @abstractmethod
     def delete_queue(self, queue: QueuePort, waiter: AgreementWaiter | None = None) -> bool:

@@ -141,6 +141,19 @@ class FrameReader:
         self.position = after
         return True
 
+    def method_end(self, start: i64) -> i64:
+        """Where the next frame begins, if a whole method of the channel at hand stands at `start`; else 0."""
+        data = self.data
+        if len(data) - start < FRAME_OVERHEAD:
+            return 0
+        channel: i64 = self.channel
+        word: i64 = read_i64_be(data, start)
+        size: i64 = (word >> 8) & 0xFFFFFFFF
+        end: i64 = start + 7 + size
+        if word >> 40 != METHOD << 16 | channel or size > self.payload_max or end >= len(data):
+            return 0
+        return end + 1 if data[end] == FRAME_END else 0
+
     def step_back(self) -> None:
         """Let `next()` stop at the same frame again."""
         self.position = self.frame_start

@@ -9,6 +9,7 @@ from warren.node.sqlite_store import SqliteStore
 from warren.routing.exchange import Exchange
 from warren.store.journal import Journal
 from warren.store.metadata import Metadata
+from warren.store.topology_definitions import QueueDefinition
 from warren.wire.values import Table
 
 SEGMENT_BYTES = 1024 * 1024
@@ -43,7 +44,9 @@ class Life:
     def queue(
         self, name: str, durable: bool = True, auto_delete: bool = False, arguments: Table | None = None, owner: int = 0
     ) -> QueuePort:
-        assert self.vhost.declare_queue(name, durable, owner != 0, auto_delete, arguments or {}, owner)
+        assert self.vhost.declare_queues(
+            [QueueDefinition(self.vhost.name, name, durable, owner != 0, auto_delete, arguments or {}, owner=owner)]
+        )
         return self.vhost.topology.queues[name]
 
     def exchange(

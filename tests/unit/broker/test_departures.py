@@ -14,6 +14,7 @@ from warren.broker.vhost import Vhost
 from warren.model.distant import SettlementWaiter
 from warren.model.ports import AWAITED, REJECTED, SETTLED, QueuePort
 from warren.model.turn import Turn
+from warren.store.topology_definitions import QueueDefinition
 from warren.wire.values import Table
 
 
@@ -29,7 +30,9 @@ class World:
         appliers.add(TopologyApplier({"/": self.vhost}, self.turn.figures))
 
     def queue(self, auto_delete: bool = False, arguments: Table | None = None, owner: int = 0) -> QueuePort:
-        self.vhost.declare_queue("q", False, owner != 0, auto_delete, arguments or {}, owner)
+        self.vhost.declare_queues(
+            [QueueDefinition(self.vhost.name, "q", False, owner != 0, auto_delete, arguments or {}, owner=owner)]
+        )
         self.agreement.grant()
         return self.vhost.topology.queues["q"]
 

@@ -15,7 +15,7 @@ from warren.node.sqlite_store import SqliteStore
 from warren.queue.equivalence import check_equivalent
 from warren.session.exchange_equivalence import check_exchange_equivalent
 from warren.store.metadata import Metadata, Snapshot
-from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition
+from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
 from warren.wire.methods import ExchangeDeclare
 from warren.wire.values import Table, Timestamp
 
@@ -84,7 +84,7 @@ def test_a_second_binding_of_the_same_kind_changes_nothing(life: Life) -> None:
 
 def test_without_metadata_nothing_is_recorded_and_queues_have_no_log() -> None:
     vhost = lone_vhost(Turn())
-    assert vhost.declare_queue("q", True, False, False, {}, 0)
+    assert vhost.declare_queues([QueueDefinition(vhost.name, "q", True, False, False, {})])
     queue = vhost.topology.queues["q"]
     assert vhost.bind(vhost.topology.exchanges["amq.fanout"], queue, "", {})
     assert vhost.declare_exchange("e", "fanout", True, False, False, {})
@@ -227,7 +227,7 @@ def test_a_binding_that_lost_an_end_is_dropped_for_good(life: Life) -> None:
 def test_the_virtual_hosts_that_must_be_there_are_named(store: SqliteStore) -> None:
     metadata = Metadata(0)
     for vhost in lone_vhosts(["red", "green"], Turn(), metadata).values():
-        vhost.declare_queue("q", True, False, False, {}, 0)
+        vhost.declare_queues([QueueDefinition(vhost.name, "q", True, False, False, {})])
         vhost.declare_exchange("e", "fanout", True, False, False, {})
     store.apply(metadata.take())
     definitions = Definitions(store.snapshot()[1])

@@ -31,7 +31,7 @@ def plan() -> Plan:
 def vhost() -> Vhost:
     """With an auto-delete exchange that leads to a queue, both durable."""
     vhost = lone_vhost(Turn())
-    vhost.declare_queue("q", True, False, False, {}, 0)
+    vhost.declare_queues([QueueDefinition(vhost.name, "q", True, False, False, {})])
     vhost.declare_exchange("e", "fanout", True, True, False, {})
     vhost.bind(vhost.topology.exchanges["e"], vhost.topology.queues["q"], "", {})
     return vhost
@@ -72,7 +72,7 @@ def test_an_end_that_comes_with_the_binding_is_not_touched(plan: Plan) -> None:
 
 
 def test_an_exchange_that_stays_is_touched_by_the_going_of_a_queue(plan: Plan, vhost: Vhost) -> None:
-    vhost.declare_queue("other", True, False, False, {}, 0)
+    vhost.declare_queues([QueueDefinition(vhost.name, "other", True, False, False, {})])
     vhost.bind(vhost.topology.exchanges["e"], vhost.topology.queues["other"], "", {})
     plan_queue_removal(plan, vhost.topology, vhost.topology.queues["q"])
     assert (list(plan.changes), set(plan.touched)) == ([BINDING, QUEUE], {EXCHANGE})
@@ -97,7 +97,7 @@ def test_an_exchange_takes_its_bindings_along(plan: Plan, vhost: Vhost) -> None:
 
 
 def test_what_does_not_outlive_the_node_is_not_kept(plan: Plan, vhost: Vhost) -> None:
-    vhost.declare_queue("passing", False, False, False, {}, 0)
+    vhost.declare_queues([QueueDefinition(vhost.name, "passing", False, False, False, {})])
     vhost.bind(vhost.topology.exchanges["amq.fanout"], vhost.topology.queues["passing"], "", {})
     plan_queue_removal(plan, vhost.topology, vhost.topology.queues["passing"])
     assert kept(plan) == {"bindings/%2F/amq.fanout/q/passing//-": False, "queues/%2F/passing": False}

@@ -4,8 +4,10 @@ import pytest
 
 from tests.support.core_driver import Client, published, spoken
 from tests.unit.session.agreeing_core import AgreeingCore
+from warren.access.limits import MAX_QUEUES
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.model.events import StopRequested
+from warren.store.topology_definitions import QueueDefinition
 from warren.wire.methods import (
     BasicConsume,
     BasicGet,
@@ -153,11 +155,74 @@ def test_a_queue_that_is_declared_again_at_once_is_not_deleted_again(core: Agree
     other = core.client()
     client.say(QueueDelete("q"))
     core.agreement.grant()
-    other.core.node.only_vhost.declare_queue("q", False, False, False, {}, 0)
+    other.core.node.only_vhost.declare_queues(
+        [QueueDefinition(other.core.node.only_vhost.name, "q", False, False, False, {})]
+    )
     core.agreement.grant()
     core.turn()
     assert client.names() == ["queue.delete-ok"]
     assert ("q" in core.vhost.topology.queues, core.agreement.waiting) == (True, [])
+
+
+# -- several at once
+
+
+def test_declarations_in_a_row_are_agreed_upon_together_and_answered_singly(core: AgreeingCore, client: Client) -> None:
+    client.say(*[QueueDeclare(name, durable=True) for name in "abc"], QueueDeclare("d", exclusive=True))
+    assert core.agreement.keys() == [[f"queues/%2F/{name}" for name in "abcd"]]
+    core.grant()
+    assert client.methods() == [QueueDeclareOk(name, 0, 0) for name in "abcd"]
+    assert core.vhost.topology.queues["d"].owner_id == client.number
+    assert core.agreement.waiting == []
+
+
+@pytest.mark.parametrize(
+    ("stranger", "answers"),
+    [
+        (QueueDeclare("there"), ["declare-ok", "declare-ok"]),
+        (QueueDeclare("there", auto_delete=True), []),
+        (QueueDeclare("q", auto_delete=True), []),
+        (QueueDeclare("none", passive=True), []),
+        (QueueDeclare("amq.q"), []),
+        (QueueDeclare("x", arguments={"x-expires": -1}), []),
+        (QueueBind("q", "amq.fanout"), ["bind-ok", "declare-ok"]),
+    ],
+    ids=["there", "there but different", "twice", "asked for", "reserved", "invalid", "another method"],
+)
+def test_a_row_ends_before_what_may_end_otherwise(
+    core: AgreeingCore, client: Client, stranger: Method, answers: list[str]
+) -> None:
+    made(core, client, QueueDeclare("there"))
+    client.say(QueueDeclare("q"), stranger, QueueDeclare("r"))
+    assert core.agreement.keys() == [["queues/%2F/q"]]
+    while core.agreement.waiting:
+        core.grant()
+    if answers:
+        assert client.names() == ["queue.declare-ok", *[f"queue.{answer}" for answer in answers]]
+    else:
+        assert client.names() == ["queue.declare-ok", "channel.close"]
+        assert "r" not in core.vhost.topology.queues
+
+
+def test_a_row_has_no_more_queues_than_its_virtual_host_may_have(core: AgreeingCore, client: Client) -> None:
+    core.vhost.limits[MAX_QUEUES] = 2
+    client.say(*[QueueDeclare(name) for name in "abc"])
+    assert core.agreement.keys() == [["queues/%2F/a", "queues/%2F/b"]]
+    core.grant()
+    assert client.names() == ["queue.declare-ok", "queue.declare-ok", "channel.close"]
+
+
+def test_a_row_that_is_outdated_is_planned_again_from_where_it_stands(core: AgreeingCore, client: Client) -> None:
+    other = core.client()
+    client.say(*[QueueDeclare(name) for name in "abc"])
+    other.say(QueueDeclare("b"))
+    core.agreement.waiting.reverse()
+    core.grant()
+    core.outdate()
+    assert core.agreement.keys() == [["queues/%2F/a"]]
+    core.grant()
+    core.grant()
+    assert client.methods() == [QueueDeclareOk(name, 0, 0) for name in "abc"]
 
 
 # -- outdated
@@ -212,7 +277,7 @@ def test_what_could_not_be_agreed_upon_ends_the_channel(core: AgreeingCore, clie
 
 
 def test_a_client_that_is_gone_is_not_answered(core: AgreeingCore, client: Client) -> None:
-    client.say(QueueDeclare("q"), QueueDeclare("r"))
+    client.say(QueueDeclare("q"), QueueDelete("q"))
     client.lose()
     core.agreement.grant()
     assert core.node.turn.inputs == []
