@@ -31,9 +31,13 @@ class HistoryPort(Protocol):
 
     A figure is known by the kind of object it belongs to, the object's key, and its name, which is RabbitMQ's.
     Kinds and keys: `overview` and `churn`, `""`; `node` and `vhost`, the name; `queue` and `exchange`,
-    `(vhost, name)`; `connection`, its id; `channel`, `(connection id, number)`; and, with rates alone, what a channel
-    did with one queue or exchange: `channel_queue` and `channel_exchange`, `(connection id, number, name)`.
+    `(vhost, name)`; `link`, `LinkFacts.key`; `connection`, its id; `channel`, `(connection id, number)`; and, with
+    rates alone, what a channel did with one queue or exchange: `channel_queue` and `channel_exchange`,
+    `(connection id, number, name)`.
     """
 
     def rated(self, kind: str, key: object, figures: Mapping[str, int], span: Span | None) -> dict[str, object]:
         """The figures, and beside each its `NAME_details`: rate, and what the span asks for."""
+
+    def forget(self) -> None:
+        """Let go of all that was; figures stay what they are."""

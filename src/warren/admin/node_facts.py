@@ -56,6 +56,8 @@ class NodeFacts(Protocol):
     memory_total_bytes: int
     disk_limit_bytes: int
     descriptors_total: int
+    # after which a link to another node is given up
+    silence_s: int
 
     def now_ms(self) -> int: ...
 

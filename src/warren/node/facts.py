@@ -49,6 +49,7 @@ class ProcessFacts:
         self.memory_total_bytes = settings.memory_total_bytes
         self.disk_limit_bytes = settings.disk_limit_bytes
         self.descriptors_total = descriptors
+        self.silence_s = settings.cluster.silence_s
         self._clock = clock
         self._listeners: list[ListenerFacts] = []
         self._certificates: list[CertificateFacts] = []

@@ -96,11 +96,11 @@ class HttpDoor:
         peer_links: PeerPort | None,
     ) -> None:
         """Serve this broker, to operators and to the operators of other nodes."""
-        self._history = History(Sampler(broker, facts, self._settings.sample_interval_ms))
+        accounts, peers = Accounts(broker, desk), Peers(broker, facts.name, peer_links)
+        self._history = History(Sampler(broker, facts, self._settings.sample_interval_ms, links=peers.links))
         self._history.start(asyncio.get_running_loop(), facts.now_ms())
         directory = TraceDirectory(self._settings.trace_directory or os.path.join(facts.data_dir, TRACES))
         self._traces = Traces(broker, desk, links, facts, directory, self._settings.trace_rotation, self._log)
-        accounts, peers = Accounts(broker, desk), Peers(broker, facts.name, peer_links)
         station = Station(broker, desk, accounts, facts, self._history, links, control, self._traces, peers)
         metrics = Metrics(station, self._settings.prometheus.per_object)
         router = router_of(station)

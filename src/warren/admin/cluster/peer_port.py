@@ -20,6 +20,11 @@ class LinkFacts:
     sent_bytes: int
     received_bytes: int
 
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """Which link it is: one that was made anew is another."""
+        return self.node, self.own_port, self.peer_port
+
 
 class PeerPort(Protocol):
     """The other nodes of the cluster."""

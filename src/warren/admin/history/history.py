@@ -43,6 +43,12 @@ class History:
             self._handle.cancel()
             self._handle = None
 
+    def forget(self) -> None:
+        """Begin anew from what there is; a pass that is under way is not finished."""
+        assert self._loop is not None
+        self.stop()
+        self.start(self._loop, self._sampler.now_ms())
+
     def _await_pass(self, now_ms: int) -> None:
         """The middle of the next slot."""
         assert self._loop is not None

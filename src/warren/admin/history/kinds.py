@@ -53,6 +53,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "vhost": (*_CHANNEL, *_BYTES, *_QUEUES),
     "overview": (*_CHANNEL, *_BYTES, *_QUEUES, *_CHURN),
     "node": (*_CHURN, *_PROCESS),
+    "link": ("send_bytes", "recv_bytes"),
 }
 
 _SUMS: Final[dict[str, tuple[str, ...]]] = {

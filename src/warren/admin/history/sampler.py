@@ -1,6 +1,7 @@
 """Looks at everything in a node every few seconds, and remembers.
 
-A pass looks at every queue, exchange, connection and channel, then at the virtual hosts, the whole and the process.
+A pass looks at every queue, exchange, connection and channel, then at the virtual hosts, the whole, the process and its
+links to other nodes.
 It is a generator: whoever drives it may let the loop go on between any two steps.
 
 The slot of a pass is the time divided by the interval, and passes are meant to be in the middle of their slots, so
@@ -12,9 +13,10 @@ How fast a figure grows is told by the last pass alone: what did not move in it 
 Not here: samples (`history.track`), their kinds (`history.kinds`), timers (`history.history`).
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, cast
 
+from warren.admin.cluster.peer_port import LinkFacts
 from warren.admin.history.collection import Collection, Room
 from warren.admin.history.kinds import node_figures, overview_figures, vhost_figures
 from warren.admin.history.parts import ChannelParts
@@ -40,6 +42,7 @@ class Sampler:
         facts: NodeFacts,
         interval_ms: int = SAMPLE_EVERY_MS,
         samples_bytes_max: int = SAMPLES_BYTES_MAX,
+        links: Callable[[], list[LinkFacts]] = list,
     ) -> None:
         self.interval_ms = interval_ms
         # the slot of the last pass that is complete
@@ -47,21 +50,19 @@ class Sampler:
         self.parts = ChannelParts()
         self._broker = broker
         self._facts = facts
-        shapes = shapes_for(interval_ms)
-        self._whole = shapes.whole
-        room = Room(samples_bytes_max)
-        counts, sizes = shapes.counts, shapes.sizes
-        self._collections: dict[str, Collection[Any]] = {
-            "queue": Collection(counts, shapes, room, self._queues, self._queue_count, QueueGlance),
-            "exchange": Collection(counts, shapes, room, self._exchanges, self._exchange_count, ExchangeGlance),
-            "connection": Collection(sizes, shapes, room, self._connections, self._connection_count, ConnectionGlance),
-            "channel": Collection(counts, shapes, room, self._channels, self._channel_count, ChannelGlance),
-        }
+        self._links = links
+        self._samples_bytes_max = samples_bytes_max
+        self._shapes = shapes_for(interval_ms)
+        self._whole = self._shapes.whole
+        self._collections: dict[str, Collection[Any]] = {}
         self._wholes: dict[tuple[str, Hashable], Track] = {}
         self._passed_at_ms = 0
 
     def begin(self) -> None:
-        """What there is, is where everything starts from."""
+        """What there is, is where everything starts from; whatever was remembered is forgotten."""
+        self.parts = ChannelParts()
+        self._collections = self._new_collections()
+        self._wholes = {}
         now_ms = self._facts.now_ms()
         self.slot = now_ms // self.interval_ms
         self._passed_at_ms = now_ms
@@ -108,7 +109,7 @@ class Sampler:
         for key, figures in self._read_wholes():
             track = self._wholes.get(key)
             if track is None:
-                # a virtual host that was made since
+                # a virtual host, or a link, that was made since
                 track = Track(self._whole, self.slot, [0] * len(figures))
             if figures != track.last:
                 columns = track.stirred_columns(figures)
@@ -125,8 +126,20 @@ class Sampler:
             yield ("vhost", name), of_vhosts[-1]
         yield ("overview", ""), overview_figures(self._broker, of_vhosts)
         yield ("node", self._facts.name), node_figures(self._broker, self._facts)
+        for link in self._links():
+            yield ("link", link.key), [link.sent_bytes, link.received_bytes]
 
     # -- single objects
+
+    def _new_collections(self) -> dict[str, Collection[Any]]:
+        shapes, room = self._shapes, Room(self._samples_bytes_max)
+        counts, sizes = shapes.counts, shapes.sizes
+        return {
+            "queue": Collection(counts, shapes, room, self._queues, self._queue_count, QueueGlance),
+            "exchange": Collection(counts, shapes, room, self._exchanges, self._exchange_count, ExchangeGlance),
+            "connection": Collection(sizes, shapes, room, self._connections, self._connection_count, ConnectionGlance),
+            "channel": Collection(counts, shapes, room, self._channels, self._channel_count, ChannelGlance),
+        }
 
     def _queues(self) -> list[tuple[Hashable, QueuePort]]:
         vhosts = self._broker.vhosts.values()

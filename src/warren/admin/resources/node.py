@@ -1,4 +1,5 @@
-"""The node itself, to read: overview, nodes, memory, feature flags, who the visitor is and how logins went.
+"""The node itself, to read: overview, nodes, memory, feature flags, who the visitor is and how logins went; and what
+was remembered of figures, to forget.
 
 Not here: health checks (`resources.health`).
 """
@@ -30,6 +31,9 @@ FEATURE_FLAGS = {
     "virtual_host_metadata": "Virtual host metadata (description, tags, etc)",
 }
 _DISABLED_FLAGS = ("classic_mirrored_queue_version", "stream_queue")
+_ERLANG_TABLES = [
+    f"/api/nodes/{{node}}/memory/ets{which}{unit}" for which in ("", "/{filter}") for unit in ("", "/relative")
+]
 
 
 def routes(station: Station) -> dict[str, Resource]:
@@ -40,6 +44,7 @@ def routes(station: Station) -> dict[str, Resource]:
         "/api/nodes/{node}": Resource(monitor, {"GET": one_node}),
         "/api/nodes/{node}/memory": Resource(monitor, {"GET": at_node(memory)}),
         "/api/nodes/{node}/memory/relative": Resource(monitor, {"GET": at_node(relative_memory)}),
+        **{path: Resource(monitor, {"GET": at_node(erlang_tables)}) for path in _ERLANG_TABLES},
         "/api/extensions": Resource(manager, {"GET": extensions}),
         "/api/feature-flags": Resource(administrator, {"GET": feature_flags}),
         "/api/whoami": Resource(manager, {"GET": whoami}),
@@ -51,6 +56,8 @@ def routes(station: Station) -> dict[str, Resource]:
             monitor, {"GET": at_node(auth_sources), "DELETE": at_node(forget_attempts)}
         ),
         "/api/login": Resource(None, {"POST": login}),
+        "/api/reset": Resource(administrator, {"DELETE": reset_everywhere}),
+        "/api/reset/{node}": Resource(administrator, {"DELETE": at_node(reset)}),
     }
 
 
@@ -119,6 +126,11 @@ async def relative_memory(call: Call) -> Answer:
     return answer_object(call, {"memory": nodes.relative_memory(call.station.broker, call.station.facts)})
 
 
+async def erlang_tables(call: Call) -> Answer:
+    """What RabbitMQ says where none of the tables of its language are."""
+    return answer_object(call, {"ets_tables_memory": "no_tables"})
+
+
 async def extensions(call: Call) -> Answer:
     return json_answer([{"javascript": "dispatcher.js"}, {"javascript": "tracing.js"}])
 
@@ -172,6 +184,18 @@ async def forget_attempts(call: Call) -> Answer:
 async def auth_sources(call: Call) -> Answer:
     """RabbitMQ counts by address only when told to."""
     return json_answer([])
+
+
+async def reset(call: Call) -> Answer:
+    """Forget what figures were; what they are is counted on."""
+    call.station.history.forget()
+    return no_content()
+
+
+async def reset_everywhere(call: Call) -> Answer:
+    if call.part is None:
+        await call.station.peers.ask_all(call.question(ALONE))
+    return await reset(call)
 
 
 async def login(call: Call) -> Answer:

@@ -66,7 +66,7 @@ def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span 
         "log_files": ["<stderr>"],
         "db_dir": facts.data_dir,
         "config_files": [facts.config_file] if facts.config_file else [],
-        "net_ticktime": 60,
+        "net_ticktime": facts.silence_s,
         "enabled_plugins": _PLUGINS,
         "mem_calculation_strategy": "rss",
         "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
@@ -75,7 +75,7 @@ def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span 
         "type": peers.kind(facts.name),
         **history.rated("node", facts.name, measured, span),
         **_averages(facts.io()),
-        "cluster_links": [_link(link) for link in peers.links()],
+        "cluster_links": [_link(link, history, span) for link in peers.links()],
         "metrics_gc_queue_length": METRICS_GC_QUEUE_LENGTH,
         "event_loop_lag_ms": round(facts.loop_lag_ms(), 3),
         "event_loop": facts.loop_name,
@@ -93,22 +93,17 @@ def away(name: str, peers: Peers) -> dict[str, Any]:
     return {"name": name, "type": peers.kind(name), "running": False, "partitions": [], "cluster_links": []}
 
 
-def _link(link: LinkFacts) -> dict[str, Any]:
+def _link(link: LinkFacts, history: HistoryPort, span: Span | None) -> dict[str, Any]:
     """RabbitMQ's words for a connection between two nodes."""
+    passed = {"send_bytes": link.sent_bytes, "recv_bytes": link.received_bytes}
     return {
+        "stats": history.rated("link", link.key, passed, span),
         "name": link.node,
         "peer_addr": link.peer_host,
         "peer_port": link.peer_port,
         "sock_addr": link.own_host,
         "sock_port": link.own_port,
-        "recv_bytes": link.received_bytes,
-        "send_bytes": link.sent_bytes,
-        "stats": {
-            "recv_bytes": link.received_bytes,
-            "recv_bytes_details": NO_RATE,
-            "send_bytes": link.sent_bytes,
-            "send_bytes_details": NO_RATE,
-        },
+        **passed,
     }
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.core_driver import Client, published
 from tests.unit.admin.history.world import SampledCore
+from warren.admin.cluster.peer_port import LinkFacts
 from warren.admin.history.collection import STEP_OBJECTS
 from warren.admin.history.details import moments_ms
 from warren.admin.history.kinds import NAMES
@@ -262,6 +263,42 @@ def test_connections_and_channels_that_come_and_go_are_counted() -> None:
     assert core.rate("churn", "", "channel_created") == 0.4
 
 
+def link(own_port: int, sent_bytes: int, received_bytes: int) -> LinkFacts:
+    return LinkFacts("warren@other", "127.0.0.1", own_port, "127.0.0.1", 25672, sent_bytes, received_bytes)
+
+
+def test_what_goes_over_links_is_sampled_and_a_link_that_is_made_anew_starts_from_nothing() -> None:
+    core = SampledCore()
+    core.links = [link(1, 1000, 50)]
+    core.sample()
+    core.links = [link(1, 6000, 100)]
+    core.sample()
+    key = core.links[0].key
+    assert (core.rate("link", key, "send_bytes"), core.rate("link", key, "recv_bytes")) == (1000.0, 10.0)
+    core.links = [link(2, 500, 0)]
+    core.sample()
+    assert core.rate("link", core.links[0].key, "send_bytes") == 100.0
+    core.sample()
+    assert core.samples("link", core.links[0].key, "send_bytes", Span(10, 5)) == [500, 0, 0]
+
+
+def test_what_is_begun_anew_has_no_past_and_no_rate() -> None:
+    core = SampledCore()
+    client = core.client()
+    client.declare("q")
+    core.sample()
+    publish(client, 100)
+    core.sample()
+    core.sampler.begin()
+    assert core.rate("queue", QUEUE, "publish") == core.rate("overview", "", "publish") == 0.0
+    core.sample()
+    assert core.rate("queue", QUEUE, "publish") == 0.0
+    assert core.samples("queue", QUEUE, "publish", Span(10, 5))[0] == 100
+    publish(client, 5)
+    core.sample()
+    assert core.rate("queue", QUEUE, "publish") == core.rate("overview", "", "publish") == 1.0
+
+
 def test_of_a_figure_nobody_samples_the_rate_is_none() -> None:
     core = SampledCore()
     rated = core.history.rated("queue", QUEUE, {"reductions": 7}, Span(10, 5))
@@ -270,10 +307,11 @@ def test_of_a_figure_nobody_samples_the_rate_is_none() -> None:
     assert core.rate("queue", ("/", "never"), "publish") == 0.0
 
 
-@pytest.mark.parametrize("kind", ["queue", "exchange", "connection", "channel", "vhost", "overview", "node"])
+@pytest.mark.parametrize("kind", ["queue", "exchange", "connection", "channel", "vhost", "overview", "node", "link"])
 def test_every_kind_has_as_many_figures_as_names(kind: str) -> None:
     core = SampledCore()
     core.client().declare("q")
+    core.links = [link(1, 1, 1)]
     core.sample()
     keys = {
         "queue": QUEUE,
@@ -283,6 +321,7 @@ def test_every_kind_has_as_many_figures_as_names(kind: str) -> None:
         "vhost": "/",
         "overview": "",
         "node": core.facts.name,
+        "link": core.links[0].key,
     }
     track = core.sampler.track(kind, keys[kind])
     assert track is not None

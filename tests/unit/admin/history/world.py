@@ -1,6 +1,7 @@
 """A core whose figures are sampled, on the core's own time."""
 
 from tests.support.core_driver import START_MS, Core
+from warren.admin.cluster.peer_port import LinkFacts
 from warren.admin.history.history import History
 from warren.admin.history.sampler import Sampler
 from warren.admin.history.shapes import SAMPLES_BYTES_MAX
@@ -24,7 +25,8 @@ class SampledCore(Core):
         self.io = IoFigures()
         clock = Clock(self._now_ns, self._now_ns)
         self.facts = ProcessFacts(NodeSettings(BrokerSettings()), clock, "none", 1000, ".", self.io)
-        self.sampler = Sampler(self.broker, self.facts, INTERVAL_MS, samples_bytes_max)
+        self.links: list[LinkFacts] = []
+        self.sampler = Sampler(self.broker, self.facts, INTERVAL_MS, samples_bytes_max, lambda: self.links)
         self.history = History(self.sampler)
         self.sampler.begin()
 
