@@ -39,4 +39,4 @@ class PeerAnswers:
         call = Call(Request(scope, receive), {}, self._station, len(question.body))
         call.visitor, call.part = question.visitor, question.part
         answer = await self._application.answer(call)
-        return Told(answer.status, answer.body).encode()
+        return Told(answer.status, await answer.whole()).encode()

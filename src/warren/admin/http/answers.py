@@ -28,6 +28,10 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     chunks: AsyncIterator[bytes] | None = None
 
+    async def whole(self) -> bytes:
+        """The body, however it comes."""
+        return self.body if self.chunks is None else b"".join([chunk async for chunk in self.chunks])
+
 
 def json_answer(value: object, status: int = 200) -> Answer:
     return Answer(status, to_json(value))

@@ -3,11 +3,16 @@
 The objects come in their natural order (virtual host, then name). A sort keeps that order among equals, and
 `sort_reverse` turns the whole list round, as RabbitMQ does.
 
+A long list that is wanted whole is sent as it is built, no faster than it is read.
+
 A list that reaches over several nodes is put together by the node that is asked (`listing.spread`); another node that
 asks for a part of it gets that part (`listing.parts`).
 
 Not here: what there is to list (`listing.listed`).
 """
+
+from collections.abc import AsyncIterator
+from typing import Any
 
 from warren.admin.cluster.question import HERE
 from warren.admin.http.answers import JSON, Answer, json_answer, to_json
@@ -17,7 +22,9 @@ from warren.admin.listing.listed import Listed, Row, T, chunks, column, in_order
 from warren.admin.listing.ordering import place
 from warren.admin.listing.pagination import Page, page_of
 from warren.admin.listing.parts import answer_part
-from warren.admin.listing.spread import spread_list
+from warren.admin.listing.spread import ROWS_AT_ONCE, SpreadList, spread_list
+
+LONG_ROWS = 500
 
 
 async def answer_list(call: Call, listed: Listed[T], paginated: bool = True) -> Answer:
@@ -32,7 +39,7 @@ async def answer_list(call: Call, listed: Listed[T], paginated: bool = True) -> 
     page = page_of(query) if paginated else None
     if page is None:
         objects = await _ordered(listed.objects, listed, query)
-        return Answer(200, await _dumped(objects, listed, wanted), JSON)
+        return await _answer_whole(len(objects), _pieces(objects, listed, wanted))
     passing = await _filtered(listed, page)
     objects = page.cut(await _ordered(passing, listed, query))
     build = listed.plan(wanted)
@@ -73,11 +80,10 @@ async def _answer_spread(call: Call, listed: Listed[T], paginated: bool) -> Answ
     ordered = in_order(passing, await spread.values(passing, path)) if path else passing
     if query.get("sort_reverse") == "true":
         ordered = ordered[::-1]
-    rows = await spread.rows(ordered if page is None else page.cut(ordered), wanted)
     if page is not None:
+        rows = await spread.rows(page.cut(ordered), wanted)
         return json_answer(page.envelope(len(items), len(passing), rows))
-    parts = [to_json(chunk)[1:-1] async for chunk in chunks(rows)]
-    return Answer(200, b"[" + b",".join(parts) + b"]", JSON)
+    return await _answer_whole(len(ordered), _spread_pieces(ordered, spread, wanted))
 
 
 async def _filtered(listed: Listed[T], page: Page) -> list[T]:
@@ -99,7 +105,41 @@ async def _ordered(objects: list[T], listed: Listed[T], query: dict[str, str]) -
     return objects[::-1] if query.get("sort_reverse") == "true" else objects
 
 
-async def _dumped(objects: list[T], listed: Listed[T], wanted: Wanted) -> bytes:
+# -- whole lists
+
+Pieces = AsyncIterator[bytes]
+"""Rows as JSON, some at a time, each time without the brackets around them."""
+
+
+async def _pieces(objects: list[T], listed: Listed[T], wanted: Wanted) -> Pieces:
     build = listed.plan(wanted)
-    parts = [to_json([wanted.cut(build(item)) for item in chunk])[1:-1] async for chunk in chunks(objects)]
-    return b"[" + b",".join(parts) + b"]"
+    async for chunk in chunks(objects):
+        yield to_json([wanted.cut(build(item)) for item in chunk])[1:-1]
+
+
+async def _spread_pieces(items: list[Any], spread: SpreadList[Any], wanted: Wanted) -> Pieces:
+    for first in range(0, len(items), ROWS_AT_ONCE):
+        rows = await spread.rows(items[first : first + ROWS_AT_ONCE], wanted)
+        async for chunk in chunks(rows):
+            yield to_json(chunk)[1:-1]
+
+
+async def _answer_whole(count: int, pieces: Pieces) -> Answer:
+    """In one piece if it is short. The first rows are there before the answer begins, and with them whatever is to be
+    said in its head."""
+    first = await anext(pieces, b"")
+    array = _array(first, pieces)
+    if count > LONG_ROWS:
+        return Answer(200, content_type=JSON, chunks=array)
+    return Answer(200, b"".join([part async for part in array]), JSON)
+
+
+async def _array(first: bytes, rest: Pieces) -> AsyncIterator[bytes]:
+    yield b"[" + first
+    # what has gone meanwhile may leave nothing of a piece
+    begun = bool(first)
+    async for piece in rest:
+        if piece:
+            yield b"," + piece if begun else piece
+            begun = True
+    yield b"]"

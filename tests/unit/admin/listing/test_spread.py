@@ -115,8 +115,11 @@ def listing(world: World, kind: str, query: str, deaf: tuple[str, ...] = ()) -> 
     """What node `a` answers."""
     listed = {node: getattr(world, kind)(node) for node in "abc"}
     around = Around(listed, deaf)
-    answer = asyncio.run(answer_list(call_of(query, around), listed["a"]))
-    return json.loads(answer.body), around
+
+    async def told() -> bytes:
+        return await (await answer_list(call_of(query, around), listed["a"])).whole()
+
+    return json.loads(asyncio.run(told())), around
 
 
 @pytest.fixture

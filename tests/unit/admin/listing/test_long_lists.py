@@ -1,0 +1,105 @@
+"""A long list is built as it is read."""
+
+import asyncio
+import json
+from typing import Any
+
+from tests.unit.admin.listing.test_spread import Around, Thing, World, call_of
+from warren.admin.http.answers import Answer
+from warren.admin.listing.listed import Listed, Row, whole
+from warren.admin.listing.rows import LONG_ROWS, answer_list
+
+
+class Counting:
+    """Rows that are counted when they are built."""
+
+    def __init__(self, count: int) -> None:
+        self.built = 0
+        self.listed = Listed(list(range(count)), whole(self._build), str)
+
+    def _build(self, number: int) -> Row:
+        self.built += 1
+        return {"name": str(number)}
+
+
+async def first_of(answer: Answer, pieces: int) -> bytes:
+    assert answer.chunks is not None
+    return b"".join([await anext(answer.chunks) for _ in range(pieces)])
+
+
+def test_of_a_list_that_nobody_reads_little_is_built() -> None:
+    async def look() -> None:
+        rows = Counting(10_000)
+        answer = await answer_list(call_of("", None), rows.listed)
+        assert answer.body == b""
+        await first_of(answer, 2)
+        assert 0 < rows.built <= 200
+        assert json.loads(await whole_of(Counting(10_000), "sort=name")) == named(sorted(map(str, range(10_000))))
+
+    asyncio.run(look())
+
+
+def test_a_short_list_comes_in_one_piece() -> None:
+    async def look() -> None:
+        for count in (0, 1, LONG_ROWS):
+            answer = await answer_list(call_of("", None), Counting(count).listed)
+            assert answer.chunks is None
+            assert json.loads(answer.body) == named([str(number) for number in range(count)])
+
+    asyncio.run(look())
+
+
+def test_of_a_cluster_s_long_list_other_nodes_are_asked_as_it_is_read() -> None:
+    world = World([Thing(f"t{number:04d}", "ab"[number % 2], number) for number in range(3000)])
+    listed = {node: world.shared(node) for node in "ab"}
+    around = Around(listed, ())
+
+    async def look() -> None:
+        answer = await answer_list(call_of("columns=name", around), listed["a"])
+        assert len(around.asked) == 1
+        begun = await first_of(answer, 2)
+        assert len(around.asked) == 1
+        rest = await answer.whole()
+        assert len(around.asked) == 6
+        assert json.loads(begun + rest) == named([thing.name for thing in world.things])
+
+    asyncio.run(look())
+
+
+def test_what_has_gone_leaves_no_gap() -> None:
+    world = World([Thing(f"t{number:04d}", "b", number) for number in range(3000)])
+    listed = {node: world.gathered(node) for node in "ab"}
+    around = Around(listed, ())
+
+    async def look() -> list[Any]:
+        answer = await answer_list(call_of("columns=name", around), listed["a"])
+        # all of the second piece, and more, and the last one
+        del listed["b"].objects[500:1100], listed["b"].objects[1900:]
+        return list(json.loads(await answer.whole()))
+
+    left = asyncio.run(look())
+    assert left == named([f"t{number:04d}" for number in [*range(500), *range(1100, 2500)]])
+
+
+def test_a_list_of_which_nothing_is_left_is_empty() -> None:
+    world = World([Thing(f"t{number:04d}", "b", number) for number in range(1000)])
+    listed = {node: world.gathered(node) for node in "ab"}
+
+    class Vanishing(Around):
+        async def ask(self, node: str, question: Any) -> Any:
+            told = await super().ask(node, question)
+            listed["b"].objects.clear()
+            return told
+
+    async def look() -> bytes:
+        return await (await answer_list(call_of("", Vanishing(listed, ())), listed["a"])).whole()
+
+    assert asyncio.run(look()) == b"[]"
+
+
+async def whole_of(rows: Counting, query: str) -> bytes:
+    return await (await answer_list(call_of(query, None), rows.listed)).whole()
+
+
+def named(names: list[str]) -> list[dict[str, str]]:
+    return [{"name": name} for name in names]
