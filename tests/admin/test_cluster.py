@@ -1,62 +1,15 @@
 """Three nodes that are one broker, whichever of them an operator asks.
 
-Queue `of0` lives on the first node, `of1` on the second, `of2` on the third; each node has a client that consumes from
-the next node's queue. The last tests stop and kill a node, which costs consumers: those before them want all.
+Not here: the nodes themselves, and what is seen while one is away (`test_cluster_nodes`).
 """
-
-import json
-import time
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any
 
 import pika
 import pytest
 
 from tests.admin.calling import in_path
-from tests.admin.three_nodes import Trio, eventually
+from tests.admin.three_nodes import MESSAGES, NOBODY, Trio, eventually, make_user
 
-MESSAGES = {"of0": 1, "of1": 5, "of2": 3}
-NOBODY = ("nobody", "nothing")
-
-
-@pytest.fixture(scope="module")
-def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
-    made = Trio(tmp_path_factory.mktemp("trio") / "cluster")
-    yield made
-    made.run("down")
-
-
-@pytest.fixture(scope="module")
-def clients(trio: Trio) -> Iterator[list[pika.BlockingConnection]]:
-    """One of each node."""
-    connections = [node.connect(f"client{number}") for number, node in enumerate(trio.nodes)]
-    channels = [connection.channel() for connection in connections]
-    for number, channel in enumerate(channels):
-        channel.queue_declare(f"of{number}", durable=True)
-        channel.confirm_delivery()
-        channel.basic_qos(prefetch_count=1)
-    for number, channel in enumerate(channels):
-        target = f"of{(number + 1) % 3}"
-        for _ in range(MESSAGES[target]):
-            channel.basic_publish("", target, b"x")
-    for number, channel in enumerate(channels):
-        channel.basic_consume(f"of{(number + 1) % 3}", lambda *delivery: None, consumer_tag=f"tag{number}")
-    yield connections
-    for connection in connections:
-        # those of a node that was killed do not know yet that they are lost
-        with suppress(pika.exceptions.AMQPError):
-            connection.close()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def told(trio: Trio, clients: list[pika.BlockingConnection]) -> None:
-    """Every consumer has its first message, and that is known everywhere."""
-    for node in trio.nodes:
-        eventually(
-            lambda api=node.api: api.read("queues?columns=messages_unacknowledged"),
-            lambda rows: [row["messages_unacknowledged"] for row in rows] == [1, 1, 1],
-        )
+pytestmark = pytest.mark.usefixtures("told")
 
 
 def test_every_node_lists_all_queues_with_their_homes_and_what_is_in_them(trio: Trio) -> None:
@@ -185,12 +138,6 @@ def test_whoever_may_not_monitor_sees_their_own_on_every_node(trio: Trio) -> Non
         assert trio[2].api.get(f"connections/{in_path(theirs['name'])}", user=NOBODY).status == 401
 
 
-def make_user(trio: Trio) -> None:
-    assert trio[0].api.call("PUT", "users/nobody", {"password": NOBODY[1], "tags": "management"}).status in (201, 204)
-    permissions = {"configure": ".*", "write": ".*", "read": ".*"}
-    assert trio[0].api.call("PUT", "permissions/%2F/nobody", permissions).status in (201, 204)
-
-
 def test_messages_are_published_taken_and_purged_through_any_node(trio: Trio) -> None:
     api = trio[0].api
     assert api.call("PUT", "queues/%2F/far", {"durable": True}).status == 201
@@ -223,32 +170,6 @@ def test_a_queue_is_declared_on_the_node_that_is_named(trio: Trio) -> None:
     assert (refused.status, refused.reason) == (400, "Node stranger@localhost could not be contacted")
     inequivalent = trio[2].api.call("PUT", "queues/%2F/of0", {"durable": False, "node": trio.names[0]})
     assert (inequivalent.status, inequivalent.json["error"]) == (400, "bad_request")
-
-
-def test_the_nodes_are_told_by_each_of_them(trio: Trio) -> None:
-    for rows in trio.read("nodes"):
-        assert [(row["name"], row["type"], row["running"]) for row in rows] == [
-            (trio.names[0], "disc", True),
-            (trio.names[1], "disc", True),
-            (trio.names[2], "ram", True),
-        ]
-        for row in rows:
-            others = [name for name in trio.names if name != row["name"]]
-            assert [link["name"] for link in row["cluster_links"]] == others
-            assert all(link["stats"]["send_bytes"] > 0 for link in row["cluster_links"])
-            assert row["mem_used"] > 0
-            assert row["partitions"] == []
-    assert len({row["os_pid"] for row in trio[0].api.read("nodes")}) == 3
-
-
-def test_one_node_is_told_by_the_others(trio: Trio) -> None:
-    name = trio.names[2]
-    rows = trio.read(f"nodes/{name}?columns=name,type,os_pid,running")
-    assert rows[0] == rows[1] == rows[2]
-    assert rows[0]["type"] == "ram"
-    assert all(found["memory"]["total"]["rss"] > 0 for found in trio.read(f"nodes/{name}/memory"))
-    assert trio.read(f"healthchecks/node/{name}") == [{"status": "ok"}] * 3
-    assert trio[0].api.get("nodes/stranger@localhost").status == 404
 
 
 def test_the_overview_is_the_sum_of_all_nodes(trio: Trio) -> None:
@@ -293,103 +214,3 @@ def test_a_policy_is_shown_on_queues_of_all_nodes(trio: Trio) -> None:
     for rows in trio.read("queues?columns=policy,effective_policy_definition"):
         assert rows == [{"policy": "bound", "effective_policy_definition": {"max-length": 1000}}] * 3
     assert trio[2].api.call("DELETE", "policies/%2F/bound").status == 204
-
-
-def test_the_checks_speak_of_the_cluster(trio: Trio) -> None:
-    assert trio.read("health/checks/alarms") == [{"status": "ok"}] * 3
-    assert trio.read("aliveness-test/%2F") == [{"status": "ok"}] * 3
-    assert trio[0].api.call("DELETE", "queues/%2F/aliveness-test").status == 204
-    # of two disc nodes, both are needed for a majority
-    critical = [node.api.get("health/checks/node-is-quorum-critical") for node in trio.nodes]
-    assert [answer.status for answer in critical] == [503, 503, 200]
-    assert critical[0].json["disc_nodes"] == trio.names[:2]
-
-
-def test_an_alarm_is_told_everywhere_and_by_whom_it_is(trio: Trio) -> None:
-    def demand_free_disk(value: str) -> None:
-        document = {"value": value}
-        assert trio[0].api.call("PUT", "warren/settings/disk_free_limit.absolute", document).status == 204
-
-    demand_free_disk("999TB")
-    try:
-        for node in trio.nodes:
-            check = eventually(
-                lambda api=node.api: api.get("health/checks/alarms"), lambda answer: answer.status == 503
-            )
-            assert check.json["alarms"] == [{"node": trio.names[0], "resource": "disk"}]
-        assert [node.api.get("health/checks/local-alarms").status for node in trio.nodes] == [503, 200, 200]
-        assert [[row["disk_free_alarm"] for row in rows] for rows in trio.read("nodes")] == [[True, False, False]] * 3
-        status = json.loads(trio[2].ctl("cluster_status", "--formatter", "json"))
-        assert status["alarms"] == [f"Free disk space alarm on node {trio.names[0]}"]
-    finally:
-        demand_free_disk("1MB")
-    for node in trio.nodes:
-        eventually(lambda api=node.api: api.get("health/checks/alarms").status, lambda found: found == 200)
-
-
-def test_the_command_line_tells_of_the_whole_cluster(trio: Trio) -> None:
-    listed = trio[2].ctl("-q", "list_queues", "name", "messages", "pid").splitlines()
-    assert listed[1:] == [f"of{n}\t{MESSAGES[f'of{n}']}\t<{name}.of{n}>" for n, name in enumerate(trio.names)]
-    assert len(trio[1].ctl("-q", "list_connections", "name").splitlines()) == 4
-    assert len(trio[1].ctl("-q", "list_consumers").splitlines()) == 4
-    status = json.loads(trio[0].ctl("cluster_status", "--formatter", "json"))
-    assert (status["disk_nodes"], status["ram_nodes"]) == (trio.names[:2], trio.names[2:])
-    assert status["running_nodes"] == list(status["versions"]) == list(status["listeners"]) == trio.names
-    assert f"Node name: {trio.names[1]}" in trio[0].ctl("status", "-n", "n2").splitlines()
-
-
-def test_metrics_are_those_of_one_node_and_name_the_cluster(trio: Trio) -> None:
-    for number, node in enumerate(trio.nodes):
-        text = node.api.get("/metrics", user=None).body.decode()
-        assert f"rabbitmq_queue_messages {MESSAGES[f'of{number}']}\n" in text
-        (identity,) = [line for line in text.splitlines() if line.startswith("rabbitmq_identity_info{")]
-        assert f'rabbitmq_node="{trio.names[number]}"' in identity
-    clusters = {_cluster_of(node.api.get("/metrics", user=None).body.decode()) for node in trio.nodes}
-    assert len(clusters) == 1
-
-
-def _cluster_of(metrics: str) -> str:
-    return metrics.partition('rabbitmq_cluster_permanent_id="')[2].partition('"')[0]
-
-
-# -- from here on, not all nodes answer
-
-
-def test_a_node_that_hangs_delays_nobody_for_long(trio: Trio) -> None:
-    trio.run("pause", "n3")
-    try:
-        started = time.monotonic()
-        row = trio[0].api.read("queues/%2F/of2")
-        assert time.monotonic() - started < 4
-        assert (row["state"], row["node"]) == ("down", trio.names[2])
-        rows = trio[0].api.read("nodes")
-        assert [row["running"] for row in rows] == [True, True, False]
-    finally:
-        trio.run("resume", "n3")
-    eventually(lambda: trio[0].api.read("queues/%2F/of2")["state"], lambda state: state == "running")
-
-
-def test_what_a_killed_node_had_is_shown_without_it_until_it_is_back(trio: Trio) -> None:
-    trio.run("kill", "n3")
-    for node in trio.nodes[:2]:
-        rows: list[dict[str, Any]] = eventually(
-            lambda api=node.api: api.read("queues"), lambda found: found[2]["state"] == "down"
-        )
-        assert [(row["name"], row["node"]) for row in rows] == list(zip(MESSAGES, trio.names, strict=True))
-        assert (rows[2]["durable"], rows[2]["policy"], "messages" in rows[2]) == (True, None, False)
-        assert node.api.read("queues?sort=messages&columns=name&page=1")["total_count"] == 3
-        assert node.api.read("queues/%2F/of2")["state"] == "down"
-        assert [row["running"] for row in node.api.read("nodes")] == [True, True, False]
-        gone = node.api.read(f"nodes/{trio.names[2]}")
-        assert (gone["type"], gone["running"]) == ("ram", False)
-        assert node.api.get(f"healthchecks/node/{trio.names[2]}").status == 503
-        assert {row["node"] for row in node.api.read("connections")} == set(trio.names[:2])
-        assert node.api.read("overview")["object_totals"]["queues"] == 3
-        assert node.api.call("DELETE", "queues/%2F/of2/contents").status == 404
-    assert trio[0].ctl("-q", "list_unresponsive_queues").splitlines() == ["name", "of2"]
-    status = json.loads(trio[1].ctl("cluster_status", "--formatter", "json"))
-    assert (status["running_nodes"], status["ram_nodes"]) == (trio.names[:2], trio.names[2:])
-    trio.run("start", "n3")
-    for node in trio.nodes:
-        eventually(lambda api=node.api: [row["state"] for row in api.read("queues")], lambda found: "down" not in found)
-        assert [row["running"] for row in node.api.read("nodes")] == [True] * 3

@@ -1,5 +1,8 @@
 """Three real nodes that are one cluster, two with a disc and one without, and what a test does with them.
 
+Where `told` is used (`conftest`), queue `of0` lives on the first node, `of1` on the second, `of2` on the third, and
+each node has a client that consumes from the next node's queue.
+
 Not here: what operators see (the tests).
 """
 
@@ -18,6 +21,9 @@ from tests.support.node_process import NodeProcess
 
 DEADLINE_S = 60.0
 _COMMAND = [sys.executable, "-m", "warren.cli.main"]
+
+MESSAGES = {"of0": 1, "of1": 5, "of2": 3}
+NOBODY = ("nobody", "nothing")
 
 T = TypeVar("T")
 
@@ -95,3 +101,10 @@ def eventually(look: Callable[[], T], holds: Callable[[T], bool]) -> T:
             return seen
         assert time.monotonic() < deadline, seen
         time.sleep(0.02)
+
+
+def make_user(trio: Trio) -> None:
+    """One who may use everything, and monitor nothing."""
+    assert trio[0].api.call("PUT", "users/nobody", {"password": NOBODY[1], "tags": "management"}).status in (201, 204)
+    permissions = {"configure": ".*", "write": ".*", "read": ".*"}
+    assert trio[0].api.call("PUT", "permissions/%2F/nobody", permissions).status in (201, 204)

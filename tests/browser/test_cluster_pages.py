@@ -43,6 +43,23 @@ def test_the_page_of_a_queue_is_the_same_from_another_node(operator: Visitor, tr
     expect(rules).to_contain_text("running")
 
 
+def test_every_page_says_which_node_does_not_answer(operator: Visitor, trio: Trio) -> None:
+    operator.set_pace(1)
+    operator.go("connections")
+    said = operator.page.get_by_role("status").filter(has_text=f"No answer from {trio.names[1]}")
+    expect(operator.row("Connections", "client of the second")).to_be_visible()
+    trio.run("pause", "n2")
+    try:
+        expect(said).to_be_visible()
+        expect(operator.row("Connections", "client of the second")).not_to_be_visible()
+        operator.go("queues")
+        expect(said).to_be_visible()
+        expect(operator.row("Queues", "of the second")).to_contain_text("down")
+    finally:
+        trio.run("resume", "n2")
+    expect(said).not_to_be_visible()
+
+
 def test_the_overview_shows_every_node_and_who_is_away(operator: Visitor, trio: Trio) -> None:
     for name, kind in zip(trio.names, ("disc", "disc", "ram"), strict=True):
         row = operator.row("Nodes", name)

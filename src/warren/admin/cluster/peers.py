@@ -61,6 +61,11 @@ class Peers:
             if name != self.own and suspicion.is_connected(name) and self._silent.get(name, 0.0) <= now
         ]
 
+    def silent(self) -> list[str]:
+        """Members that cannot be asked, or did not answer just now."""
+        answering = self.running()
+        return [name for name in self.names() if name not in answering]
+
     def running(self) -> list[str]:
         """Whoever runs, as far as is known here."""
         return sorted([self.own, *self.others()])

@@ -4,12 +4,15 @@ The order is RabbitMQ's: an unknown path is 404 and an unknown method 405 whoeve
 level the resource demands, then what it finds. Anything a resource raises that is no fault is a defect: it is logged
 with its traceback, and answered with 500; an answer that has begun ends short.
 
+An answer given while some nodes of the cluster do not answer says which.
+
 Every answer tells the browser to run nothing it did not come from, to keep nothing, and to show it in no frame.
 
 Not here: the connection (`http.link`), the resources (`admin.resources`), static pages (`admin.pages`).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from starlette.requests import Request
@@ -43,6 +46,9 @@ _EVERY_ANSWER = {
     "frame-ancestors 'none'",
 }
 
+SILENT_NODES = "x-silent-nodes"
+"""The header that names the members of the cluster which had no part in an answer."""
+
 _MAKING_METHODS = frozenset({"PUT", "POST"})
 
 
@@ -71,18 +77,31 @@ class Application:
         answer = await self.answer(call)
         headers = self._headers(call, answer)
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        if answer.chunks is not None:
-            try:
-                async for chunk in answer.chunks:
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            except Exception as defect:
-                self._tell_defect(call, defect)
-                # the server closes the connection without an end, so nobody takes this for the whole
-                raise
+        if answer.chunks is not None and call.method != "HEAD":
+            await self._send_chunks(call, answer.chunks, send)
         await send({"type": "http.response.body", "body": answer.body})
 
+    async def _send_chunks(
+        self, call: Call, chunks: AsyncIterator[bytes], send: Callable[[dict[str, Any]], Awaitable[None]]
+    ) -> None:
+        """One after the other, as they are read; no more once nobody reads."""
+        try:
+            async for chunk in chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if await call.request.is_disconnected():
+                    return
+        except Exception as defect:
+            self._tell_defect(call, defect)
+            # the server closes the connection without an end, so nobody takes this for the whole
+            raise
+
     async def answer(self, call: Call) -> Answer:
-        """Whatever comes of a request."""
+        """Whatever comes of a request; to who has logged in, with the nodes whose part is not in it."""
+        answer = await self._outcome(call)
+        silent = self._station.peers.silent() if call.visitor.name and call.part is None else []
+        return replace(answer, headers={**answer.headers, SILENT_NODES: ", ".join(silent)}) if silent else answer
+
+    async def _outcome(self, call: Call) -> Answer:
         try:
             return await self._answer(call)
         except HttpFault as fault:

@@ -26,7 +26,7 @@ def leave_to_read(call: Call, cross_origin: CrossOrigin) -> dict[str, str]:
     headers = {
         "access-control-allow-origin": origin,
         "access-control-allow-credentials": "true",
-        "access-control-expose-headers": "location",
+        "access-control-expose-headers": "location, x-silent-nodes",
     }
     if call.method == "OPTIONS":
         headers["access-control-max-age"] = str(cross_origin.max_age_s)

@@ -9,10 +9,14 @@ import { sentence } from "./format.js";
 const ROOT = new URL("api/", document.baseURI);
 
 let authorization = "";
+let silent = "";
 
 export function authorizeBy(header) {
   authorization = header;
 }
+
+/** The nodes of the cluster that had no part in the last answer, as text; empty when all had. */
+export const silentNodes = () => silent;
 
 /** Why a question was not answered, as a sentence; `status` is 0 when the node could not be reached. */
 export class ApiError extends Error {
@@ -46,6 +50,7 @@ export const remove = (where, { query, headers } = {}) => ask("DELETE", where, {
 export async function ask(method, where, { query = {}, body, headers = {}, signal } = {}) {
   const response = await send(method, address(where, query), body, headers, signal);
   const text = await bodyOf(response);
+  silent = response.headers.get("x-silent-nodes") ?? "";
   const json = /json/.test(response.headers.get("content-type") ?? "");
   if (!response.ok) throw refusal(response.status, text);
   if (text === "") return null;

@@ -4,7 +4,7 @@
 // asked again and again while the page is open. A part of a page that changed something on the node says so by the
 // event `changed`, which asks at once.
 
-import { get } from "./api.js";
+import { get, silentNodes } from "./api.js";
 import { Poller, paceSeconds } from "./poll.js";
 import { link } from "./router.js";
 import { findView, navigation } from "./routes.js";
@@ -32,6 +32,7 @@ export class Shell {
   #poller = null;
   #shown = 0;
   #trouble = h("p", { class: "notice bad", role: "alert" });
+  #silent = h("p", { class: "notice", role: "status" });
   #frame = h("div", { class: "shell" });
   #main = h("main", { id: "main", tabindex: "-1" });
   #nav = h("nav", { id: "ways", "aria-label": "Pages" });
@@ -91,7 +92,7 @@ export class Shell {
       view.crumb ? h("p", { class: "crumb" }, view.crumb) : null,
       title,
     );
-    this.#main.replaceChildren(heading, this.#trouble, ...[view.content].flat());
+    this.#main.replaceChildren(heading, this.#trouble, this.#silent, ...[view.content].flat());
     this.#main.setAttribute("aria-busy", "true"); // until it has something to show
     this.#poller = new Poller(view.refresh, (trouble) => this.#roundEnded(trouble));
     this.#poller.now();
@@ -103,6 +104,8 @@ export class Shell {
     if (trouble?.loginFailed) this.#leave("Please log in again.");
     const said = trouble ? trouble.message : "";
     setText(this.#trouble, said);
+    const silent = silentNodes();
+    setText(this.#silent, silent ? `No answer from ${silent}: what only it knows is missing here.` : "");
     this.#main.setAttribute("aria-busy", "false");
   }
 
