@@ -4,6 +4,8 @@
     refused       nacked: nothing is promised
     acked         an ack was sent; it may be lost with a node or a link, and the message comes back, marked
     sealed        acked, and something that its home did later was confirmed: it never comes back
+    marked        all deliveries of a message but the first say that it was delivered before; another consumer may be
+                  quicker to read the second than somebody else the first
     in order      what a consumer gets of one channel and is not marked came in that order
 
 A publisher goes on while the home of its queue is away and is nacked; a consumer that is cancelled asks for the queue
@@ -43,7 +45,9 @@ class Ledger:
         # how many in each queue are confirmed and not acked
         self.waiting: Counter[str] = Counter()
         self._published: set[bytes] = set()
-        self._seen: Counter[bytes] = Counter()
+        # who got a message last, and which ones somebody got unmarked
+        self._seen: dict[bytes, str] = {}
+        self._unmarked: set[bytes] = set()
         # by consumer and channel of a publisher: the last that came for the first time
         self._newest: dict[tuple[str, bytes], int] = {}
         self._sealed: set[bytes] = set()
@@ -68,16 +72,18 @@ class Ledger:
 
     def delivered(self, body: bytes, marked: bool, consumer: str = "") -> None:
         with self._lock:
-            self._seen[body] += 1
+            again = body in self._unmarked or self._seen.get(body) == consumer
+            self._seen[body] = consumer
             self.redelivered += marked
             if body not in self._published:
                 self.complain(f"{body!r} was never published")
             if body in self._sealed:
                 self.complain(f"{body!r} was acked for certain and came back")
-            if self._seen[body] > 1 and not marked:
-                self.complain(f"{body!r} came again and did not say so")
             if not marked:
+                self._unmarked.add(body)
                 self._see_order(body, consumer)
+            if again and not marked:
+                self.complain(f"{body!r} came again and did not say so")
 
     def _see_order(self, body: bytes, consumer: str) -> None:
         number, _, channel = body.partition(b" of ")

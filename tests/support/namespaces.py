@@ -40,6 +40,8 @@ _PREFIX = "warren"
 _PLACE = Path("/run/netns")
 _NOWHERE = "02:ff:ff:ff:ff:ff"
 _NEW_NETWORK = 0x40000000
+_BIND_TO_ANY = 15
+"""`CLONE_NEWNET` and `IP_FREEBIND`, which Python does not name."""
 _serial = itertools.count(1)
 
 
@@ -153,22 +155,27 @@ class NamespaceWorld:
     def detour(self, one: str, other: str, ports: Sequence[int]) -> LinkProxy:
         """Connections between two hosts to these ports go through a proxy from here on, whichever begins them.
 
-        Each takes the other's address for one of its own, and there the proxy listens. Connections there are break.
+        Each takes the other's address for one of its own, and there the proxy listens. Connections there are break. The
+        proxy is there first, so that nobody finds a port without a listener.
         """
         both = ((one, other), (other, one))
-        for here, there in both:
-            self._ip(here, f"route add local {self.address(there)}/32 dev lo")
         ways = [
             Way(self._listening(here, there, port), functools.partial(self._towards, there, port))
             for here, there in both
             for port in ports
         ]
         self._proxies[one, other] = LinkProxy(ways)
+        for here, there in both:
+            self._ip(here, f"route add local {self.address(there)}/32 dev lo")
         return self._proxies[one, other]
 
     def _listening(self, here: str, there: str, port: int) -> socket.socket:
         with self.inside(here):
-            return socket.create_server((self.address(there), port))
+            listening = socket.socket()
+        listening.setsockopt(socket.SOL_IP, _BIND_TO_ANY, 1)
+        listening.bind((self.address(there), port))
+        listening.listen()
+        return listening
 
     def _towards(self, there: str, port: int) -> tuple[socket.socket, tuple[str, int]]:
         """A socket on the far host, and what to connect it to; it calls from the address that every host has."""
@@ -179,9 +186,9 @@ class NamespaceWorld:
         return calling, (self.address(there), port)
 
     def _end_detour(self, one: str, other: str) -> None:
-        self._proxies.pop((one, other)).close()
         for here, there in ((one, other), (other, one)):
             self._ip(here, f"route delete local {self.address(there)}/32 dev lo")
+        self._proxies.pop((one, other)).close()
 
     def _know(self, host: str, other: str, hardware: str) -> None:
         self._ip(host, f"neighbour replace {self.address(other)} lladdr {hardware} dev eth0 nud permanent")
