@@ -7,6 +7,7 @@ from warren.access.commands import PutVhost
 from warren.broker.commands import BeginSharing
 from warren.broker.sharing.moving_in import PassingDefinitions, shared_snapshot
 from warren.cluster.partitions import CHECK_EVERY_MS, PAUSE_MINORITY
+from warren.cluster.suspicion import PARTED_AFTER_MS
 from warren.model.effects import Effect, PauseService, Propose, ResumeService, SetTimer
 from warren.model.events import (
     Commanded,
@@ -103,6 +104,18 @@ def test_a_change_is_answered_when_a_node_is_lost_that_was_dead_to_the_store_bef
     core.now_ms += 1
     core.turn(PeerLost(OTHER, "it was silent", refused=False))
     assert ticket in core.answers
+
+
+def test_a_node_that_never_said_that_it_lives_is_forgotten_after_a_while(core: Core) -> None:
+    core.turn(PeerConnected(OTHER, 1), PeerLost(OTHER, "it was closed", refused=False))
+    clustering = core.broker.clustering
+    assert clustering is not None
+    core.now_ms += PARTED_AFTER_MS - 1
+    core.turn()
+    assert clustering.shared.lost_runs() != []
+    core.now_ms += CHECK_EVERY_MS
+    core.turn()
+    assert clustering.shared.lost_runs() == []
 
 
 def test_a_node_that_stays_alone_after_all_looks_around_no_more() -> None:

@@ -3,7 +3,10 @@
 import pytest
 
 from tests.support.core_driver import Client, Core, published, spoken
+from warren.broker.dead_letters import KEPT_BYTES_MAX, DeadLetters
 from warren.model.effects import SetTimer
+from warren.model.message import Entry, Envelope, Message
+from warren.model.ports import DeadLetter
 from warren.model.settings import BrokerSettings
 from warren.wire.methods import BasicGet, QueueDeclare, QueueDelete
 
@@ -102,3 +105,27 @@ def test_letters_whose_exchange_is_missing_are_let_go(core: Core, client: Client
     client.publish("lost", *numbered(0, 5000))
     core.settle()
     assert core.held_bytes() == 0
+
+
+def test_what_a_node_keeps_that_may_be_behind_is_bounded_and_goes_on_when_it_knows() -> None:
+    core = Core()
+    client = core.client()
+    client.declare("short", {"x-max-length": 0, "x-dead-letter-exchange": "unknown"})
+    turn, vhosts = core.broker.turn, core.broker.vhosts
+    queue = vhosts["/"].topology.queues["short"]
+    content = bytes(1024 * 1024)
+    message = Message(Envelope("", "short"), content, 1, len(content), 4096)
+    letters = DeadLetters(turn)
+    held_bytes = turn.held_bytes
+    turn.may_be_behind = True
+    turn.dead_letters = [
+        DeadLetter(queue, Entry(message, number, 0), "maxlen", "unknown", None) for number in range(80)
+    ]
+    letters.carry_out(vhosts, 10**9)
+    assert not letters.waiting()
+    kept_bytes = turn.held_bytes - held_bytes
+    assert KEPT_BYTES_MAX < kept_bytes < KEPT_BYTES_MAX + 2 * len(content)
+    turn.may_be_behind = False
+    assert letters.waiting()
+    letters.carry_out(vhosts, 10**9)
+    assert (letters.waiting(), turn.held_bytes) == (False, held_bytes)
