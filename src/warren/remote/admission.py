@@ -1,8 +1,9 @@
 """How much this node may have on its way to others, and whom it holds when that is too much.
 
 Publishes count from when they are sent until their home has settled them. Beyond a bound for each link, and one for
-all of them, connections that publish there wait; they go on when the link they waited for and the whole node are down
-to half of it. Nothing else ever waits for a link: answers, acks and deliveries always go.
+all of them, or while the other node takes nothing, connections that publish there wait; they go on when the link they
+waited for takes more, and it and the whole node are down to half of the bound. Deliveries wait in their queues instead
+(`remote.hosting`); answers and acks always go.
 
 Invariant: a connection waits for one link at a time, and is let go once.
 
@@ -35,7 +36,7 @@ class Admission:
         self._eased: bool = False
 
     def crowded(self, link: "Link") -> bool:
-        return link.unsettled_bytes > LINK_BYTES_MAX or self.unsettled_bytes > NODE_BYTES_MAX
+        return link.paused or link.unsettled_bytes > LINK_BYTES_MAX or self.unsettled_bytes > NODE_BYTES_MAX
 
     def sent(self, link: "Link", size_bytes: i64) -> None:
         link.unsettled_bytes += size_bytes
@@ -44,6 +45,10 @@ class Admission:
     def arrived(self, link: "Link", size_bytes: i64) -> None:
         link.unsettled_bytes -= size_bytes
         self.unsettled_bytes -= size_bytes
+        self._eased = True
+
+    def ease(self) -> None:
+        """A link takes more again, or is gone."""
         self._eased = True
 
     def hold(self, waiter: OutputPort, link: "Link") -> None:
@@ -56,7 +61,11 @@ class Admission:
         self._eased = False
         if not self._waiting or self.unsettled_bytes > NODE_BYTES_MAX // 2:
             return
-        free = [waiter for waiter, link in self._waiting.items() if link.unsettled_bytes <= LINK_BYTES_MAX // 2]
+        free = [waiter for waiter, link in self._waiting.items() if _has_room(link)]
         for waiter in free:
             del self._waiting[waiter]
             self._turn.inputs.append(waiter)
+
+
+def _has_room(link: "Link") -> bool:
+    return not link.paused and link.unsettled_bytes <= LINK_BYTES_MAX // 2

@@ -1,8 +1,8 @@
 """A consumer whose client is at another node, as the queue at its home sees it.
 
-It is able as long as its client has fewer unacked than its prefetch, and as long as what was sent and not yet handed to
-the client is within the window. To its queue it always acks: what a consumer without acks was given is acked by the
-client's node when it leaves for the client.
+It is able as long as its client has fewer unacked than its prefetch, as long as what was sent and not yet handed to the
+client is within the window, and as long as its link has room. To its queue it always acks: what a consumer without acks
+was given is acked by the client's node when it leaves for the client.
 
 Not here: the client's side (`remote.subscription`), what comes back (`remote.hosting`).
 """
@@ -73,7 +73,9 @@ class HostedConsumer(Consumer):
     def able(self) -> bool:
         if self.stopped or (self._prefetch != 0 and len(self.loans.lent) >= self._prefetch):
             return False
-        return self._sent - self._taken < WINDOW_MESSAGES and self._sent_bytes - self._taken_bytes < WINDOW_BYTES
+        if self._sent - self._taken >= WINDOW_MESSAGES or self._sent_bytes - self._taken_bytes >= WINDOW_BYTES:
+            return False
+        return self._hosting.has_room()
 
     def deliver(self, entry: Entry) -> None:
         self._sent += 1

@@ -67,6 +67,9 @@ class Hosting:
         self.over: bool = False
         self._link: Link = link
         self.home: Home = home
+        # a consumer could take no more because the link could not; who is the first to go on after that
+        self._starved: bool = False
+        self._first: int = 0
         # what was published last, in case it is for another queue, too
         self._last_published: Message | None = None
         self._queues: dict[int, HostedQueue] = {}
@@ -123,6 +126,23 @@ class Hosting:
             self.settling = []
             for queue in settling:
                 queue.end_turn()
+
+    def has_room(self) -> bool:
+        """Whether its consumers may be sent one more."""
+        if self._link.has_room():
+            return True
+        self._starved = True
+        return False
+
+    def go_on(self) -> None:
+        """The link has room: whoever waited for that is the next turn's work, and each time another is the first."""
+        if not self._starved or self._link.paused:
+            return
+        self._starved = False
+        consumers = list(self._consumers.values())
+        self._first = (self._first + 1) % max(len(consumers), 1)
+        for consumer in consumers[self._first :] + consumers[: self._first]:
+            consumer.loans.queue.wake()
 
     # -- what comes from there
 

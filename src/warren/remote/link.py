@@ -6,7 +6,7 @@ before; any other record closes the range first, so that everything arrives in t
 Not here: the theory (`remote.links`), what the other node has here (`remote.hosting`), records (`remote.records`).
 """
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
@@ -27,6 +27,12 @@ from warren.wire.values import ArgumentReader
 if TYPE_CHECKING:
     from warren.remote.remote_queue import RemoteQueue
 
+TURN_BYTES_MAX: Final[i64] = 4 * 1024 * 1024
+"""When this much is gathered nothing more is lent before the next turn."""
+
+REPLY_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
+"""So much of direct replies may wait for a node that takes nothing."""
+
 
 @final
 class Link:
@@ -36,6 +42,10 @@ class Link:
         self.node: str = node
         self.admission: Admission = admission
         self.unsettled_bytes: i64 = 0
+        # the other node takes no more for now
+        self.paused: bool = False
+        # direct replies since then
+        self._reply_bytes: i64 = 0
         # deliveries of this run have greater numbers in this node than those of any run before
         self.base: i64 = first_delivery
         self.delivered: i64 = first_delivery
@@ -88,7 +98,11 @@ class Link:
         records.write_with_word(out, records.GOT, flags, envelope_no, ticket, message, ready)
 
     def send_reply(self, inbox: str, message: Message) -> None:
-        """A direct reply: the name of its inbox goes ahead of it."""
+        """A direct reply: the name of its inbox goes ahead of it. While nobody takes them, so many wait and no more."""
+        if self.paused:
+            self._reply_bytes += len(message.content)
+            if self._reply_bytes > REPLY_BYTES_MAX:
+                return
         records.write_text(self.output(), records.REPLY_TO, 0, inbox.encode("utf-8", "surrogateescape"))
         self.send_message(records.REPLY, 0, 0, message)
 
@@ -115,6 +129,19 @@ class Link:
         if numbers:
             records.write_words(self.output(), kind, 0, numbers)
 
+    def has_room(self) -> bool:
+        """Whether something that can wait may be sent now."""
+        return not self.paused and len(self._out) < TURN_BYTES_MAX
+
+    def pause(self) -> None:
+        self.paused = True
+        self._reply_bytes = 0
+
+    def resume(self) -> None:
+        self.paused = False
+        self.admission.ease()
+        self.hosting.go_on()
+
     def end_turn(self) -> None:
         self.hosting.end_turn()
         self._last_published = None
@@ -122,6 +149,7 @@ class Link:
         if data:
             self._out = BytesWriter()
             self._turn.effects.append(SendToPeer(self.node, data))
+            self.hosting.go_on()
 
     # -- numbers
 
@@ -186,6 +214,7 @@ class Link:
         self._answers = {}
         for answer in answers:
             answer.failed(answer.queue.down())
+        self.paused = False
         self.admission.arrived(self, self.unsettled_bytes)
 
     def _take(self, reader: RecordReader) -> None:

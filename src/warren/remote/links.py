@@ -35,7 +35,10 @@ so is everything that was lent when the link was lost, because nobody knows how 
 
 Back-pressure acts at admission alone. Links are always read. What is published and not settled is counted in bytes
 for each link and for all of them; beyond the bound connections that publish there are held until half of it is gone.
-Two nodes that publish to each other cannot lock up: answers and acks are never held.
+Nobody publishes to, and nothing is lent to, a node that takes no more (its socket is full), and a turn lends it so
+much at most; what is lent later waits in its queue. Direct replies, which have no queue to wait in, are dropped beyond
+a bound, as those of a client are that reads none. So what waits in front of a socket is bounded. Two nodes that publish
+to each other cannot lock up: answers and acks are never held.
 
 What the other node sends is checked as strangers' bytes are, and a record that makes no sense ends the link
 (`DropPeer`); a client's mistake never gets that far.
@@ -92,6 +95,17 @@ class Links:
             self.turn.note("error", "link.broken", {"node": node, "reason": str(fault)})
             self.turn.effects.append(DropPeer(node, str(fault)))
             self.lost(node)
+
+    def writes_paused(self, node: str) -> None:
+        """The other node takes less than it is sent."""
+        link = self._links.get(node)
+        if link is not None:
+            link.pause()
+
+    def writes_resumed(self, node: str) -> None:
+        link = self._links.get(node)
+        if link is not None:
+            link.resume()
 
     def lost(self, node: str) -> None:
         """Everything that went over the link ends; no matter if it ended before."""

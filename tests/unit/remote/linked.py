@@ -11,7 +11,14 @@ from tests.unit.session.journalled import JournalledCore
 from warren.broker.dead_letters import DeadLetters
 from warren.model.agreeing import AgreementWaiter
 from warren.model.effects import DropPeer, Effect, SendToPeer
-from warren.model.events import Event, PeerConnected, PeerLost, PeerReceived
+from warren.model.events import (
+    Event,
+    PeerConnected,
+    PeerLost,
+    PeerReceived,
+    PeerWritesPaused,
+    PeerWritesResumed,
+)
 from warren.model.message import Message
 from warren.model.ports import QueuePort
 from warren.queue.queue import Queue
@@ -80,6 +87,10 @@ class LinkedCore(JournalledCore):
             self.links.received(event.node, event.data)
         elif isinstance(event, PeerLost):
             self.links.lost(event.node)
+        elif isinstance(event, PeerWritesPaused):
+            self.links.writes_paused(event.node)
+        elif isinstance(event, PeerWritesResumed):
+            self.links.writes_resumed(event.node)
         else:
             super()._take(event)
 

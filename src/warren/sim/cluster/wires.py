@@ -10,6 +10,8 @@ follows the last bytes, by silence, or because the other end dials anew. A node 
 loses its power says nothing. Once a node is down and its host can be asked, the others are told that its port refuses
 connections. A firewall between two nodes says the same of nodes that live.
 
+A sender is told when too much waits to arrive, and when that is over; it may send on all the same.
+
 Invariant: an end is told of a run's bytes between its `PeerConnected` and its `PeerLost`, in the order they were sent.
 
 Not here: what the bytes mean (`warren.remote`), when a wire is cut (`sim.cluster.faults`).
@@ -20,7 +22,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from warren.model.events import PeerConnected, PeerLost, PeerReceived
+from warren.model.events import PeerConnected, PeerLost, PeerReceived, PeerWritesPaused, PeerWritesResumed
 
 if TYPE_CHECKING:
     from warren.sim.cluster.member import Member
@@ -45,9 +47,14 @@ class End:
     coming: deque[bytes | str] = field(default_factory=deque)
     scheduled: bool = False
     since_ms: int = 0
+    # its sender was told that it takes no more
+    full: bool = False
 
     def lives(self) -> bool:
         return self.member.up and self.member.lives == self.life
+
+    def coming_bytes(self) -> int:
+        return sum(len(thing) for thing in self.coming if isinstance(thing, bytes))
 
 
 BEGUN = "begun"
@@ -57,7 +64,7 @@ CLOSED = "closed"
 class Wire:
     """Between two nodes."""
 
-    def __init__(self, world: "ClusterWorld", chance: Random, one: "Member", other: "Member") -> None:
+    def __init__(self, world: "ClusterWorld", chance: Random, buffers: Random, one: "Member", other: "Member") -> None:
         self.members = (one, other)
         # by the place of the node whose bytes do not arrive
         self.cut = [False, False]
@@ -66,6 +73,7 @@ class Wire:
         self.run: tuple[End, End] | None = None
         self._world = world
         self._chance = chance
+        self.high_water_bytes = buffers.choice((1_000, 10_000, 1_000_000))
         # which life of which node was told to refuse connections
         self._refused: dict[str, int] = {}
         world.schedule(chance.randint(1, LOOK_EVERY_MS), self._look)
@@ -108,6 +116,7 @@ class Wire:
         if self.run is not None and self.run[place].told and not self.run[place].over:
             self.run[1 - place].coming.append(data)
             self._stir(1 - place)
+            self._watch_level(self.run, 1 - place)
 
     def drop(self, dropper: "Member", reason: str) -> None:
         self._give_up(self.members.index(dropper), reason)
@@ -150,6 +159,7 @@ class Wire:
             if size < len(thing):
                 end.coming.appendleft(thing[size:])
             end.member.add(PeerReceived(other.member.name, thing[:size]))
+            self._watch_level(run, place)
         elif thing == BEGUN:
             end.told = True
             end.since_ms = end.heard_ms = self._world.now_ms
@@ -157,6 +167,18 @@ class Wire:
         else:
             self._end(end, other, "it was closed")
         self._stir(place)
+
+    def _watch_level(self, run: tuple[End, End], place: int) -> None:
+        """Tell the sender of what is coming to an end that it is too much, or so no more."""
+        end, sender = run[place], run[1 - place]
+        coming_bytes = end.coming_bytes()
+        if not end.full and coming_bytes > self.high_water_bytes:
+            end.full = True
+            sender.member.add(PeerWritesPaused(end.member.name))
+        elif end.full and coming_bytes <= self.high_water_bytes // 4:
+            end.full = False
+            if sender.lives() and not sender.over:
+                sender.member.add(PeerWritesResumed(end.member.name))
 
     # -- how runs begin and end
 
@@ -231,9 +253,11 @@ class Wires:
     """All of a world's."""
 
     def __init__(self, world: "ClusterWorld", members: list["Member"]) -> None:
-        chance = Random(f"{world.seed}/wires")
+        chance, buffers = Random(f"{world.seed}/wires"), Random(f"{world.seed}/buffers")
         self.all = [
-            Wire(world, chance, one, other) for place, one in enumerate(members) for other in members[place + 1 :]
+            Wire(world, chance, buffers, one, other)
+            for place, one in enumerate(members)
+            for other in members[place + 1 :]
         ]
 
     def between(self, one: str, other: str) -> Wire:
