@@ -21,9 +21,9 @@ nothing.
 
 There are two faces, because the two kinds of store are called differently. `MetadataStore` is that of a node alone:
 called from the disk's thread, certain on return, its changes numbered one by one by the core. The store that the nodes
-of a cluster share (`node.etcd.store`) is asynchronous, gives all changes of a commit one revision, may not be able to
-say how a commit ended, tells of what others changed, and lets go of a key whose holder is silent. Both speak in
-`Decision`s.
+of a cluster share (`node.etcd.store`) is asynchronous, gives all changes of a commit one revision and tells what they
+created apart by their keys (`store.naming`), may not be able to say how a commit ended, tells of what others changed,
+and lets go of a key whose holder is silent. Both speak in `Decision`s.
 
 Invariants: two things have the same key exactly if they cannot both exist; a definition that was read has the key it
 was stored under. Integers come back as numbers, not in the widths they were sent with, which no comparison of

@@ -11,7 +11,10 @@ from warren.model.effects import Propose
 from warren.model.events import Decided, DefinitionsChanged, DefinitionsCurrent, DefinitionsReplaced
 from warren.model.journal import Change
 from warren.store.access_definitions import VhostDefinition, vhost_key
+from warren.store.naming import NAMES_A_REVISION
 from warren.store.plan import Plan
+
+LATER = 1000 * NAMES_A_REVISION
 
 
 def vhost(name: str, description: str = "") -> VhostDefinition:
@@ -323,16 +326,16 @@ def test_what_came_under_a_prefix_meanwhile_outdates_who_relies_on_all_of_it(clu
 def test_how_far_a_node_has_come_is_to_be_told_once(cluster: SharingCluster) -> None:
     node = cluster.nodes["a"]
     assert node.agreement.take_untold() == 0
-    node.agreement.changed(DefinitionsChanged(50, []))
-    assert (node.agreement.take_untold(), node.agreement.take_untold()) == (50, 0)
+    node.agreement.changed(DefinitionsChanged(LATER, []))
+    assert (node.agreement.take_untold(), node.agreement.take_untold()) == (LATER, 0)
 
 
 def test_what_cannot_be_read_stops_the_node(cluster: SharingCluster) -> None:
     node = cluster.nodes["a"]
     with pytest.raises(StoreError, match="knows nothing of that kind"):
-        node.agreement.changed(DefinitionsChanged(50, [Change(50, "rings/a", b"")]))
+        node.agreement.changed(DefinitionsChanged(LATER, [Change(LATER, "rings/a", b"")]))
     with pytest.raises(StoreError, match="damaged"):
-        node.agreement.replaced(DefinitionsReplaced(50, {"vhosts/v": (50, 50, b"?")}))
+        node.agreement.replaced(DefinitionsReplaced(LATER, {"vhosts/v": (LATER, LATER, b"?")}))
 
 
 @pytest.mark.parametrize("seed", range(20))
