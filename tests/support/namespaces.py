@@ -173,6 +173,7 @@ class NamespaceWorld:
         with self.inside(here):
             listening = socket.socket()
         listening.setsockopt(socket.SOL_IP, _BIND_TO_ANY, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((self.address(there), port))
         listening.listen()
         return listening
