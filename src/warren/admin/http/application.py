@@ -134,7 +134,11 @@ class Application:
         if call.method in _MAKING_METHODS and not all(map(is_text, segments)):
             # nothing is made that has a name which no JSON can say
             raise bad_request("a name in the path is not UTF-8")
-        return await door.handler(call)
+        answer = await door.handler(call)
+        if answer.chunks is not None and call.request.scope.get("http_version") == "1.0":
+            # whoever speaks that does not know where a body of chunks ends
+            return replace(answer, body=await answer.whole(), chunks=None)
+        return answer
 
     async def _admit(self, call: Call, door: Door) -> None:
         if door.level is None:

@@ -34,18 +34,24 @@ class Asked:
         router = Router()
         router.add("/at-once", Resource(None, {"GET": self._at_once}))
         router.add("/midway", Resource(None, {"GET": self._midway}))
+        router.add("/chunks", Resource(None, {"GET": self._in_chunks}))
         router.add("/unavailable", Resource(None, {"GET": self._unavailable}))
         self.log = Log()
         self.defect = Defect()
         self.sent: list[dict[str, Any]] = []
+        # whether the client hangs up at once
+        self.gone = False
         # no resource asks for anything of the node
         self._application = Application(router, cast(Station, None), ApplicationSettings(), self.log)
 
-    def ask(self, path: str) -> None:
-        scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "headers": []}
+    def ask(self, path: str, method: str = "GET", version: str = "1.1") -> None:
+        scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "raw_path": path.encode()}
+        scope |= {"headers": [], "http_version": version}
         asyncio.run(self._application(scope, self._receive, self._send))
 
     async def _receive(self) -> dict[str, Any]:
+        if self.gone:
+            return {"type": "http.disconnect"}
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def _send(self, message: dict[str, Any]) -> None:
@@ -57,12 +63,46 @@ class Asked:
     async def _unavailable(self, call: Call) -> Answer:
         raise Refused("unavailable", "no majority")
 
+    async def _in_chunks(self, call: Call) -> Answer:
+        async def chunks() -> AsyncIterator[bytes]:
+            yield b"one"
+            yield b"two"
+
+        return Answer(200, chunks=chunks())
+
     async def _midway(self, call: Call) -> Answer:
         return Answer(200, chunks=self._chunks())
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         yield b"a part"
         raise self.defect
+
+
+def test_a_long_answer_goes_out_in_pieces() -> None:
+    asked = Asked()
+    asked.ask("/chunks")
+    assert [message.get("body") for message in asked.sent] == [None, b"one", b"two", b""]
+    assert b"content-length" not in dict(asked.sent[0]["headers"])
+
+
+def test_whoever_does_not_know_pieces_gets_it_whole() -> None:
+    asked = Asked()
+    asked.ask("/chunks", version="1.0")
+    assert [message.get("body") for message in asked.sent] == [None, b"onetwo"]
+    assert dict(asked.sent[0]["headers"])[b"content-length"] == b"6"
+
+
+def test_of_a_long_answer_to_nobody_no_more_is_made() -> None:
+    asked = Asked()
+    asked.gone = True
+    asked.ask("/chunks")
+    assert [message.get("body") for message in asked.sent] == [None, b"one", b""]
+
+
+def test_whoever_asks_for_the_head_alone_gets_no_pieces() -> None:
+    asked = Asked()
+    asked.ask("/chunks", method="HEAD")
+    assert [message.get("body") for message in asked.sent] == [None, b""]
 
 
 def test_a_defect_is_told_and_answered() -> None:
