@@ -19,8 +19,8 @@ class Together(Command):
     """Several commands: none is carried out unless all are found good; then all are, in order.
 
     A node alone carries them out in one turn, so all or none. The nodes of a cluster agree on many changes in several
-    steps, one for each new queue or exchange (`broker.sharing.proposal`). If the store is lost between two of them,
-    what was agreed upon stays; the refusal says how much that is, and the same command again brings about the rest.
+    steps (`broker.sharing.proposal`). If the store is lost between two of them, what was agreed upon stays; the refusal
+    says how much that is, and the same command again brings about the rest.
     """
 
     def __init__(self, commands: list[Command]) -> None:
