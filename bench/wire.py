@@ -119,11 +119,12 @@ class Connection:
         self.call(method(1, 50, 20, b"\0\0" + names + b"\0\0\0\0\0"), 50, 21)
 
     def each(self, requests: list[bytes], class_id: int, method_id: int, in_flight: int = 256) -> None:
-        """Sends all, with at most so many unanswered."""
+        """Sends all, with at most so many unanswered; one: each waits for the answer to the one before."""
         answered = 0
-        for start in range(0, len(requests), in_flight // 2):
-            self.socket.sendall(b"".join(requests[start : start + in_flight // 2]))
-            while answered < start:
+        at_once = max(in_flight // 2, 1)
+        for start in range(0, len(requests), at_once):
+            self.socket.sendall(b"".join(requests[start : start + at_once]))
+            while answered < start + (in_flight == 1):
                 self.answer(class_id, method_id)
                 answered += 1
         while answered < len(requests):
