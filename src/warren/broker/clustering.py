@@ -275,9 +275,11 @@ class PlacingAgreement(Agreement):
         return False
 
     def agree(self, plan: Plan, waiter: AgreementWaiter | None) -> bool:
+        planned: dict[str, int] = {}
         for change in plan.changes.values():
             new = change.definition
             if isinstance(new, QueueDefinition) and not new.node:
-                home = self._placer.home_for(new.vhost, new.name, new.durable, new.exclusive, new.arguments)
+                home = self._placer.home_for(new.vhost, new.name, new.durable, new.exclusive, new.arguments, planned)
                 new.node, new.incarnation = home
+                planned[new.node] = planned.get(new.node, 0) + 1
         return self._shared.agree(plan, waiter)

@@ -28,23 +28,30 @@ class QueuePlacer:
         self._policies: Policies = policies
         self._names: FreshNames = names
 
-    def home_for(self, vhost: str, name: str, durable: bool, exclusive: bool, arguments: Table) -> Home:
-        """Where the queue is to live."""
+    def home_for(
+        self,
+        vhost: str,
+        name: str,
+        durable: bool,
+        exclusive: bool,
+        arguments: Table,
+        planned: dict[str, int] | None = None,
+    ) -> Home:
+        """Where the queue is to live; so many are planned along with it, by their nodes."""
         node = self._membership.own
         if not exclusive:
             policy = self._policies.for_queue(vhost, name).definition
             locator = locator_of(arguments.get("x-queue-master-locator"), policy.get(MASTER_LOCATOR), self._setting)
             if locator != CLIENT_LOCAL:
-                node = place(locator, node, self._candidates(), _listed(policy), self._names.draw())
+                node = place(locator, node, self._candidates(planned or {}), _listed(policy), self._names.draw())
         return node, 0 if durable and not exclusive else self._run_of(node)
 
-    def _candidates(self) -> list[Candidate]:
+    def _candidates(self, planned: dict[str, int]) -> list[Candidate]:
         """Nodes that are reached and live; one that is paused does not claim to."""
         members, own = self._membership.members, self._membership.own
-        names = [name for name in members.alive_names() if self._membership.suspicion.is_connected(name)]
-        return [Candidate(name, self._homes.count(name)) for name in names if name != own] + [
-            Candidate(own, self._homes.count(own))
-        ]
+        reached = [name for name in members.alive_names() if self._membership.suspicion.is_connected(name)]
+        names = [name for name in reached if name != own] + [own]
+        return [Candidate(name, self._homes.count(name) + planned.get(name, 0)) for name in names]
 
     def _run_of(self, node: str) -> int:
         if node == self._membership.own:

@@ -2,8 +2,11 @@
 
 import pytest
 
+from warren.broker.applying import Appliers
+from warren.broker.clustering import PlacingAgreement
 from warren.broker.membership import Membership
 from warren.broker.names import FreshNames
+from warren.broker.shared_agreement import SharedAgreement
 from warren.broker.sharing.homes import QueueHomes
 from warren.broker.sharing.placing import QueuePlacer
 from warren.cluster.partitions import PartitionHandling
@@ -11,6 +14,7 @@ from warren.model.turn import Turn
 from warren.policy.policies import Policies
 from warren.policy.policy import Policy
 from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
+from warren.store.plan import Plan
 from warren.store.topology_definitions import QueueDefinition
 from warren.wire.values import Table
 
@@ -104,3 +108,14 @@ def test_chance_reaches_every_node_and_is_the_same_with_the_same_seed(
         rows.append([placer.home_for("/", "q", True, False, {})[0] for _ in range(30)])
     assert rows[0] == rows[1]
     assert set(rows[0]) == {"a", "b", "c"}
+
+
+def test_queues_of_one_plan_are_spread_as_if_they_were_declared_one_after_another(placer: QueuePlacer) -> None:
+    plan = Plan()
+    queues = [QueueDefinition("/", f"new{number}", True, False, False, MIN_MASTERS) for number in range(7)]
+    for queue in queues:
+        plan.put(queue)
+    turn = Turn()
+    PlacingAgreement(SharedAgreement(turn, Appliers()), placer).agree(plan, None)
+    # with the two, two and one that are there: four each
+    assert sorted(queue.node for queue in queues) == ["a", "a", "b", "b", "c", "c", "c"]
