@@ -182,7 +182,7 @@ class Hosting:
             for number in _numbers(arguments):
                 loans, entry = self._taken_back(number)
                 if loans is not None and entry is not None:
-                    give_back_unseen(loans.queue, [entry])
+                    give_back_unseen(loans.queue, [entry], loans.queue.consumer_count() > 0)
         elif kind == records.TAKEN:
             consumer = self._consumers.get(int(arguments.longlong()))
             count, size_bytes = arguments.longlong(), arguments.longlong()
@@ -273,7 +273,7 @@ class Hosting:
             entry = self._taken_back(unseen_no)[1]
             if entry is not None:
                 unseen.append(entry)
-        give_back_unseen(loans.queue, unseen)
+        give_back_unseen(loans.queue, unseen, loans.queue.consumer_count() > 1)
         loans.queue.remove_consumer(consumer)
 
     # -- loans
@@ -346,14 +346,19 @@ class Hosting:
         self._withdraw(consumers, numbers)
 
 
-def give_back_unseen(queue: QueuePort, entries: list[Entry]) -> None:
-    """Return entries that no client has seen: they count as never delivered."""
+def give_back_unseen(queue: QueuePort, entries: list[Entry], overtaken: bool) -> None:
+    """Return entries that no client has seen: they count as never delivered.
+
+    `overtaken`: others take part who may have been given what comes after. Nobody is to be given anything out of order
+    that is not marked redelivered, so these are.
+    """
     marked = [entry.redelivered for entry in entries]
     for entry in entries:
         entry.delivery_count -= 1
     queue.requeue(entries)
-    for place in range(len(entries)):
-        entries[place].redelivered = marked[place]
+    if not overtaken:
+        for place in range(len(entries)):
+            entries[place].redelivered = marked[place]
 
 
 def _numbers(arguments: ArgumentReader) -> list[int]:

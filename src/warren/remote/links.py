@@ -28,8 +28,9 @@ on: so nothing is lost that had not left for the client.
 
 Lemma: what the client never saw goes back as if it had never left. A cancel says which number was the last that the
 client got; whatever was lent to this consumer under a higher number is in the subscription or on its way, and the
-home takes it back unmarked. What the client did get and gives back is marked redelivered by the queue, as locally;
-so is everything that was lent when the link was lost, because nobody knows how much of it the client got.
+home takes it back unmarked, unless there are others who may have been given what comes after: to them it would come
+out of order, which only what is marked redelivered may. What the client did get and gives back is marked by the queue,
+as locally; so is everything that was lent when the link was lost, because nobody knows how much of it the client got.
 
 *Questions* have tickets, and each is answered once, or ends with the link.
 

@@ -15,6 +15,7 @@ from warren.wire.methods import (
     BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
+    BasicDeliver,
     BasicGet,
     BasicGetEmpty,
     BasicGetOk,
@@ -197,6 +198,25 @@ def test_what_a_cancelled_consumer_never_saw_was_never_delivered(nodes: Together
     other = nodes.client("there")
     other.consume("q")
     assert [one.method.redelivered for one in other.heard()[1:]] == [False, False]  # type: ignore[attr-defined]
+
+
+def test_what_a_cancelled_consumer_never_saw_is_marked_for_those_who_are_past_it(
+    nodes: Together, client: Client
+) -> None:
+    nodes.place("q", "there")
+    nodes["here"].turn(WritesPaused(client.number))
+    client.consume("q")
+    nodes.settle()
+    nodes.client("there").publish("q", b"1")
+    nodes.settle()
+    other = nodes.client("there")
+    other.consume("q", tag="d")
+    client.say(BasicCancel("c"))
+    # the other consumer is given one that comes later before the home hears of that
+    nodes.client("there").publish("q", b"2", b"3")
+    nodes.settle()
+    given = [(one.body, one.method.redelivered) for one in other.heard() if isinstance(one.method, BasicDeliver)]
+    assert given == [(b"3", False), (b"1", True), (b"2", True)]
 
 
 def test_get_answers_with_what_there_is(nodes: Together, client: Client) -> None:
