@@ -25,10 +25,13 @@ _TXN = "/etcdserverpb.KV/Txn"
 
 
 class DeadlyStore:
-    """Passes everything on to one member of etcd, from a thread of its own."""
+    """Passes everything on to one member of etcd, at `far`, from a thread of its own.
+
+    Only the node that is meant should be sent here, and others there: every call counts.
+    """
 
     def __init__(self, endpoint: str) -> None:
-        self._far = endpoint
+        self.far = endpoint
         self.endpoint = f"127.0.0.1:{free_port()}"
         self._victim = 0
         self._calls_left = 0
@@ -73,7 +76,7 @@ class DeadlyStore:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(20.0)
 
     async def _open(self) -> None:
-        self._channel = grpc.aio.insecure_channel(self._far)
+        self._channel = grpc.aio.insecure_channel(self.far)
         self._server = grpc.aio.server()
         self._server.add_generic_rpc_handlers((_Handler(self),))
         self._server.add_insecure_port(self.endpoint)

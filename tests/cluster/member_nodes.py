@@ -35,11 +35,11 @@ class Said:
     err: str
 
 
-def eventually(condition: Callable[[], object]) -> None:
+def eventually(condition: Callable[[], object], pause_s: float = 0.05) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
+        time.sleep(pause_s)
 
 
 class MemberNodes:

@@ -42,7 +42,7 @@ def is_member(node: NodeProcess) -> bool:
 def test_founding_that_is_killed_between_any_two_steps_is_repeated(nodes: MemberNodes, store: DeadlyStore) -> None:
     cat = nodes.start("cat", configuration=kept_in(store))
     declare(cat, "kept", b"one", b"two")
-    dog = nodes.spawn("dog", *joining(cat), configuration=kept_in(store))
+    dog = nodes.spawn("dog", *joining(cat), configuration=f"cluster.etcd.endpoints.1 = {store.far}\n")
     dog.kill()
     steps = 0
     while not is_member(cat):

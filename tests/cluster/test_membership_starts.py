@@ -64,9 +64,8 @@ def store(single: Members) -> Iterator[DeadlyStore]:
 
 def unable_to_clear_up(nodes: MemberNodes, store: DeadlyStore) -> NodeProcess:
     """A node that is about to start: it will find a queue `brief`, and nobody agrees to its removal."""
-    configuration = f"cluster.etcd.endpoints.1 = {store.endpoint}\n"
-    cat = nodes.start("cat", configuration=configuration)
-    nodes.start("dog", *joining(cat), configuration=configuration)
+    cat = nodes.start("cat", configuration=f"cluster.etcd.endpoints.1 = {store.endpoint}\n")
+    nodes.start("dog", *joining(cat), configuration=f"cluster.etcd.endpoints.1 = {store.far}\n")
     with channel_to(cat) as channel:
         channel.call("queue.declare", queue="brief")
         cat.kill()

@@ -37,12 +37,15 @@ class ClusterFacts:
     """What a member knows when it starts, before it has asked anybody.
 
     `enlisted`: the cluster has this node among its members. If it has it not any more, it was removed.
+    `renaming`: the name that this node is about to get; with another one it must not run, because some of its queues
+    may be that one's already.
     """
 
     cluster_id: str
     kind: str
     members: dict[str, MemberAddresses] = field(default_factory=dict)
     enlisted: bool = False
+    renaming: str = ""
 
     def store_addresses(self) -> list[str]:
         """Where the store may be reached."""
@@ -107,4 +110,5 @@ def _facts_of(document: dict[str, Any]) -> ClusterFacts:
     members = {name: MemberAddresses(**addresses) for name, addresses in document["members"].items()}
     if document["kind"] not in NODE_KINDS:
         raise ValueError("no kind of node")
-    return ClusterFacts(str(document["cluster_id"]), document["kind"], members, bool(document["enlisted"]))
+    enlisted, renaming = bool(document["enlisted"]), str(document.get("renaming", ""))
+    return ClusterFacts(str(document["cluster_id"]), document["kind"], members, enlisted, renaming)

@@ -69,6 +69,10 @@ _REMOVED = (
     "{name} was removed from its cluster while it was down; start it with an empty --data instead of {data}, or with "
     "--stopped and then use 'warren ctl reset' or 'warren ctl force_reset'"
 )
+_HALF_RENAMED = (
+    "{name} was about to be called {new} when it was interrupted; start it with --stopped, and finish that with "
+    "'warren ctl rename_cluster_node {name} {new}'"
+)
 
 
 class ClusterLife:
@@ -115,6 +119,7 @@ class ClusterLife:
         """What the core is to start with."""
         incarnation = self._disk.begin_incarnation()
         self._facts = self._file.read()
+        self._refuse_half_a_name()
         self._open_links(incarnation)
         if self._facts is None:
             await self._clear_up()
@@ -124,6 +129,11 @@ class ClusterLife:
             self._founding.remove()
             await self._take_part(self._facts, found, http, amqp)
         return found
+
+    def _refuse_half_a_name(self) -> None:
+        facts = self._facts
+        if facts is not None and facts.renaming not in ("", self.name):
+            raise StoreError(_HALF_RENAMED.format(name=self.name, new=facts.renaming))
 
     async def _clear_up(self) -> None:
         """Founding or joining may have been interrupted."""

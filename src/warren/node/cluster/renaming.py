@@ -9,20 +9,26 @@ Not here: the node's own files (`node.cluster.stopped_member`).
 from warren.model.events import SharedSnapshot
 from warren.node.cluster.refusal import MembershipRefused, not_in_the_cluster
 from warren.node.cluster.shared_store import SharedStore, queues_of
-from warren.store.cluster_definitions import NodeDefinition, node_key
+from warren.store.cluster_definitions import NodeDefinition, alive_key, node_key
 from warren.store.definition_kinds import decode_definition
 
 BATCH_MAX = 50
 
 
-async def rename_in_store(shared: SharedStore, old: str, new: str) -> None:
-    """A `MembershipRefused` if another node has that name."""
-    _revision, known = await shared.snapshot()
+def refuse_taken_name(known: SharedSnapshot, old: str, new: str, peer: str) -> None:
+    """A `MembershipRefused` if another node has that name; one at this address that does not live is this node."""
     entry, taken = _entry(old, known), _entry(new, known)
     if entry is None and taken is None:
         raise not_in_the_cluster()
-    if taken is not None and entry is not None and taken.peer != entry.peer:
+    own = (peer, "" if entry is None else entry.peer)
+    if taken is not None and (taken.peer not in own or alive_key(new) in known):
         raise MembershipRefused("", f"another node of the cluster is called {new}")
+
+
+async def rename_in_store(shared: SharedStore, old: str, new: str) -> None:
+    """Nothing is left to do if it was done before."""
+    _revision, known = await shared.snapshot()
+    entry = _entry(old, known)
     if entry is not None:
         await shared.enlist(NodeDefinition(new, entry.kind, entry.peer, entry.http, entry.amqp, entry.store))
         while await _rename_some(shared, old, new):

@@ -27,7 +27,7 @@ from warren.model.settings import DISC, RAM
 from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile
 from warren.node.cluster.joining import Joining, NobodyThere, new_store
 from warren.node.cluster.refusal import MembershipRefused, nobody_online, not_in_the_cluster, only_disc_node
-from warren.node.cluster.renaming import rename_in_store
+from warren.node.cluster.renaming import refuse_taken_name, rename_in_store
 from warren.node.cluster.shared_store import SharedStore
 from warren.node.config.settings import NodeSettings
 from warren.node.disk.directory import DataDirectory
@@ -112,11 +112,13 @@ class StoppedMember:
     async def _leave(self, facts: ClusterFacts) -> None:
         async with self._links(facts.kind) as links, self._store(facts, links) as shared:
             known = await self._known(shared)
-            others = {name: node for name, node in _nodes(known).items() if name != self._name}
+            own = [name for name in (self._name, facts.renaming) if name]
+            others = {name: node for name, node in _nodes(known).items() if name not in own}
             if others and facts.kind == DISC and not any(node.kind == DISC for node in others.values()):
                 raise only_disc_node()
             if others:
-                await shared.delist(self._name)
+                for name in own:
+                    await shared.delist(name)
                 await shared.part(_without(facts, self._name))
 
     async def _discard(self, links: Links) -> None:
@@ -211,17 +213,25 @@ class StoppedMember:
             raise MembershipRefused("", f"{new} is not {error}") from error
         facts = self._file.read()
         if facts is not None:
-            async with self._links(facts.kind) as links, self._store(facts, links) as shared:
-                await self._known(shared)
-                await rename_in_store(shared, old, new)
-                # it has its name among its arguments, and gets the new one when it is started again
-                await shared.end_member()
-            members = {new if name == old else name: where for name, where in facts.members.items()}
-            self._file.write(replace(facts, members=members))
+            await self._rename_member(facts, old, new)
         self._directory.rename(new)
+        if facts is not None:
+            members = {new if name == old else name: where for name, where in facts.members.items()}
+            self._file.write(replace(facts, members=members, renaming=""))
         self._settings.broker.node_name = new
         self._log.info("node.renamed", name=new)
         return new
+
+    async def _rename_member(self, facts: ClusterFacts, old: str, new: str) -> None:
+        if facts.renaming not in ("", old, new):
+            raise MembershipRefused("", f"{old} is about to be called {facts.renaming}: finish that first")
+        async with self._links(facts.kind) as links, self._store(facts, links) as shared:
+            refuse_taken_name(await self._known(shared), old, new, links.own.address)
+            # from here on it does not start under the old name
+            self._file.write(replace(facts, renaming=new))
+            await rename_in_store(shared, old, new)
+            # it has its name among its arguments, and gets the new one when it is started again
+            await shared.end_member()
 
     # -- the store
 
