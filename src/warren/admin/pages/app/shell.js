@@ -105,7 +105,7 @@ export class Shell {
     const said = trouble ? trouble.message : "";
     setText(this.#trouble, said);
     const silent = silentNodes();
-    setText(this.#silent, silent ? `No answer from ${silent}: what only it knows is missing here.` : "");
+    setText(this.#silent, silent ? `No answer from ${silent}: what is known there alone is missing here.` : "");
     this.#main.setAttribute("aria-busy", "false");
   }
 
