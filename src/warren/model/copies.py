@@ -108,8 +108,56 @@ class Heir:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Copy(ABC):
-    """What one member holds of one queue.
+class Held(ABC):
+    """What one mirror holds of one queue, as far as its master tells it."""
+
+    @abstractmethod
+    def store(
+        self,
+        position: i64,
+        priority: i64,
+        expires_at_ms: i64,
+        persistent: bool,
+        payload: bytes,
+        payload_crc: i64,
+    ) -> bool:
+        """Hold a message, unless it was removed before it came; whether it must be on disk before it is safe."""
+
+    @abstractmethod
+    def remove(self, level: i64, first: i64, last: i64) -> None:
+        """Hold nothing from the first position to the last, now or later, whatever of it is here."""
+
+    @abstractmethod
+    def remove_any(self, first: i64, last: i64) -> None:
+        """The same for what is here, whatever its levels."""
+
+    @abstractmethod
+    def drop(self, priority: i64, position: i64) -> None:
+        """A message that was stored does not count after all."""
+
+    @abstractmethod
+    def lend(self, position: i64) -> bool:
+        """Whatever is held up to here may have been handed out; whether this must be on disk before it is safe."""
+
+    @abstractmethod
+    def returned(self, position: i64, count: i64) -> None:
+        """A message came back to the queue so often."""
+
+    @abstractmethod
+    def spans(self) -> list[Span]:
+        """Everything that is held, in order; spans do not touch."""
+
+    @abstractmethod
+    def begin_catching_up(self) -> None:
+        """Messages may come whose removal came before them: remember every removal until `caught_up`."""
+
+    @abstractmethod
+    def caught_up(self) -> None: ...
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Copy(Held):
+    """What one member holds of one queue, as its node uses it.
 
     Before anything else it is prepared: it may have to look at what is on disk.
     """
@@ -126,59 +174,16 @@ class Copy(ABC):
     def body_bytes(self) -> int: ...
 
     @abstractmethod
-    def store(
-        self,
-        position: i64,
-        priority: i64,
-        expires_at_ms: i64,
-        persistent: bool,
-        payload: bytes,
-        payload_crc: i64,
-    ) -> bool:
-        """Hold a message, unless it was removed before it came; whether it must be on disk before it is safe."""
-
-    @abstractmethod
     def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
-        """The same for an entry of this node's own queue, which has it, too."""
-
-    @abstractmethod
-    def remove(self, level: i64, first: i64, last: i64) -> None:
-        """Hold nothing from the first position to the last, now or later, whatever of it is here."""
-
-    @abstractmethod
-    def drop(self, priority: i64, position: i64) -> None:
-        """A message that was stored does not count after all."""
-
-    @abstractmethod
-    def remove_any(self, first: i64, last: i64) -> None:
-        """The same for what is here, whatever its levels."""
-
-    @abstractmethod
-    def lend(self, position: i64) -> bool:
-        """Whatever is held up to here may have been handed out; whether this must be on disk before it is safe."""
+        """`store` an entry of this node's own queue, which has it, too."""
 
     @abstractmethod
     def lent_to(self) -> i64:
         """Up to where anything may have been handed out."""
 
     @abstractmethod
-    def returned(self, position: i64, count: i64) -> None:
-        """A message came back to the queue so often."""
-
-    @abstractmethod
-    def spans(self) -> list[Span]:
-        """Everything that is held, in order; spans do not touch."""
-
-    @abstractmethod
     def read(self, spans: list[Span], taker: PastTaker) -> PastReader:
         """Begin to read what is held of these spans; nearly in the order of positions."""
-
-    @abstractmethod
-    def begin_catching_up(self) -> None:
-        """Messages may come whose removal came before them: remember every removal until `caught_up`."""
-
-    @abstractmethod
-    def caught_up(self) -> None: ...
 
     @abstractmethod
     def hand_over(self, heir: Heir) -> None:

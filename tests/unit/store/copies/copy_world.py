@@ -1,0 +1,220 @@
+"""A copy in a journal on a `PlainDisk`, without a broker: turns end, batches are written, reads are answered.
+
+The disk answers when the world goes on, so a test can do things in between. A restart finds what was written.
+
+Not here: what a copy should hold (the tests).
+"""
+
+from dataclasses import dataclass
+
+from mypy_extensions import i64
+
+from tests.unit.store.journal_world import IdleKeeper
+from tests.unit.store.plain_disk import PlainDisk
+from warren.model.copies import CopyAsker, PastTaker, Span
+from warren.model.effects import Effect, Store
+from warren.model.events import IndexRead, JournalRead, Stored
+from warren.model.message import NEVER, NO_EXPIRATION, Entry, Envelope, Message
+from warren.model.turn import Turn
+from warren.queue.queue import Queue
+from warren.queue.settings import QueueSettings
+from warren.store.copies.disk_copy import DiskCopy
+from warren.store.journal import Journal
+from warren.store.metadata import Metadata
+from warren.store.queue_book import QueueBook
+from warren.store.records import message_payload
+from warren.store.recovery import Recovery
+
+QUEUE_ID = 5
+REVISION = 9
+ROUNDS_MAX = 10_000
+
+
+class Prepared(CopyAsker):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.damage = ""
+
+    def copy_prepared(self) -> None:
+        self.times += 1
+
+    def copy_damaged(self, reason: str) -> None:
+        self.damage = reason
+
+
+@dataclass(frozen=True)
+class Past:
+    """A message that was read for another member."""
+
+    position: int
+    priority: int
+    expires_at_ms: int
+    persistent: bool
+    returned: int
+    payload: bytes
+    payload_crc: int
+
+
+class Newcomer(PastTaker):
+    """Takes what it is given, and asks for more when the test says so."""
+
+    def __init__(self) -> None:
+        self.taken: list[Past] = []
+        self.slices = 0
+        self.over = False
+        self.damage = ""
+
+    def past(
+        self,
+        position: i64,
+        priority: i64,
+        expires_at_ms: i64,
+        persistent: bool,
+        returned: i64,
+        payload: bytes,
+        payload_crc: i64,
+    ) -> None:
+        priority, expires_at_ms = int(priority), int(expires_at_ms)
+        self.taken.append(
+            Past(int(position), priority, expires_at_ms, persistent, int(returned), payload, int(payload_crc))
+        )
+
+    def past_given(self) -> None:
+        self.slices += 1
+
+    def past_is_over(self) -> None:
+        self.over = True
+
+    def past_failed(self, reason: str) -> None:
+        self.damage = reason
+
+
+class CopyWorld:
+    """One life of a node that holds a copy."""
+
+    def __init__(
+        self, disk: PlainDisk | None = None, segment_bytes: int = 1 << 30, max_priority: int = 0, prepared: bool = True
+    ) -> None:
+        self.disk = disk or PlainDisk()
+        self.segment_bytes = segment_bytes
+        self.max_priority = max_priority
+        self.turn = Turn()
+        self.asker = Prepared()
+        found = self.disk.found()
+        self.journal = Journal(self.turn, Metadata(REVISION), segment_bytes, found.incarnation)
+        book = self.journal.open(QUEUE_ID, True, max_priority)
+        assert isinstance(book, QueueBook)
+        self.book = book
+        self.copy = DiskCopy(book)
+        Recovery(self.journal, found.files, REVISION).run()
+        self.go_on()
+        if prepared:
+            self.prepare()
+
+    def prepare(self) -> None:
+        times = self.asker.times
+        self.copy.prepare(self.asker)
+        self.go_on()
+        assert (self.asker.times, self.asker.damage) == (times + 1, "")
+
+    def restart(self) -> "CopyWorld":
+        """The process was killed; what was written is there."""
+        return CopyWorld(self.disk, self.segment_bytes, self.max_priority)
+
+    # -- turns
+
+    def go_on(self) -> None:
+        """End the turn, and those that the disk's answers are, until it is quiet."""
+        for _round in range(ROUNDS_MAX):
+            self.journal.end_turn()
+            orders, self.turn.effects = self.turn.effects, []
+            if not orders:
+                return
+            for order in orders:
+                self.disk.carry_out(order)
+            for order in orders:
+                self._answer(order)
+        raise AssertionError("the journal does not come to rest")
+
+    def _answer(self, order: Effect) -> None:
+        answer = self.disk.read(order)
+        if isinstance(order, Store):
+            self.journal.stored(Stored(order.batch_no, order.batch_no))
+        elif isinstance(answer, IndexRead):
+            self.journal.index_read(answer)
+        elif isinstance(answer, JournalRead):
+            self.journal.journal_read(answer)
+
+    def pass_ms(self, milliseconds: int) -> None:
+        """Time for compaction to look for room."""
+        self.turn.now_ms += milliseconds
+        self.turn.fire_timers()
+        self.go_on()
+
+    # -- what is done to the copy
+
+    def store(
+        self, position: int, body: str = "", priority: int = 0, expires_at_ms: int = NEVER, persistent: bool = True
+    ) -> bool:
+        message = message_of(body, priority, persistent)
+        payload, crc = message_payload(message)
+        return self.copy.store(position, priority, expires_at_ms, persistent, payload, crc)
+
+    def spans(self) -> list[Span]:
+        self.check()
+        return self.copy.spans()
+
+    def check(self) -> None:
+        self.copy.check()
+        for segment in self.journal.segments.values():
+            holdings = [one for one in self.book.holdings if one.segment is segment]
+            assert segment.live_count == sum(one.count for one in holdings)
+            assert segment.live_bytes == sum(one.cost_bytes for one in holdings)
+
+    def read(self, spans: list[Span], size_bytes: int = 1000) -> list[Past]:
+        newcomer = Newcomer()
+        reader = self.copy.read(spans, newcomer)
+        for _round in range(ROUNDS_MAX):
+            if newcomer.over:
+                return newcomer.taken
+            reader.more(size_bytes)
+            self.go_on()
+            assert newcomer.damage == ""
+        raise AssertionError("the past is never over")
+
+    def queue(self, settings: QueueSettings | None = None) -> Queue:
+        """A queue that goes on with what the copy has."""
+        settings = settings or QueueSettings(max_priority=self.max_priority)
+        queue = Queue("/", "q", True, False, False, {}, 0, settings, self.turn, IdleKeeper(), self.book)
+        self.copy.hand_over(queue)
+        queue.check()
+        return queue
+
+    def drain(self, queue: Queue) -> list[Entry]:
+        """Everything a queue hands out, in order; unacked."""
+        entries: list[Entry] = []
+        for _round in range(ROUNDS_MAX):
+            if queue.ready_count() == 0:
+                return entries
+            if queue.at_hand():
+                entry = queue.get(no_ack=False)
+                assert entry is not None
+                entries.append(entry)
+            else:
+                self.go_on()
+        raise AssertionError("the queue is never empty")
+
+
+def message_of(body: str, priority: int = 0, persistent: bool = True) -> Message:
+    content = body.encode()
+    return Message(Envelope("", "key"), content, 1, len(content), 4096, persistent, priority, NO_EXPIRATION)
+
+
+def spans_of(*pairs: tuple[int, int]) -> list[Span]:
+    return [Span(first, last) for first, last in pairs]
+
+
+def body_of(entry: Entry) -> str:
+    return entry.message.content.decode()
