@@ -204,6 +204,26 @@ def test_a_row_ends_before_what_may_end_otherwise(
         assert "r" not in core.vhost.topology.queues
 
 
+def test_a_row_ends_where_the_client_has_not_finished_speaking(core: AgreeingCore, client: Client) -> None:
+    third = spoken(QueueDeclare("c"))
+    client.read(spoken(QueueDeclare("a"), QueueDeclare("b")) + third[:-1])
+    assert core.agreement.keys() == [["queues/%2F/a", "queues/%2F/b"]]
+    client.read(third[-1:])
+    core.grant()
+    assert core.agreement.keys() == [["queues/%2F/c"]]
+    core.grant()
+    assert client.methods() == [QueueDeclareOk(name, 0, 0) for name in "abc"]
+
+
+def test_a_row_is_of_one_channel(core: AgreeingCore, client: Client) -> None:
+    client.say(ChannelOpen(), channel=2)
+    client.heard()
+    client.read(spoken(QueueDeclare("a")) + spoken(QueueDeclare("b"), channel=2) + spoken(QueueDeclare("c")))
+    assert core.agreement.keys() == [["queues/%2F/a"]]
+    core.grant(3)
+    assert client.names() == ["queue.declare-ok"] * 3
+
+
 def test_a_row_has_no_more_queues_than_its_virtual_host_may_have(core: AgreeingCore, client: Client) -> None:
     core.vhost.limits[MAX_QUEUES] = 2
     client.say(*[QueueDeclare(name) for name in "abc"])
