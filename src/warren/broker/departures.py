@@ -48,7 +48,8 @@ class Departures:
         if not departure.plan():
             self._departures[queue.name] = departure
             if queue.withheld is None:
-                queue.withheld = Withheld(queue, self._turn, refuses)
+                departure.withheld = Withheld(queue, self._turn, refuses)
+                queue.withheld = departure.withheld
             queue.close()
 
     def remove_checked(self, queue: QueuePort, waiter: AgreementWaiter) -> bool:
@@ -83,6 +84,8 @@ class Departure(AgreementWaiter, Timed):
 
     def __init__(self, queue: QueuePort, topology: Topology, agreement: Agreement, turn: Turn) -> None:
         self.waiters: list[AgreementWaiter] = []
+        # nothing if it was to be deleted anyway
+        self.withheld: Withheld | None = None
         self._queue: QueuePort = queue
         self._topology: Topology = topology
         self._agreement: Agreement = agreement
@@ -100,7 +103,9 @@ class Departure(AgreementWaiter, Timed):
             waiter.outdated()
 
     def agreed(self) -> None:
-        """Then it is unmade, and whoever waited was told."""
+        """It is unmade, and whoever wanted to make another was told."""
+        if self.withheld is not None:
+            self.withheld.known()
 
     def outdated(self) -> None:
         self._go_on()
@@ -118,6 +123,8 @@ class Departure(AgreementWaiter, Timed):
     def _go_on(self) -> None:
         if self._topology.queues.get(self._queue.name) is self._queue:
             self.plan()
+        else:
+            self.agreed()
 
 
 @final
@@ -130,6 +137,7 @@ class CheckedRemoval(AgreementWaiter):
         self._waiter: AgreementWaiter = waiter
 
     def agreed(self) -> None:
+        self._withheld.known()
         self._waiter.agreed()
 
     def outdated(self) -> None:
@@ -156,6 +164,7 @@ class Revocation(AgreementWaiter, Timed):
 
     def plan(self) -> None:
         if self._topology.queues.get(self._queue.name) is not self._queue:
+            self._withheld.known()
             return
         plan = Plan()
         plan.touch(queue_key(self._queue.vhost, self._queue.name))

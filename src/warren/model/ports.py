@@ -81,8 +81,8 @@ class Withholding(ABC):
         """Tell the waiter what becomes of what was kept last; `place` is its own number for it."""
 
     @abstractmethod
-    def await_end(self, waiter: "OutputPort") -> None:
-        """Put the waiter on `Turn.inputs` when it is decided."""
+    def await_end(self, waiter: "OutputPort") -> bool:
+        """Put the waiter on `Turn.inputs` when it is decided, and every node knows; False if that is so."""
 
     @abstractmethod
     def gone(self) -> None:

@@ -5,7 +5,7 @@ What was confirmed before then was looked at; what comes after waits here, uncon
 all of it is published to it as if it came at that moment. If the queue goes it is refused, because it came in time to
 prevent that; or, where nothing could have prevented it, it goes with the queue as what is in it does.
 
-Whoever wants to consume waits until that is decided, and looks again.
+Whoever wants to consume waits until that is decided, and every node knows, and looks again.
 
 Invariant: a waiter hears of its publishes in the order they came, also over two such times: answers wait for the flush
 of their turn, and flushes come in order.
@@ -46,6 +46,7 @@ class Withheld(Withholding, FlushWaiter):
         self._turn: Turn = turn
         self._refuses: bool = refuses
         self._over: bool = False
+        self._known: bool = False
         self._kept: list[KeptPublish] = []
         self._waiting: list[OutputPort] = []
         # who is told once this turn's batch is on disk
@@ -63,17 +64,25 @@ class Withheld(Withholding, FlushWaiter):
         last.waiter = waiter
         last.place = place
 
-    def await_end(self, waiter: OutputPort) -> None:
-        self._waiting.append(waiter)
+    def await_end(self, waiter: OutputPort) -> bool:
+        if not self._known:
+            self._waiting.append(waiter)
+        return not self._known
 
     def release(self) -> None:
-        """The queue stays."""
-        if self._over:
-            return
-        self._queue.withheld = None
-        for kept in self._end():
-            self._decide(kept, self._queue.publish(kept.message))
-        self._answer()
+        """The queue stays, unless it is gone already."""
+        if not self._over:
+            self._queue.withheld = None
+            for kept in self._end():
+                self._decide(kept, self._queue.publish(kept.message))
+            self._answer()
+        self.known()
+
+    def known(self) -> None:
+        """Every node knows what became of the queue."""
+        self._known = True
+        self._turn.inputs.extend(self._waiting)
+        self._waiting = []
 
     def gone(self) -> None:
         if self._over:
@@ -94,8 +103,6 @@ class Withheld(Withholding, FlushWaiter):
 
     def _end(self) -> list[KeptPublish]:
         self._over = True
-        self._turn.inputs.extend(self._waiting)
-        self._waiting = []
         kept = self._kept
         self._kept = []
         return kept

@@ -21,6 +21,35 @@ if TYPE_CHECKING:
 
 
 @final
+class HostedCount(OutputPort):
+    """What a declaration wants to know. Of a queue that outlived its use there is something to say when it is gone for
+    everybody: then the other node may make one of its name, rather than being told that there is none."""
+
+    def __init__(self, hosting: "Hosting", ticket: i64, hosted: "HostedQueue") -> None:
+        self._hosting: Hosting = hosting
+        self._ticket: i64 = ticket
+        self._hosted: HostedQueue = hosted
+
+    def flush(self) -> None:
+        """It has no output of its own."""
+
+    def go_on(self) -> None:
+        if self._hosting.over:
+            return
+        found = self._hosted.found()
+        if found is not None and found.deleted and found.withheld is not None and found.withheld.await_end(self):
+            return
+        try:
+            queue = self._hosted.usable()
+        except ChannelFault as fault:
+            self._hosting.answer_fault(self._ticket, fault)
+            return
+        queue.touch()
+        queue.drain()
+        self._hosting.answer(self._ticket, queue.ready_count(), queue.consumer_count())
+
+
+@final
 class HostedGet(OutputPort):
     """A get, which waits until the entry is in memory."""
 
@@ -85,9 +114,8 @@ class HostedConsume(OutputPort):
 
     def begin(self) -> None:
         queue = self._consumer.loans.queue
-        if queue.withheld is not None and not queue.deleted:
+        if not queue.deleted and queue.withheld is not None and queue.withheld.await_end(self):
             self._hosting.joining[int(self._consumer.number)] = self
-            queue.withheld.await_end(self)
         else:
             self._join()
 
@@ -130,10 +158,10 @@ class HostedRemoval(OutputPort):
         if self._hosting.over:
             return
         queue = self._hosted.found()
+        if queue is not None and queue.withheld is not None and queue.withheld.await_end(self):
+            return
         if queue is None or queue.deleted:
             self._hosting.answer(self._ticket, 0, 0)
-        elif queue.withheld is not None:
-            queue.withheld.await_end(self)
         else:
             self._remove(queue)
 

@@ -20,7 +20,7 @@ from warren.model.ports import QueuePort
 from warren.model.turn import Turn
 from warren.remote import records
 from warren.remote.hosted_consumer import HostedConsumer, Loans
-from warren.remote.hosted_questions import HostedConsume, HostedGet, HostedPurge, HostedRemoval
+from warren.remote.hosted_questions import HostedConsume, HostedCount, HostedGet, HostedPurge, HostedRemoval
 from warren.remote.hosted_queue import HostedQueue
 from warren.remote.records import RecordReader
 from warren.wire.values import ArgumentReader, write_longlong, write_longstr
@@ -224,7 +224,7 @@ class Hosting:
         hosted = self._queue(arguments.longlong())
         try:
             if kind == records.COUNT:
-                self._count(ticket, hosted.usable())
+                HostedCount(self, ticket, hosted).go_on()
             elif kind == records.PURGE:
                 HostedPurge(self, ticket, hosted.usable())
             elif kind == records.GET:
@@ -237,11 +237,6 @@ class Hosting:
                 raise PeerFault(f"a record of kind {kind}")
         except ChannelFault as fault:
             self.answer_fault(ticket, fault)
-
-    def _count(self, ticket: i64, queue: QueuePort) -> None:
-        queue.touch()
-        queue.drain()
-        self.answer(ticket, queue.ready_count(), queue.consumer_count())
 
     def _consume(self, ticket: i64, hosted: HostedQueue, flags: i64, arguments: ArgumentReader) -> None:
         queue = hosted.usable()

@@ -69,10 +69,9 @@ def has_left(channel: "Channel", queue: QueuePort, consumer: Consumer) -> bool:
 
 def decided_elsewhere(channel: "Channel", queue: QueuePort) -> bool:
     """Whether the frame at hand waits because it is not decided whether the queue goes."""
-    if queue.withheld is None:
+    if queue.withheld is None or not queue.withheld.await_end(channel.connection):
         return False
     channel.connection.await_again()
-    queue.withheld.await_end(channel.connection)
     return True
 
 

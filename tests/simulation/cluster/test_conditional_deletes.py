@@ -54,3 +54,19 @@ def test_a_queue_that_is_deleted_if_it_is_empty_takes_nothing_along(asked: int) 
             assert emptied(scenario, owner) == len(kept(scenario, attempts)) == len(attempts)
             scenario.ask(owner, QueueDelete("work"))
     assert ends == {QueueDeleteOk, ChannelClose}
+
+
+def test_a_queue_that_is_declared_as_it_expires_is_there() -> None:
+    scenario = ClusterScenario()
+    scenario.world.store.delay_ms = lambda: STORE_MS
+    expires_ms = 1_000
+    declare = QueueDeclare("work", durable=True, arguments={"x-expires": expires_ms})
+    owner = scenario.guest(scenario.nodes[0])
+    for early_ms in range(-6 * STORE_MS, STORE_MS, STORE_MS // 2):
+        scenario.ask(owner, declare)
+        visitor = scenario.guest(scenario.nodes[1])
+        scenario.elapse(expires_ms - early_ms - 2 * STORE_MS)
+        visitor.ask(declare)
+        scenario.until(lambda one=visitor: bool(one.answer() or one.faults))
+        assert visitor.faults == []
+        scenario.until(lambda: not any(scenario.knows(node, "work") for node in scenario.nodes))

@@ -16,6 +16,8 @@ from warren.wire.methods import (
     BasicConsumeOk,
     BasicNack,
     ChannelClose,
+    QueueDeclare,
+    QueueDeclareOk,
     QueueDelete,
     QueueDeleteOk,
 )
@@ -195,6 +197,18 @@ def test_a_queue_whose_node_expires_it_refuses_what_comes_from_others(world: Wor
     publisher = world.publisher("here")
     world.come_about()
     assert publisher.methods() == NACKED
+
+
+def test_whoever_declares_a_queue_that_departs_waits_and_makes_another(world: World) -> None:
+    world.nodes["there"].node.only_vhost.let_go(world.queue, refuses=True)
+    client = world.client()
+    client.say(QueueDeclare("q", durable=True))
+    world.settle()
+    assert client.methods() == []
+    # all nodes know of it when the home says so
+    world.nodes["here"].unmake("q")
+    world.come_about()
+    assert client.methods() == [QueueDeclareOk("q", 0, 0)]
 
 
 def test_consumers_elsewhere_are_cancelled_when_their_queue_departs(world: World) -> None:
