@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROW_MAX: Final = 50
 """No longer than what is agreed upon at once."""
 
-QUEUE_DECLARE: Final[i64] = 50 << 16 | 10
+QUEUE_DECLARE: Final = 50 << 16 | 10
 
 
 def queue_declarations(channel: "Channel") -> list[QueueDeclare]:
@@ -34,7 +34,7 @@ def queue_declarations(channel: "Channel") -> list[QueueDeclare]:
     start: i64 = reader.position
     while len(found) < ROW_MAX:
         end: i64 = reader.method_end(start)
-        if end - start < 12 or read_i32_be(reader.data, start + 7) != QUEUE_DECLARE:
+        if end - start < 12 or int(read_i32_be(reader.data, start + 7)) != QUEUE_DECLARE:
             break
         try:
             method = decode_method(reader.data, start + 7, end - 1)

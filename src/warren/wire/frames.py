@@ -144,13 +144,14 @@ class FrameReader:
     def method_end(self, start: i64) -> i64:
         """Where the next frame begins, if a whole method of the channel at hand stands at `start`; else 0."""
         data = self.data
-        if len(data) - start < FRAME_OVERHEAD:
+        have: i64 = len(data)
+        if have - start < FRAME_OVERHEAD:
             return 0
         channel: i64 = self.channel
         word: i64 = read_i64_be(data, start)
         size: i64 = (word >> 8) & 0xFFFFFFFF
         end: i64 = start + 7 + size
-        if word >> 40 != METHOD << 16 | channel or size > self.payload_max or end >= len(data):
+        if word >> 40 != METHOD << 16 | channel or size > self.payload_max or end >= have:
             return 0
         return end + 1 if data[end] == FRAME_END else 0
 
