@@ -64,8 +64,10 @@ def test_a_transaction_happens_once_and_the_second_like_it_is_outdated(clock: Cl
 
 def test_touching_moves_the_modification_alone(clock: Clock, store: PretendStore) -> None:
     store.commit(putting(1, "k", b"v"))
-    store.commit(Propose(2, [("k", 2)], [], ["k"], []))
-    assert store.snapshot() == (3, {"k": (2, 3, b"v")})
+    created, modified, _value = store.snapshot()[1]["k"]
+    touched = store.commit(Propose(2, [("k", modified)], [], ["k"], [])).revision
+    assert touched > modified
+    assert store.snapshot() == (touched, {"k": (created, touched, b"v")})
 
 
 def test_a_prefix_counts_from_its_revision_on(store: PretendStore) -> None:
