@@ -10,11 +10,11 @@ from random import Random
 from warren.sim.rings.mastery import Mastery
 from warren.sim.rings.world import Action, RingWorld
 
-PUBLISHES_MAX = 40
+PUBLISHES_MAX = 60
 
 FAULTS = (
-    *("crash", "restart", "restart", "link", "link", "cut", "mend", "mend"),
-    *("store", "cut store", "expire", "doubt", "doubt", "vanish"),
+    *("crash", "crash master", "crash master", "restart", "restart", "restart", "link", "link", "master's link"),
+    *("cut", "mend", "mend", "store", "cut store", "expire", "expire", "doubt", "doubt", "vanish"),
 )
 
 
@@ -27,6 +27,7 @@ class Chance:
         draw = self.random
         self.fault_rate = draw.choice((0.0, 0.01, 0.03, 0.06, 0.12))
         self.client_rate = draw.choice((0.1, 0.2, 0.35))
+        self.publish_rate = draw.choice((0.1, 0.3, 0.6))
         self.timer_rate = draw.choice((0.0, 0.01, 0.05))
         self.most_at_once = draw.choice((1, 1, 3, 8))
         self.whole_death = draw.random() < 0.3
@@ -71,7 +72,7 @@ class Chance:
     def _client(self) -> Action | None:
         world = self.world
         masteries = [member.mastery for member in world.members.values() if member.up and member.mastery is not None]
-        if masteries and self.random.random() < 0.6:
+        if masteries and self.random.random() > self.publish_rate:
             action = self._consumer(self.random.choice(masteries))
             if action is not None:
                 return action
@@ -103,18 +104,17 @@ class Chance:
     def _faults(self, kind: str) -> list[Action]:
         world = self.world
         members = world.members
-        if kind == "crash":
+        if kind in ("crash", "crash master"):
             up = [name for name, member in members.items() if member.up]
             if len(up) == 1 and not self.whole_death:
                 return []
             kept = self.random.choice((0, 0, self.random.randrange(6)))
-            return [("crash", name, "", kept) for name in up]
+            return [("crash", name, "", kept) for name in up if kind == "crash" or name == world.store.ring.master]
         if kind == "restart":
             return [("restart", name, "", 0) for name, member in members.items() if not member.up]
-        if kind == "link":
-            return [
-                ("lose", one, other, 0) for one, other, link in world.links.all() if one != other and not link.broken
-            ]
+        if kind in ("link", "master's link"):
+            whole = [(one, other) for one, other, link in world.links.all() if one != other and not link.broken]
+            return [("lose", *pair, 0) for pair in whole if kind == "link" or world.store.ring.master in pair]
         if kind == "cut":
             return [("cut", one, other, 0) for one in members for other in members if one != other]
         if kind == "mend":
@@ -144,4 +144,7 @@ class Chance:
         healing += [("cut store", name, "", 0) for name in sorted(world.store.cut)]
         if not world.store.majority:
             healing.append(("halt store", "", "", 0))
+        if self.random.random() < 0.5:
+            orphans = [number for number, one in enumerate(world.store.requests) if one.given_up]
+            healing += [("vanish", "", "", number) for number in reversed(orphans)]
         return healing + [("restart", name, "", 0) for name, member in world.members.items() if not member.up]

@@ -50,8 +50,9 @@ class Member(Upstream):
         self.seat = Seat(self)
         self.mirror = Mirror(self.copy, self, self.turn)
         self.mastery: Mastery | None = None
-        # the epoch it follows, and which attempt to do so this is
+        # the epoch it follows, whom, and which attempt to do so this is
         self.following = 0
+        self.followed = ""
         self.attempt = 0
         # the version of the ring upon which it proposed itself
         self.frozen = 0
@@ -164,7 +165,7 @@ class Member(Upstream):
         self._tell(Letter(letters.CAUGHT_UP, self.following, self.attempt))
 
     def _tell(self, letter: Letter) -> None:
-        self.send(self.ring.master, letter)
+        self.send(self.followed, letter)
 
     # -- the store
 
@@ -187,15 +188,17 @@ class Member(Upstream):
             if self.mastery is not None and self.mastery.epoch == ring.epoch:
                 self.mastery.master.changed(ring)
             else:
-                self._become_master(ring, known and self.run in before.in_sync and self.mirror.whole)
+                self._become_master(ring, known and self.run in before.in_sync)
         elif self.mastery is not None:
             self._abdicate()
         self._look_for_master()
 
-    def _become_master(self, ring: Ring, continues: bool) -> None:
+    def _become_master(self, ring: Ring, was_in_sync: bool) -> None:
+        """If it was in sync it goes on where the last master was; if not it begins anew, with whatever it has."""
         self._leave()
+        continues = was_in_sync and self.mirror.whole
         self.mastery = Mastery(self, ring, self.mirror if continues else None)
-        self.world.promises.promoted(self.mastery, continues)
+        self.world.promises.promoted(self.mastery, was_in_sync, continues)
         early, self.early = self.early, []
         for peer, letter in early:
             self._hear_as_master(peer, letter)
@@ -216,6 +219,7 @@ class Member(Upstream):
             self.seat.attach(ring.epoch)
         if self.mastery is None and not self.frozen and self.following != ring.epoch and ring.master != self.name:
             self.following = ring.epoch
+            self.followed = ring.master
             self.mirror.follow(ring.epoch)
 
     def _leave(self) -> None:

@@ -34,6 +34,7 @@ UNDERSTOOD = "members understand each other"
 LENT = "only what is settled and lent is handed out"
 MARKED = "a second delivery is marked"
 GONE = "what is gone stays gone"
+CONFIRMED = "only what is settled is confirmed"
 ONCE = "nothing is doubled, nothing left out, in the order of its origin"
 REST = "a healed ring comes to rest"
 KEPT = "nothing confirmed is lost"
@@ -75,11 +76,13 @@ class Promises:
         if self.messages.setdefault(position, payload) != payload:
             self.complain(ONE_MESSAGE, f"{position} is {self.messages[position]!r} and {payload!r}")
 
-    def promoted(self, mastery: "Mastery", continues: bool) -> None:
+    def promoted(self, mastery: "Mastery", was_in_sync: bool, continues: bool) -> None:
         name = mastery.member.name
         if mastery.epoch <= self.last_epoch.get(name, 0):
             self.complain(EPOCHS_GROW, f"{name} is promoted for {mastery.epoch} after {self.last_epoch[name]}")
         self.last_epoch[name] = mastery.epoch
+        if was_in_sync and not continues:
+            self.complain(SOUND, f"{name} is in sync, and has not the whole queue")
         if not continues and mastery.epoch in self.epochs:
             self.contents = {0: frozenset(mastery.copy.held)}
 
@@ -113,7 +116,9 @@ class Promises:
         if self.masters.setdefault(mastery.epoch, who) != who:
             self.complain(ONE_MASTER, f"{self.masters[mastery.epoch]} and {who} settle in {mastery.epoch}")
         if mastery.epoch not in self.epochs:
-            self._promise([] if self.world.anybody else [saying for saying in said if saying.persistent])
+            stored = [saying for saying in said if saying.kind == STORE]
+            self.confirmed |= {saying.payload for saying in stored}
+            self._promise([] if self.world.anybody else [saying for saying in stored if saying.persistent])
             return
         if number in self.steps:
             if self.steps[number] != (epoch, said):
@@ -157,6 +162,11 @@ class Promises:
             self.complain(ONCE, f"{saying.payload.decode()} is settled behind {origin}/{last}")
         self.counts[origin] = saying.last
 
+    def told(self, payload: bytes) -> None:
+        """A publisher was told that it is confirmed."""
+        if payload not in self.confirmed:
+            self.complain(CONFIRMED, f"{payload!r} is confirmed, and not settled")
+
     def removed(self, payload: bytes) -> None:
         """It may be gone from now on."""
         self.removed_ones.add(payload)
@@ -177,10 +187,11 @@ class Promises:
             if mastery.epoch == max(self.epochs):
                 self.complain(GONE, f"{mastery.member.name} delivers {payload!r}, which was removed")
             return
-        for name, incarnation in self.world.store.ring.in_sync:
-            member = self.world.members[name]
-            if member.run == (name, incarnation) and member.up and member.copy.lent < position:
-                self.complain(LENT, f"{position} is handed out, which {name} does not know")
+        if payload not in self.confirmed and position not in self.contents.get(0, ()):
+            self.complain(LENT, f"{payload!r} is handed out, and not settled")
+        for name, _incarnation in self.world.store.ring.in_sync:
+            if self.world.members[name].copy.disk_lent < position:
+                self.complain(LENT, f"{position} is handed out, which {name} does not know for good")
 
     # -- what is looked at after every action
 
@@ -207,8 +218,12 @@ class Promises:
             self._compare(member, mastery.epoch, int(mastery.master.settled), unsettled)
         elif member.mirror.state == FOLLOWING and member.mirror.whole:
             mirror = member.mirror
+            settled = int(mirror.settled)
+            if settled in self.steps and self.steps[settled][0] != mirror.epochs.of(settled):
+                # a newcomer takes the step it began behind to be settled, and never was that
+                return
             unsettled = [saying for step in mirror.steps for saying in sayings(step.data)]
-            self._compare(member, member.following, int(mirror.settled), unsettled)
+            self._compare(member, member.following, settled, unsettled)
 
     def _compare(self, member: "Member", epoch: int, settled: int, unsettled: list[Saying]) -> None:
         contents = self.contents.get(settled)

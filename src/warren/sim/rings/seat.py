@@ -53,14 +53,18 @@ class Seat:
                 if count > letter.number:
                     self._send(count)
         else:
-            self.unconfirmed = {count: what for count, what in self.unconfirmed.items() if count > letter.number}
+            for count in [each for each in self.unconfirmed if each <= letter.number]:
+                del self.unconfirmed[count]
+                self._member.world.promises.told(self._payload(count))
 
     def _send(self, count: int) -> None:
         member = self._member
         level, persistent = self.unconfirmed[count]
-        payload = f"{member.name}/{member.incarnation}/{count}".encode()
-        what = (member.incarnation, level, persistent, payload)
+        what = (member.incarnation, level, persistent, self._payload(count))
         member.send(member.ring.master, Letter(PUBLISH, self.epoch, self.attempt, count, what=what))
+
+    def _payload(self, count: int) -> bytes:
+        return f"{self._member.name}/{self._member.incarnation}/{count}".encode()
 
     def picture(self) -> object:
         """All of it, to be compared."""

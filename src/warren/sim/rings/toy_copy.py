@@ -170,28 +170,25 @@ class ToyCopy(Copy):
 
 
 class ToyReader(PastReader):
-    """Reads some of a copy, so many messages at a time."""
+    """Reads some of a copy, as it was at the beginning, so many messages at a time: a slow reader, as disks are."""
 
     def __init__(self, copy: ToyCopy, spans: list[Span], taker: PastTaker) -> None:
-        self.positions = [each for span in spans for each in range(int(span.first), int(span.last) + 1)]
-        self._copy = copy
+        positions = [each for span in spans for each in range(int(span.first), int(span.last) + 1)]
+        self.found = [(each, copy.held[each], copy.returns.get(each, 0)) for each in positions]
         self._taker = taker
 
     def more(self, size_bytes: int) -> None:
-        positions = self.positions[:size_bytes]
-        del self.positions[:size_bytes]
-        for position in positions:
-            held = self._copy.held.get(position)
-            if held is not None:
-                returned = self._copy.returns.get(position, 0)
-                self._taker.past(position, held.level, 0, held.persistent, returned, held.payload, 0)
-        if self.positions:
+        found = self.found[:size_bytes]
+        del self.found[:size_bytes]
+        for position, held, returned in found:
+            self._taker.past(position, held.level, 0, held.persistent, returned, held.payload, 0)
+        if self.found:
             self._taker.past_given()
         else:
             self._taker.past_is_over()
 
     def cancel(self) -> None:
-        self.positions = []
+        self.found = []
 
 
 def spans_of(positions: list[int]) -> list[Span]:

@@ -1,0 +1,300 @@
+"""Bugs to plant in a ring: for each rule of `mirroring`, what it looks like not to follow it.
+
+A bug is a change of the sources, of the machines or of the pretend nodes that use them.
+
+Not here: that they are caught (`test_planted_ring_bugs`), how they are planted (`fresh`).
+"""
+
+from typing import NamedTuple
+
+from tests.simulation.rings.fresh import freshly_loaded
+
+STEPS = 400
+SEEDS_MAX = 500
+
+MASTER, MIRROR = "mirroring.master", "mirroring.mirror"
+MEMBER, MASTERY, COPY, SEAT = "sim.rings.member", "sim.rings.mastery", "sim.rings.toy_copy", "sim.rings.seat"
+
+
+class Plant(NamedTuple):
+    """The rule that is broken (0 for what the theory says besides), how, and by which edits: module, old, new."""
+
+    rule: int
+    bug: str
+    edits: tuple[tuple[str, str, str], ...]
+
+
+class Catch(NamedTuple):
+    """The first run in which a bug was noticed, and what noticed it."""
+
+    seed: int
+    by: str
+
+
+def hunt(plant: Plant, seeds_max: int = SEEDS_MAX) -> Catch | None:
+    """Run seeds until a rule objects."""
+    with freshly_loaded(plant.edits) as rings:
+        for seed in range(seeds_max):
+            outcome = rings.run_rings(seed, STEPS)
+            if not outcome.good:
+                return Catch(seed, outcome.complaints[0].rule)
+    return None
+
+
+def bug(rule: int, what: str, *edits: tuple[str, str, str]) -> Plant:
+    return Plant(rule, what, edits)
+
+
+PLANTS = (
+    bug(
+        0,
+        "a step is settled before all have it",
+        (
+            MASTER,
+            "                return\n            settled = min(settled, follower.safe)",
+            "                continue",
+        ),
+    ),
+    bug(
+        0,
+        "a mirror answers before its disk does",
+        (MIRROR, "if self._unflushed or self._flushes:", "if self._flushes:"),
+    ),
+    bug(
+        0,
+        "a master does not wait for its own disk",
+        (MASTER, "        if self._unflushed or self._flushes:", "        if self._flushes:"),
+    ),
+    bug(
+        0,
+        "a removal is carried out before it is settled",
+        (MIRROR, "        self.steps.append(step)", "        self.steps.append(step)\n        self.carry_out(step)"),
+    ),
+    bug(
+        0,
+        "a settled removal is not carried out",
+        (MIRROR, "            if reader.kind == REMOVE:", "            if reader.kind == 99:"),
+    ),
+    bug(
+        0,
+        "a new master goes on with the positions of the last one",
+        (MASTERY, "= ring.epoch << EPOCH_SHIFT", "= max(self.copy.held, default=0) + 1"),
+    ),
+    bug(
+        0,
+        "what was sent to a master before is sent again, and taken again",
+        (MASTERY, "if letter.number <= marks.of(node, incarnation):", "if letter.number == 0:"),
+        (SEAT, "                if count > letter.number:", "                if count > 0:"),
+    ),
+    bug(
+        0,
+        "a new master does not know what steps that are not settled stored",
+        (MASTER, "            marks.read(step)", "            pass"),
+    ),
+    bug(
+        0,
+        "a mirror does not note what settled steps stored",
+        (MIRROR, "        self.marks.read(step)\n", ""),
+    ),
+    bug(
+        1,
+        "a master leaves a step out, and the mirror does not mind",
+        (
+            MASTER,
+            "        for node in self.followers:\n",
+            "        for node in [] if step.number % 9 == 8 else list(self.followers):\n",
+        ),
+        (MIRROR, "if step.number != self.end + 1 or", "if step.number <= self.end or"),
+    ),
+    bug(
+        1,
+        "a mirror listens to whoever speaks",
+        (MEMBER, "        elif letter.attempt == self.attempt and letter.epoch == self.following:", "        else:"),
+    ),
+    bug(
+        2,
+        "a restarted member takes itself for the one it was",
+        (MEMBER, "        self.incarnation += 1", "        self.incarnation = 1"),
+        (MEMBER, "        self.turn = Turn()", '        self.turn = getattr(self, "turn", None) or Turn()'),
+        (
+            MEMBER,
+            "        self.mirror = Mirror(self.copy, self, self.turn)\n        self.mastery: Mastery | None = None",
+            '        self.mirror = getattr(self, "mirror", None) or Mirror(self.copy, self, self.turn)\n'
+            "        self.mirror._flushes, self.mirror._void = [], 0\n        self.mastery = None",
+        ),
+    ),
+    bug(
+        3,
+        "what is beyond the last common step stays",
+        (MIRROR, "self.copy.drop(reader.priority, reader.word(0))", "pass"),
+    ),
+    bug(
+        3,
+        "too much is dropped",
+        (MIRROR, "self.steps[-1].number > common:", "self.steps[-1].number >= common:"),
+    ),
+    bug(
+        3,
+        "steps of the same number are taken to be the same",
+        (
+            MASTER,
+            "last_common(self.epochs, self.end, Epochs(request.beginnings), request.end)",
+            "min(self.end, request.end)",
+        ),
+    ),
+    bug(
+        3,
+        "a mirror takes no steps of earlier epochs",
+        (MIRROR, "or step.epoch > self._epoch:", "or step.epoch != self._epoch:"),
+    ),
+    bug(
+        4,
+        "a new master serves before its epoch is open",
+        (MASTERY, "        elif self.master.opened:", "        else:"),
+    ),
+    bug(
+        4,
+        "a new master serves at once",
+        (MASTERY, "        self.master.open()\n", "        self.master.open()\n        self._open()\n"),
+    ),
+    bug(
+        5,
+        "whoever asks is promoted",
+        (MEMBER, "        return heirs(self.ring, living, self.world.anybody)", "        return [self.run]"),
+    ),
+    bug(
+        6,
+        "a newcomer counts only when that is known",
+        (MASTER, "for ring in self._proposals:\n            runs +=", "for ring in []:\n            runs +="),
+    ),
+    bug(
+        6,
+        "who is to be dropped counts no more while that is proposed",
+        (MASTER, "runs = list(self.ring.in_sync)", "runs = list((self._proposals or [self.ring])[-1].in_sync)"),
+    ),
+    bug(
+        6,
+        "a proposal without an answer is forgotten",
+        (MASTER, "        self._resting = True\n", "        self._resting = True\n        self._proposals = []\n"),
+    ),
+    bug(
+        6,
+        "a proposal without an answer counts for ever",
+        (MASTER, "            if ring != self.ring or self._proposals:", "            if ring != self.ring:"),
+    ),
+    bug(
+        7,
+        "who is not in sync gets no steps",
+        (
+            MASTER,
+            "        for node in self.followers:\n",
+            "        for node in [one for one in self.followers if self.followers[one].complete]:\n",
+        ),
+    ),
+    bug(
+        8,
+        "a mirror that goes on does not tell how far it is",
+        (MIRROR, "        self._carry_out_to(settled)\n        self._moved = True\n", ""),
+    ),
+    bug(
+        8,
+        "a master keeps to itself what is settled",
+        (MASTER, "self._downstream.settle(node, settled)", "pass"),
+    ),
+    bug(
+        9,
+        "a mirror that is lost is not dropped",
+        (MASTER, "        if absent:\n", "        if not absent:\n"),
+    ),
+    bug(
+        10,
+        "a mirror that becomes master goes on to answer the last one",
+        (
+            MEMBER,
+            "    def propose_itself(self) -> None:\n        self._leave()\n",
+            "    def propose_itself(self) -> None:\n",
+        ),
+        (MEMBER, "        self._leave()\n        continues", "        continues"),
+    ),
+    bug(
+        12,
+        "something is handed out below a horizon that is not settled",
+        (MASTERY, "if each <= self.lent and", "if each <= self.asked and"),
+    ),
+    bug(
+        12,
+        "something is handed out that is not settled",
+        (
+            MASTERY,
+            "        self.next_position += 1\n",
+            "        self.next_position += 1\n        self.arrived.add(position)\n",
+        ),
+    ),
+    bug(
+        12,
+        "a mirror's horizon is not on disk when it says so",
+        (
+            MIRROR,
+            "            elif reader.kind == LEND and copy.lend(reader.word(0)):\n                unflushed = True",
+            "            elif reader.kind == LEND:\n                copy.lend(reader.word(0))",
+        ),
+    ),
+    bug(
+        12,
+        "a new master does not mark what may have been handed out",
+        (MASTERY, "        self.lent_before = self.copy.lent", "        self.lent_before = 0"),
+    ),
+    bug(
+        13,
+        "a removal that comes before its message is forgotten",
+        (COPY, "        self.tombstones = []", "        self.tombstones = None"),
+    ),
+    bug(
+        13,
+        "a newcomer is fed before inherited removals are carried out",
+        (
+            MASTERY,
+            "        self.told_spans[node] = spans\n        if self.is_open:\n    ",
+            "        self.told_spans[node] = spans\n",
+        ),
+    ),
+    bug(
+        13,
+        "a newcomer is sent what was removed just before it came",
+        (MASTERY, " if self.gone.get(position, began + 1) > began]", "]"),
+    ),
+    bug(
+        13,
+        "a newcomer keeps what its master has not",
+        (MIRROR, "self.copy.remove_any(span.first, span.last)", "pass"),
+    ),
+    bug(
+        13,
+        "a newcomer is not told what each node sent",
+        (MEMBER, "Marks(dict(what))", "Marks()"),
+    ),
+    bug(
+        14,
+        "a newcomer has caught up before it is on disk",
+        (
+            MIRROR,
+            "flushed\n        self._unflushed = True\n        self.copy.begin",
+            "flushed\n        self.copy.begin",
+        ),
+    ),
+    bug(
+        14,
+        "a newcomer is admitted before it has caught up",
+        (MASTER, "Follower(node, incarnation, self.end, False)", "Follower(node, incarnation, self.end, True)"),
+    ),
+    bug(
+        14,
+        "a newcomer is admitted before the step it began behind is settled",
+        (MASTER, " and self.safe >= self.began and settled >= self.began", " and self.safe >= self.began"),
+    ),
+    bug(
+        14,
+        "a newcomer is admitted without what was settled meanwhile",
+        (MASTER, "            and follower.safe >= self.settled\n", ""),
+    ),
+)
