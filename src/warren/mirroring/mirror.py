@@ -24,7 +24,7 @@ from warren.errors import InvariantBroken, PeerFault
 from warren.mirroring.epochs import Beginning, Epochs
 from warren.mirroring.marks import Marks
 from warren.mirroring.steps import LEND, PERSISTENT, REMOVE, RETURNED, STORE, Step, StepReader
-from warren.model.copies import Copy, Span
+from warren.model.copies import Held, Span
 from warren.model.turn import FlushWaiter, Turn
 
 ALONE: Final = "alone"
@@ -78,8 +78,8 @@ class FlushMark:
 class Mirror(FlushWaiter):
     """One node's part in one ring, while another is the master."""
 
-    def __init__(self, copy: Copy, upstream: Upstream, turn: Turn) -> None:
-        self.copy: Copy = copy
+    def __init__(self, copy: Held, upstream: Upstream, turn: Turn) -> None:
+        self.copy: Held = copy
         self.state: str = ALONE
         self.whole: bool = False
         self.end: i64 = 0

@@ -24,7 +24,7 @@ from warren.model.rings import Ring
 from warren.sim.rings import letters
 from warren.sim.rings.letters import Letter
 from warren.sim.rings.sayings import Saying, sayings
-from warren.sim.rings.toy_copy import Held, spans_of
+from warren.sim.rings.toy_copy import Kept, spans_of
 
 if TYPE_CHECKING:
     from warren.sim.rings.member import Member
@@ -314,7 +314,7 @@ class Feed(PastTaker):
         payload: bytes,
         payload_crc: int,
     ) -> None:
-        what = (Held(priority, persistent, payload), returned)
+        what = (Kept(priority, persistent, payload), returned)
         self._mastery.send_past(self._node, letters.PAST, position, what)
 
     def past_given(self) -> None:

@@ -9,12 +9,10 @@ Not here: when flushes are done (`sim.rings.world`).
 from collections.abc import Callable
 from typing import NamedTuple
 
-from warren.errors import InvariantBroken
-from warren.model.copies import Copy, CopyAsker, Heir, PastReader, PastTaker, Span
-from warren.model.message import Entry
+from warren.model.copies import Held, PastReader, PastTaker, Span
 
 
-class Held(NamedTuple):
+class Kept(NamedTuple):
     """A message."""
 
     level: int
@@ -26,19 +24,19 @@ class Written(NamedTuple):
     """A change on its way to disk: a message stored (or removed), the horizon, or a count of returns."""
 
     position: int
-    held: Held | None = None
+    held: Kept | None = None
     lent: int = 0
     returned: int = 0
 
 
-class ToyCopy(Copy):
+class ToyCopy(Held):
     """One node's."""
 
     def __init__(self, stored: Callable[[int, bytes], None]) -> None:
-        self.held: dict[int, Held] = {}
+        self.held: dict[int, Kept] = {}
         self.lent = 0
         self.returns: dict[int, int] = {}
-        self.disk: dict[int, Held] = {}
+        self.disk: dict[int, Kept] = {}
         self.disk_lent = 0
         self.disk_returns: dict[int, int] = {}
         self.written: list[Written] = []
@@ -46,24 +44,6 @@ class ToyCopy(Copy):
         self.written_no = 0
         self.tombstones: list[tuple[int, int, int]] | None = None
         self._stored = stored
-
-    def prepare(self, asker: CopyAsker) -> None:
-        asker.copy_prepared()
-
-    def count(self) -> int:
-        return len(self.held)
-
-    def body_bytes(self) -> int:
-        return sum(len(held.payload) for held in self.held.values())
-
-    def hold(self, entry: Entry, payload: bytes, payload_crc: int) -> None:
-        raise InvariantBroken("a toy queue has no entries")
-
-    def hand_over(self, heir: Heir) -> None:
-        raise InvariantBroken("a toy queue reads its copy itself")
-
-    def close(self) -> None:
-        self.remove_any(0, max(self.held, default=0))
 
     def store(
         self, position: int, priority: int, expires_at_ms: int, persistent: bool, payload: bytes, payload_crc: int
@@ -74,7 +54,7 @@ class ToyCopy(Copy):
             return False
         self._stored(position, payload)
         if position not in self.held:
-            self.held[position] = Held(priority, persistent, payload)
+            self.held[position] = Kept(priority, persistent, payload)
             if persistent:
                 self._write(Written(position, self.held[position]))
         return persistent
@@ -92,9 +72,6 @@ class ToyCopy(Copy):
     def remove_any(self, first: int, last: int) -> None:
         for position in [each for each in self.held if first <= each <= last]:
             self._take_out(position)
-
-    def lent_to(self) -> int:
-        return self.lent
 
     def lend(self, position: int) -> bool:
         if position <= self.lent:
