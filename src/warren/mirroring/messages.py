@@ -13,6 +13,7 @@ attempt, both ways, bears it, and says nothing to whoever has begun another mean
                         HAS          spans: first, last
                         CAUGHT_UP
                         TAKEN        bytes of the past that were taken in, in all
+                        PULSE        a BEAT's time, given back; of no queue
     master to mirror    RESUME       common, settled
                         START        number, lent, then the marks: incarnation, count, name
                         STEP         number, the epoch it was numbered in, then the step
@@ -20,6 +21,7 @@ attempt, both ways, bears it, and says nothing to whoever has begun another mean
                         PAST         position, priority << 8 | persistent, deadline, returned, checksum, payload
                         SURPLUS      spans
                         PAST_OVER
+                        BEAT         when it was sent; of no queue
 
 Not here: what is done about them (`mirroring.mirror`, `mirroring.master`), the link that carries them (`remote`).
 """
@@ -40,6 +42,7 @@ SAFE: Final[i64] = 2
 HAS: Final[i64] = 3
 CAUGHT_UP: Final[i64] = 4
 TAKEN: Final[i64] = 5
+PULSE: Final[i64] = 6
 RESUME: Final[i64] = 11
 START: Final[i64] = 12
 STEP: Final[i64] = 13
@@ -47,6 +50,7 @@ SETTLE: Final[i64] = 14
 PAST: Final[i64] = 15
 SURPLUS: Final[i64] = 16
 PAST_OVER: Final[i64] = 17
+BEAT: Final[i64] = 18
 
 HEAD_BYTES: Final[i64] = 16
 QUEUE_ID_MAX: Final[i64] = (1 << 56) - 1

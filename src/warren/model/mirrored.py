@@ -17,10 +17,10 @@ from warren.model.turn import FlushWaiter
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Intake(ABC):
-    """Where the master of a queue takes publishes in."""
+    """Where the master of a queue takes in what one run of a node publishes."""
 
     @abstractmethod
-    def publish(self, node: str, incarnation: int, count: i64, message: Message, counted: bool) -> i64:
+    def publish(self, count: i64, message: Message, counted: bool) -> i64:
         """Take a message, as `QueuePort.publish` does: `PENDING`, or `REJECTED`.
 
         `count` is the origin's own; `counted`, whether a channel published it.

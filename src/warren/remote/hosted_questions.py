@@ -87,12 +87,13 @@ class HostedGet(OutputPort):
 class HostedPurge(FlushWaiter):
     """A purge, answered when the disk knows of it."""
 
-    def __init__(self, hosting: "Hosting", ticket: i64, queue: QueuePort) -> None:
+    def __init__(self, hosting: "Hosting", ticket: i64, hosted: "HostedQueue") -> None:
         self._hosting: Hosting = hosting
         self._ticket: i64 = ticket
+        queue = hosted.usable()
         self._count: i64 = queue.purge()
-        if queue.durable and self._count != 0:
-            hosting.turn.await_flush(self)
+        if self._count != 0 and (queue.durable or hosted.mirrored):
+            hosted.await_safe(self)
         else:
             self.flushed()
 

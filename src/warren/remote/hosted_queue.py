@@ -16,6 +16,7 @@ from mypy_extensions import i64
 from warren.errors import NOT_FOUND, ChannelFault
 from warren.model.distant import SettlementWaiter
 from warren.model.message import Message
+from warren.model.mirrored import Intake, MasterWaiter
 from warren.model.ports import PENDING, REJECTED, SETTLED, QueuePort
 from warren.model.turn import FlushWaiter
 from warren.remote.hosted_consumer import Loans
@@ -36,11 +37,21 @@ class Mark:
 
 
 @final
-class HostedQueue(FlushWaiter, SettlementWaiter):
-    """The publishes of one node into one queue. The other node may have heard of the queue before this one."""
+class HostedQueue(FlushWaiter, SettlementWaiter, MasterWaiter):
+    """The publishes of one node into one queue. The other node may have heard of the queue before this one.
 
-    def __init__(self, hosting: "Hosting", number: i64, vhost: str, name: str, queue_id: int) -> None:
+    A mirrored queue is there when this node is its master. When it is not any more, whatever comes stays unanswered:
+    the other node turns to the next master with it.
+    """
+
+    def __init__(
+        self, hosting: "Hosting", number: i64, vhost: str, name: str, queue_id: int, mirrored: bool = False
+    ) -> None:
         self.number: i64 = number
+        self.mirrored: bool = mirrored
+        # how the other node counts what it sends to a mirrored queue
+        self.count: i64 = 0
+        self._intake: Intake | None = None
         # how much of it the other node has
         self.lent_count: i64 = 0
         self._hosting: Hosting = hosting
@@ -68,7 +79,10 @@ class HostedQueue(FlushWaiter, SettlementWaiter):
         self._received_bytes += len(message.content)
         queue = self.found()
         outcome: i64 = REJECTED
-        if queue is not None:
+        if self._intake is not None:
+            self.count += 1
+            outcome = self._intake.publish(self.count, message, counted)
+        elif queue is not None:
             if not counted:
                 queue.uncounted += 1
             outcome = queue.publish(message)
@@ -133,9 +147,32 @@ class HostedQueue(FlushWaiter, SettlementWaiter):
             self._got = Loans(self, queue)
         return self._got
 
+    def opened(self, queue: QueuePort, intake: Intake, mark: int, known: bool) -> None:
+        if self._hosting.over:
+            return
+        self._found = queue
+        self._intake = intake
+        self.count = mark
+        self._hosting.opened(self.number, mark, known)
+
+    def adrift(self) -> bool:
+        """Whether this node is not, or not any more, the master of the queue."""
+        return self.mirrored and (self._found is None or self._found.deleted)
+
+    def forget_master(self) -> None:
+        if self.mirrored:
+            self._hosting.home.forget_master(self)
+
+    def await_safe(self, waiter: FlushWaiter) -> None:
+        """Tell the waiter when what was done to the queue in this turn is as safe as it gets."""
+        if self._intake is not None:
+            self._intake.await_safe(waiter)
+        else:
+            self._hosting.turn.await_flush(waiter)
+
     def found(self) -> QueuePort | None:
         """The queue, if this node has heard of it."""
-        if self._found is None:
+        if self._found is None and not self.mirrored:
             self._found = self._hosting.home.find_queue(self._vhost, self._name, self._queue_id)
         return self._found
 
@@ -152,7 +189,7 @@ class HostedQueue(FlushWaiter, SettlementWaiter):
         if not self._in_batch:
             self._in_batch = True
             self._batch_no += 1
-            self._hosting.turn.await_flush(self)
+            self.await_safe(self)
 
     def _await_end(self) -> None:
         self._due = True

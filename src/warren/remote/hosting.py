@@ -16,6 +16,7 @@ from mypy_extensions import i64, mypyc_attr
 from warren.errors import ChannelFault, PeerFault
 from warren.model.agreeing import AgreementWaiter
 from warren.model.message import Entry, Envelope, Message
+from warren.model.mirrored import MasterWaiter
 from warren.model.ports import QueuePort
 from warren.model.turn import Turn
 from warren.remote import records
@@ -48,6 +49,14 @@ class Home(ABC):
     @abstractmethod
     def notice_arrived(self, node: str, data: bytes) -> None:
         """What the other node gave to `Links.notify`."""
+
+    def await_master(self, queue_id: int, node: str, waiter: MasterWaiter) -> None:
+        """Tell the waiter, who speaks for a node, when this one is master of the queue, and the queue is open."""
+        raise PeerFault("a mirrored queue is wanted, and there are none here")
+
+    def forget_master(self, waiter: MasterWaiter) -> None:
+        """It does not wait any more."""
+        return
 
     def ring_arrived(self, node: str, data: bytes, start: i64, end: i64) -> None:
         """What the other node gave to `Links.send_ring`."""
@@ -99,6 +108,9 @@ class Hosting:
         if not self.over:
             words = [int(number), int(publish_no), int(size_bytes)]
             records.write_words(self._link.output(), records.SETTLED, 0, words)
+
+    def opened(self, number: i64, mark: i64, known: bool) -> None:
+        records.write_words(self._link.output(), records.OPENED, 0, [int(number), int(mark), 1 if known else 0])
 
     def answer(self, ticket: i64, ready: i64, consumers: i64) -> None:
         if ticket != 0 and not self.over:
@@ -197,7 +209,10 @@ class Hosting:
             if stopped is not None:
                 stopped.stopped = True
         elif kind == records.QUEUE:
-            self._define_queue(arguments)
+            self._define_queue(arguments, flags & records.MIRRORED != 0)
+        elif kind == records.NEXT:
+            hosted = self._queue(arguments.longlong())
+            hosted.count = arguments.longlong() - 1
         elif kind == records.FORGET_QUEUE:
             self._forget_queue(arguments.longlong())
         elif kind == records.PUBLISH_AGAIN:
@@ -211,6 +226,8 @@ class Hosting:
         """The other node is not to be seen any more."""
         self.over = True
         self.joining = {}
+        for hosted in self._queues.values():
+            hosted.forget_master()
         self._withdraw(list(self._consumers.values()), list(self._holders))
 
     # -- questions
@@ -222,11 +239,14 @@ class Hosting:
             self.answer(ticket, 0, 0)
             return
         hosted = self._queue(arguments.longlong())
+        if hosted.adrift():
+            # whoever asks will ask the next master
+            return
         try:
             if kind == records.COUNT:
                 HostedCount(self, ticket, hosted).go_on()
             elif kind == records.PURGE:
-                HostedPurge(self, ticket, hosted.usable())
+                HostedPurge(self, ticket, hosted)
             elif kind == records.GET:
                 HostedGet(self, ticket, hosted, flags & records.NO_ACK != 0).go_on()
             elif kind == records.CONSUME:
@@ -319,19 +339,23 @@ class Hosting:
             raise PeerFault(f"nobody has defined queue {number}")
         return found
 
-    def _define_queue(self, arguments: ArgumentReader) -> None:
+    def _define_queue(self, arguments: ArgumentReader, mirrored: bool) -> None:
         number, queue_id = arguments.longlong(), arguments.longlong()
         vhost = arguments.longstr().decode("utf-8", "surrogateescape")
         name = arguments.longstr().decode("utf-8", "surrogateescape")
         if int(number) in self._queues:
             raise PeerFault(f"queue {number} is defined twice")
-        self._queues[int(number)] = HostedQueue(self, number, vhost, name, int(queue_id))
+        hosted = HostedQueue(self, number, vhost, name, int(queue_id), mirrored)
+        self._queues[int(number)] = hosted
+        if mirrored:
+            self.home.await_master(int(queue_id), self.node, hosted)
 
     def _forget_queue(self, number: i64) -> None:
         """The other node has heard that it is deleted, perhaps before this one: nothing more of it comes from there."""
         hosted = self._queues.pop(int(number), None)
         if hosted is None:
             return
+        hosted.forget_master()
         for joining in list(self.joining.values()):
             joining.forget(hosted)
         consumers = [consumer for consumer in self._consumers.values() if consumer.loans.hosted is hosted]

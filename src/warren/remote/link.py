@@ -27,6 +27,9 @@ from warren.wire.values import ArgumentReader
 if TYPE_CHECKING:
     from warren.remote.remote_queue import RemoteQueue
 
+DELIVERY_BITS: Final = 40
+DELIVERIES_MAX: Final[i64] = 1 << 40
+
 TURN_BYTES_MAX: Final[i64] = 4 * 1024 * 1024
 """When this much is gathered nothing more is lent before the next turn."""
 
@@ -38,7 +41,7 @@ REPLY_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
 class Link:
     """Both directions, from the moment the link is there until it is lost."""
 
-    def __init__(self, node: str, first_delivery: i64, home: Home, turn: Turn, admission: Admission) -> None:
+    def __init__(self, node: str, run_no: i64, home: Home, turn: Turn, admission: Admission) -> None:
         self.node: str = node
         self.admission: Admission = admission
         self.unsettled_bytes: i64 = 0
@@ -46,9 +49,9 @@ class Link:
         self.paused: bool = False
         # direct replies since then
         self._reply_bytes: i64 = 0
-        # deliveries of this run have greater numbers in this node than those of any run before
-        self.base: i64 = first_delivery
-        self.delivered: i64 = first_delivery
+        # no two runs, of whichever links, have numbers of deliveries in common
+        self.base: i64 = run_no << DELIVERY_BITS
+        self.delivered: i64 = self.base
         self.hosting: Hosting = Hosting(self, home, turn)
         self._home: Home = home
         self._turn: Turn = turn
@@ -109,7 +112,7 @@ class Link:
     def ack(self, entry: Entry) -> None:
         """A delivery of this run was dealt with."""
         number: i64 = entry.position - self.base
-        if number <= 0:
+        if number <= 0 or number >= DELIVERIES_MAX:
             return
         if self._acked_first != 0:
             if number == self._acked_last + 1:
@@ -125,9 +128,24 @@ class Link:
 
     def send_numbers(self, kind: i64, entries: list[Entry]) -> None:
         """Something else became of deliveries of this run."""
-        numbers = [int(entry.position - self.base) for entry in entries if entry.position > self.base]
+        numbers = [int(entry.position - self.base) for entry in entries if self._is_of_this_run(entry)]
         if numbers:
             records.write_words(self.output(), kind, 0, numbers)
+
+    def _is_of_this_run(self, entry: Entry) -> bool:
+        return 0 < entry.position - self.base < DELIVERIES_MAX
+
+    def has_output(self) -> bool:
+        return len(self._out) > 0 or self._acked_first != 0 or len(self.hosting.settling) > 0
+
+    def loop(self) -> None:
+        """Of a node's link to itself: take in what goes out."""
+        self.hosting.end_turn()
+        self._last_published = None
+        data = self.output().getvalue()
+        if data:
+            self._out = BytesWriter()
+            self.receive(data)
 
     def has_room(self) -> bool:
         """Whether something that can wait may be sent now."""
@@ -263,6 +281,11 @@ class Link:
             subscription = self._subscriptions.pop(int(arguments.longlong()), None)
             if subscription is not None:
                 subscription.queue.consumer_gone(subscription)
+        elif kind == records.OPENED:
+            opened = self._queues.get(int(arguments.longlong()))
+            if opened is not None:
+                mark = arguments.longlong()
+                opened.opened(mark, arguments.longlong() != 0)
         elif kind == records.GOT:
             self._got(reader)
         elif kind == records.COUNTED:

@@ -51,7 +51,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from warren.errors import PeerFault
+from warren.errors import InvariantBroken, PeerFault
 from warren.model.effects import DropPeer
 from warren.model.message import Message
 from warren.model.turn import Turn
@@ -73,16 +73,27 @@ class Links:
         self._links: dict[str, Link] = {}
         # by home, in the order they came
         self._queues: dict[str, dict[RemoteQueue, None]] = {}
-        # the highest number that any delivery to this node had
-        self._delivered: i64 = 0
+        # of links, one after another, whichever nodes they lead to
+        self._runs: i64 = 0
+        # this node's to itself
+        self._own: Link | None = None
+
+    def open_own(self, node: str) -> None:
+        """There is a link to this node itself, for the queues that it shares with others."""
+        self._own = self._new_link(node)
+
+    def _new_link(self, node: str) -> Link:
+        self._runs += 1
+        link = Link(node, self._runs, self._home, self.turn, self.admission)
+        self._links[node] = link
+        return link
 
     # -- what the shell tells
 
     def connected(self, node: str, incarnation: int) -> None:
         """There is a link; what an earlier one carried was lost with it."""
         self.lost(node)
-        link = Link(node, self._delivered, self._home, self.turn, self.admission)
-        self._links[node] = link
+        link = self._new_link(node)
         for queue in list(self._queues.get(node, {})):
             queue.linked(link)
 
@@ -113,7 +124,6 @@ class Links:
         link = self._links.pop(node, None)
         if link is None:
             return
-        self._delivered = max(self._delivered, link.delivered)
         link.lost()
         for queue in list(self._queues.get(node, {})):
             queue.link_lost()
@@ -121,8 +131,23 @@ class Links:
     def end_turn(self) -> None:
         """What the turn gathered goes out; the last thing of a turn."""
         for link in self._links.values():
-            link.end_turn()
+            if link is not self._own:
+                link.end_turn()
         self.admission.end_turn()
+
+    def own_busy(self) -> bool:
+        """Whether this node has something to tell itself."""
+        return self._own is not None and self._own.has_output()
+
+    def loop(self) -> None:
+        """What this node tells itself is heard at once."""
+        own = self._own
+        if own is None or not own.has_output():
+            return
+        try:
+            own.loop()
+        except PeerFault as fault:
+            raise InvariantBroken(f"this node does not understand itself: {fault}") from fault
 
     # -- what the node wants
 
@@ -131,7 +156,7 @@ class Links:
 
     def nodes(self) -> list[str]:
         """Those there is a link to."""
-        return list(self._links)
+        return [node for node, link in self._links.items() if link is not self._own]
 
     def notify(self, node: str, data: bytes) -> bool:
         """Tell another node something that is no business of queues; False if there is no link to it."""

@@ -57,6 +57,9 @@ STOP: Final[i64] = 26
 REMOVE: Final[i64] = 27
 """Its flags are the conditions (`model.distant`)."""
 
+NEXT: Final[i64] = 28
+"""How the other node counts what it publishes next to a mirrored queue."""
+
 # from the home
 FROM_HOME: Final[i64] = 30
 SETTLED: Final[i64] = 30
@@ -66,6 +69,8 @@ GONE: Final[i64] = 33
 COUNTED: Final[i64] = 34
 GOT: Final[i64] = 35
 FAULT: Final[i64] = 36
+OPENED: Final[i64] = 37
+"""A mirrored queue is open here, and how much of what the other node sent it has."""
 
 # flags of messages
 WITH_WORD: Final[i64] = 1
@@ -73,6 +78,9 @@ PERSISTENT: Final[i64] = 2
 REDELIVERED: Final[i64] = 4
 UNCOUNTED: Final[i64] = 8
 """No channel published it, so it does not count as published."""
+
+# of a queue that is defined
+MIRRORED: Final[i64] = 1
 
 # flags of questions
 NO_ACK: Final[i64] = 1

@@ -21,16 +21,17 @@ from warren.model.distant import (
     PURGE,
     REMOVE,
     Answer,
-    DistantQueue,
     SettlementWaiter,
 )
 from warren.model.message import Entry, Message
 from warren.model.ports import AWAITED, CROWDED, REJECTED, SETTLED, UNREACHABLE, Consumer, OutputPort
 from warren.model.turn import Turn
 from warren.remote import records
+from warren.remote.opening import Opening
 from warren.remote.publishes import Publishes
+from warren.remote.stand_in import StandIn
 from warren.remote.subscription import Subscription
-from warren.wire.values import Table, write_longstr, write_shortstr, write_table
+from warren.wire.values import Table, write_longstr
 
 if TYPE_CHECKING:
     from warren.remote.link import Link
@@ -41,8 +42,8 @@ SOMEBODY_ELSE: Final = -1
 
 
 @final
-class RemoteQueue(DistantQueue):
-    """Stands in for a queue of another node."""
+class RemoteQueue(StandIn):
+    """Stands in for a queue of another node; of a mirrored one, as long as one node is its master."""
 
     def __init__(
         self,
@@ -55,9 +56,10 @@ class RemoteQueue(DistantQueue):
         node: str,
         queue_id: int,
         links: "Links",
+        opening: Opening | None = None,
     ) -> None:
-        super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, SOMEBODY_ELSE if exclusive else 0)
-        self.node: str = node
+        owner_id = SOMEBODY_ELSE if exclusive else 0
+        super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, owner_id, node)
         # 0 if whatever has this name there will do
         self.queue_id: int = queue_id
         self._links: Links = links
@@ -72,9 +74,9 @@ class RemoteQueue(DistantQueue):
         self._woken: bool = False
         # who waits for the home
         self._longing: list[OutputPort] = []
-        # what the home told last
-        self._ready: i64 = 0
-        self._consumers: i64 = 0
+        # of a mirrored one: who uses it, and the count that its master expects next
+        self._opening: Opening | None = opening
+        self._next_count: i64 = 1
         links.add(self)
 
     # -- publishing
@@ -162,8 +164,13 @@ class RemoteQueue(DistantQueue):
         answer.abandoned = True
         if answer.question == CONSUME and answer.consumer is not None:
             self.remove_consumer(answer.consumer)
-        elif answer.question == GET and answer.entry is not None and self._link is not None:
-            self._link.send_numbers(records.RETURNED, [answer.entry])
+        elif answer.question == GET and answer.entry is not None:
+            self.give_back_unseen(answer.entry)
+
+    def give_back_unseen(self, entry: Entry) -> None:
+        """The client never saw it."""
+        if self._link is not None:
+            self._link.send_numbers(records.RETURNED, [entry])
 
     def check_usable(self) -> None:
         if self._link is None:
@@ -209,16 +216,7 @@ class RemoteQueue(DistantQueue):
     def _subscribe(self, link: "Link", consumer: Consumer, answer: Answer) -> None:
         subscription = Subscription(self, consumer, answer, link)
         self._subscriptions[consumer] = subscription
-        payload = BytesWriter()
-        for word in (link.ticket(answer), self._number, subscription.number, consumer.priority):
-            write_i64_be(payload, word)
-        write_i64_be(payload, consumer.unacked_max())
-        write_shortstr(payload, consumer.tag)
-        write_table(payload, consumer.arguments)
-        flags: i64 = records.EXCLUSIVE if consumer.exclusive else 0
-        if consumer.no_ack:
-            flags |= records.NO_ACK
-        records.write_text(link.output(), records.CONSUME, flags, payload.getvalue())
+        subscription.ask(link.ticket(answer), self._number)
 
     def _unsubscribe(self, link: "Link", consumer: Consumer, answer: Answer | None) -> None:
         subscription = self._subscriptions.pop(consumer, None)
@@ -266,27 +264,26 @@ class RemoteQueue(DistantQueue):
             if subscription.waits():
                 subscription.hand_out()
 
-    # -- figures
-
-    def told(self, question: i64, ready: i64, consumers: i64) -> None:
-        if question == COUNT:
-            self._ready = ready
-            self._consumers = consumers
-        elif question in (GET, GET_NO_ACK):
-            self._ready = ready
-
-    def ready_count(self) -> int:
-        return int(self._ready)
-
-    def consumer_count(self) -> int:
-        return int(self._consumers)
-
     # -- what the link tells
 
     def linked(self, link: "Link") -> None:
         """The home is there."""
         self._link = link
+        if self._opening is not None:
+            self._define(link)
         self._wake_longing()
+
+    def opened(self, mark: i64, known: bool) -> None:
+        """The home is the master of a mirrored queue, and takes publishes."""
+        self._next_count = mark + 1
+        if self._opening is not None:
+            self._opening.opened(mark, known)
+
+    def counts_from(self, count: i64) -> None:
+        """What is published next has this count, of all that this node sends to a mirrored queue."""
+        if count != self._next_count and self._link is not None:
+            records.write_words(self._link.output(), records.NEXT, 0, [int(self._number), int(count)])
+        self._next_count = count + 1
 
     def settled_to(self, publish_no: i64, size_bytes: i64) -> None:
         link = self._last_link if self._link is None else self._link
@@ -306,6 +303,8 @@ class RemoteQueue(DistantQueue):
 
     def link_lost(self) -> None:
         """The home is not there any more."""
+        if self._opening is not None:
+            self._opening.run_lost()
         self._link = None
         self._last_link = None
         self._number = 0
@@ -316,12 +315,16 @@ class RemoteQueue(DistantQueue):
 
     def rehome(self, node: str) -> None:
         """It lives on another node from here on; with the old one everything ends as if that were lost."""
+        self.retire()
+        self.node = node
+        self._links.add(self)
+
+    def retire(self) -> None:
+        """The queue is not there any more."""
         self._links.remove(self)
         if self._link is not None:
             self._withdraw(self._link)
             self.link_lost()
-        self.node = node
-        self._links.add(self)
 
     # -- the end
 
@@ -363,7 +366,8 @@ class RemoteQueue(DistantQueue):
         write_i64_be(payload, self.queue_id)
         write_longstr(payload, self.vhost.encode("utf-8", "surrogateescape"))
         write_longstr(payload, self.name.encode("utf-8", "surrogateescape"))
-        records.write_text(link.output(), records.QUEUE, 0, payload.getvalue())
+        flags: i64 = 0 if self._opening is None else records.MIRRORED
+        records.write_text(link.output(), records.QUEUE, flags, payload.getvalue())
 
     def _dismiss_all(self) -> None:
         subscriptions = sorted(self._subscriptions.values(), key=lambda one: one.consumer.tag)

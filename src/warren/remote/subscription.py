@@ -10,12 +10,15 @@ Not here: the home's side (`remote.hosted_consumer`).
 
 from typing import TYPE_CHECKING, final
 
+from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
 from warren.model.distant import Answer
 from warren.model.message import Entry
 from warren.model.ports import Consumer
+from warren.remote import records
 from warren.remote.hosted_consumer import WINDOW_BYTES, WINDOW_MESSAGES
+from warren.wire.values import write_shortstr, write_table
 
 if TYPE_CHECKING:
     from warren.remote.link import Link
@@ -41,6 +44,20 @@ class Subscription:
         # of that, what the home does not know yet
         self._untold: i64 = 0
         self._untold_bytes: i64 = 0
+
+    def ask(self, ticket: i64, queue_no: i64) -> None:
+        """Ask the home to take it."""
+        consumer = self.consumer
+        payload = BytesWriter()
+        for word in (ticket, queue_no, self.number, consumer.priority):
+            write_i64_be(payload, word)
+        write_i64_be(payload, consumer.unacked_max())
+        write_shortstr(payload, consumer.tag)
+        write_table(payload, consumer.arguments)
+        flags: i64 = records.EXCLUSIVE if consumer.exclusive else 0
+        if consumer.no_ack:
+            flags |= records.NO_ACK
+        records.write_text(self._link.output(), records.CONSUME, flags, payload.getvalue())
 
     def arrived(self, entry: Entry) -> None:
         if self._waiting or not self.started or not self.consumer.able():

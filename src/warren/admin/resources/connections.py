@@ -23,7 +23,7 @@ from warren.admin.views.connections import ConnectionRows, connection_name, list
 from warren.admin.views.queues import waiting_consumers
 from warren.model.ports import Consumer
 from warren.queue.queue import Queue
-from warren.remote.remote_queue import RemoteQueue
+from warren.remote.stand_in import StandIn
 from warren.session.channel import Channel
 from warren.session.connection import Connection
 from warren.session.consumer import ChannelConsumer
@@ -195,7 +195,7 @@ async def _told_to_wait(call: Call, consumers: list[ChannelConsumer]) -> set[Key
     homes = {
         queue.node
         for queue in queues
-        if isinstance(queue, RemoteQueue) and queue.arguments.get("x-single-active-consumer") is True
+        if isinstance(queue, StandIn) and queue.arguments.get("x-single-active-consumer") is True
     }
     told = await call.station.peers.ask_all(call.question(Part(WAITING)), homes)
     return {tuple(found) for answer in told.values() if answer.status == 200 for found in answer.document}
@@ -215,7 +215,7 @@ def _consumers(call: Call, vhosts: list[str]) -> Iterator[tuple[ChannelConsumer,
             found: list[tuple[Consumer, bool]] = []
             if isinstance(queue, Queue) and queue.consumer_count():
                 found = queue.consumers()
-            elif isinstance(queue, RemoteQueue):
+            elif isinstance(queue, StandIn):
                 # which of several is active its home knows
                 found = [(consumer, True) for consumer in queue.consumers()]
             for consumer, active in found:

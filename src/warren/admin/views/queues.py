@@ -21,7 +21,7 @@ from warren.queue.arguments import type_of
 from warren.queue.queue import Queue
 from warren.queue.report import QueueReport
 from warren.remote.hosted_consumer import HostedConsumer
-from warren.remote.remote_queue import RemoteQueue
+from warren.remote.stand_in import StandIn
 
 _BARE = ("arguments", "auto_delete", "durable", "exclusive", "name", "node", "owner_pid_details", "type", "vhost")
 _POLICIES = ("policy", "operator_policy", "effective_policy_definition")
@@ -154,7 +154,7 @@ class QueueRows:
         if isinstance(queue, Queue):
             consumers = queue.consumers()
         else:
-            consumers = [(one, True) for one in queue.consumers()] if isinstance(queue, RemoteQueue) else []
+            consumers = [(one, True) for one in queue.consumers()] if isinstance(queue, StandIn) else []
         return [
             consumer_row(self._node, consumer, active)
             for consumer, active in consumers
@@ -162,7 +162,7 @@ class QueueRows:
         ]
 
     def without_stats(self, queue: QueuePort) -> dict[str, Any]:
-        lives = not isinstance(queue, RemoteQueue) or queue.reachable()
+        lives = not isinstance(queue, StandIn) or queue.reachable()
         row: dict[str, Any] = {"state": "live" if lives else "down"}
         self._add_bare(row, queue)
         return row
@@ -176,7 +176,7 @@ class QueueRows:
 
     def home_of(self, queue: QueuePort) -> str:
         """The node that a queue lives on."""
-        if not isinstance(queue, RemoteQueue):
+        if not isinstance(queue, StandIn):
             return self._node
         return queue.node if queue.node != self._node else NOWHERE
 
@@ -187,7 +187,7 @@ class QueueRows:
         row["durable"] = queue.durable
         row["exclusive"] = queue.exclusive
         row["name"] = queue.name
-        row["node"] = queue.node if isinstance(queue, RemoteQueue) else self._node
+        row["node"] = queue.node if isinstance(queue, StandIn) else self._node
         row["type"] = type_of(queue.arguments)
         row["vhost"] = queue.vhost
         owner = self._connections.get(queue.owner_id) if queue.owner_id else None

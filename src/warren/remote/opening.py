@@ -1,0 +1,21 @@
+"""Whoever uses a mirrored queue, as the way to one of its masters sees it.
+
+Not here: the two of them (`remote.seat`, `remote.remote_queue`).
+"""
+
+from abc import abstractmethod
+
+from mypy_extensions import i64, trait
+
+
+@trait
+class Opening:
+    """Told when a master can be used, and when it cannot any more."""
+
+    @abstractmethod
+    def opened(self, mark: i64, known: bool) -> None:
+        """The master takes publishes. It has what this node sent up to the mark; `known`: if it can tell."""
+
+    @abstractmethod
+    def run_lost(self) -> None:
+        """There is no way to the master any more."""

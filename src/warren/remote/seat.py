@@ -1,0 +1,353 @@
+"""A node's seat at a mirrored queue: sessions keep it, whoever is master.
+
+::
+
+    sessions ── Seat ── RemoteQueue ── link ── the master's node
+                        (one for each master, one after another)
+
+On every node, the master's included, sessions use a mirrored queue through the seat. What was published and is not
+settled stays here, and so does whoever consumes. When there is another master the seat asks it how much it has of what
+this node sent, and sends the rest again; consumers are attached again without their clients' noticing, and what was
+asked and not answered is asked again. Deliveries of an earlier master can be acked or not: it makes no difference.
+
+If there is no master for `PATIENCE_MS`, the seat does what any queue does whose node is lost: publishes are refused,
+questions answered with a fault, consumers cancelled.
+
+Not here: one master's time (`remote.remote_queue`), what was published (`remote.kept_publishes`), consumers
+(`remote.seated_consumer`), questions (`remote.inquiry`), what the master has of whom (`mirroring.marks`).
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.errors import NOT_FOUND, ChannelFault
+from warren.model.distant import CONSUME, GET, Answer, SettlementWaiter
+from warren.model.message import Entry, Message
+from warren.model.ports import AWAITED, CROWDED, REJECTED, SETTLED, UNREACHABLE, Consumer, OutputPort
+from warren.model.turn import Timed, Timer, Turn
+from warren.remote.admission import LINK_BYTES_MAX
+from warren.remote.inquiry import Inquiry
+from warren.remote.kept_publishes import Kept, KeptPublishes
+from warren.remote.opening import Opening
+from warren.remote.remote_queue import RemoteQueue
+from warren.remote.seated_consumer import SeatedConsumer
+from warren.remote.stand_in import StandIn
+from warren.wire.values import Table
+
+if TYPE_CHECKING:
+    from warren.remote.links import Links
+
+PATIENCE_MS: Final[i64] = 10_000
+
+
+@final
+class Seat(StandIn, SettlementWaiter, Opening, Timed):
+    """One node's, for as long as the queue is there."""
+
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        arguments: Table,
+        node: str,
+        queue_id: int,
+        links: "Links",
+    ) -> None:
+        super().__init__(vhost, name, durable, False, auto_delete, arguments, 0, node)
+        self.queue_id = queue_id
+        self._links: Links = links
+        self._turn: Turn = links.turn
+        self._kept: KeptPublishes = KeptPublishes()
+        # numbers of what the master was sent and has not settled
+        self._on_way: deque[i64] = deque()
+        self._inquiries: dict[Inquiry, None] = {}
+        self._seated: dict[Consumer, SeatedConsumer] = {}
+        self._longing: list[OutputPort] = []
+        self._open: bool = False
+        # there has been no master for too long
+        self._given_up: bool = False
+        self._timer: Timer | None = None
+        self._run: RemoteQueue = self._new_run()
+        self._await_master()
+
+    def _new_run(self) -> RemoteQueue:
+        return RemoteQueue(
+            self.vhost,
+            self.name,
+            self.durable,
+            False,
+            self.auto_delete,
+            self.arguments,
+            self.node,
+            self.queue_id,
+            self._links,
+            self,
+        )
+
+    # -- publishing
+
+    def publish(self, message: Message) -> i64:
+        uncounted = self.uncounted != 0
+        self.uncounted = 0
+        if self.deleted:
+            return SETTLED
+        if self._given_up:
+            return REJECTED | UNREACHABLE
+        kept = self._kept.add(message, uncounted)
+        if self._open:
+            return self._send(kept)
+        return AWAITED | CROWDED if self._kept.size_bytes > LINK_BYTES_MAX else AWAITED
+
+    def fence(self) -> bool:
+        if self.deleted or self._given_up:
+            return False
+        kept = self._kept.add(None, False)
+        if self._open:
+            self._send(kept)
+        return True
+
+    def _send(self, kept: Kept) -> i64:
+        run, message = self._run, kept.message
+        self._on_way.append(kept.number)
+        self._kept.ever_sent = max(self._kept.ever_sent, kept.number)
+        outcome: i64 = AWAITED
+        if message is None:
+            run.fence()
+        else:
+            if kept.uncounted:
+                run.uncounted = 1
+            run.counts_from(kept.number)
+            outcome = run.publish(message)
+        run.await_settlement(self, kept.number)
+        return outcome
+
+    def answers_later(self) -> bool:
+        return not self.deleted and not self._given_up
+
+    def await_settlement(self, waiter: SettlementWaiter, place: i64) -> None:
+        self._kept.await_last(waiter, place)
+
+    def await_room(self, waiter: OutputPort) -> bool:
+        if self._open:
+            return self._run.await_room(waiter)
+        if self._kept.size_bytes <= LINK_BYTES_MAX or self._given_up:
+            return False
+        self._longing.append(waiter)
+        return True
+
+    def await_home(self, waiter: OutputPort) -> None:
+        self._longing.append(waiter)
+
+    def reachable(self) -> bool:
+        return not self._given_up
+
+    # -- what becomes of publishes
+
+    def settled(self, count: i64) -> None:
+        """The master has settled so many more."""
+        number: i64 = 0
+        while count > 0:
+            number = self._on_way.popleft()
+            count -= 1
+        self._kept.settle_to(number)
+
+    def refused(self, place: i64) -> None:
+        self._kept.refuse(place)
+
+    def lost(self, reason: str) -> None:
+        """With its master; another is waited for."""
+
+    # -- masters
+
+    def opened(self, mark: i64, known: bool) -> None:
+        """There is a master. It has what this node sent up to the mark, if it can tell."""
+        self._open = True
+        self._given_up = False
+        self._stop_timer()
+        if known:
+            self._skip_held(mark)
+        else:
+            self._kept.refuse_doubtful()
+        for kept in self._kept.to_send(mark):
+            self._send(kept)
+        for seated in list(self._seated.values()):
+            seated.attach(self._run)
+        for inquiry in list(self._inquiries):
+            inquiry.ask(self._run)
+        self._wake_longing()
+
+    def _skip_held(self, mark: i64) -> None:
+        """What it has need not be sent again; when it is safe, a fence tells."""
+        if mark >= self._kept.first_no:
+            self._on_way.append(mark)
+            self._run.fence()
+            self._run.await_settlement(self, mark)
+
+    def run_lost(self) -> None:
+        """The master is not there any more."""
+        self._open = False
+        self._on_way.clear()
+        for seated in list(self._seated.values()):
+            seated.detach()
+        for inquiry in self._inquiries:
+            inquiry.detach()
+        if not self.deleted:
+            self._await_master()
+
+    def rehome(self, node: str) -> None:
+        """Another node is master; what the one before was sent and has not settled it has no more to settle."""
+        run = self._run
+        self.node = node
+        if self._open:
+            self.run_lost()
+        run.retire()
+        self._run = self._new_run()
+
+    def _await_master(self) -> None:
+        if self._timer is None and not self._given_up:
+            self._timer = self._turn.set_timer(self._turn.now_ms + PATIENCE_MS, self)
+
+    def timer_fired(self) -> None:
+        """There has been no master for too long."""
+        self._timer = None
+        self._given_up = True
+        self._kept.give_up(self.down().text)
+        for inquiry in list(self._inquiries):
+            self._inquiries.pop(inquiry, None)
+            inquiry.fail(self.down())
+        for consumer in list(self._seated):
+            self.let_go(consumer)
+        self._wake_longing()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._turn.cancel_timer(self._timer)
+            self._timer = None
+
+    # -- questions
+
+    def ask(self, question: i64, asker: OutputPort, consumer: Consumer | None) -> Answer:
+        if self.deleted or self._given_up:
+            raise self.down()
+        answer = Answer(self, question, asker, self._turn)
+        answer.consumer = consumer
+        seated: SeatedConsumer | None = None
+        if consumer is not None:
+            if question == CONSUME:
+                seated = SeatedConsumer(self, consumer)
+                self._seated[consumer] = seated
+            else:
+                seated = self._seated.pop(consumer, None)
+                if seated is None or not seated.attached:
+                    answer.counted(0, 0)
+                    return answer
+        inquiry = Inquiry(self, answer, seated)
+        self._inquiries[inquiry] = None
+        if self._open:
+            inquiry.ask(self._run)
+        return answer
+
+    def inquiry_over(self, inquiry: Inquiry) -> None:
+        self._inquiries.pop(inquiry, None)
+
+    def abandon(self, answer: Answer) -> None:
+        if answer.abandoned:
+            return
+        answer.abandoned = True
+        for inquiry in list(self._inquiries):
+            if inquiry.answer is answer:
+                self._inquiries.pop(inquiry, None)
+                inquiry.abandon(self._run)
+        if answer.question == CONSUME and answer.consumer is not None:
+            self.remove_consumer(answer.consumer)
+        elif answer.question == GET and answer.entry is not None:
+            self._run.give_back_unseen(answer.entry)
+
+    def check_usable(self) -> None:
+        if self.deleted or self._given_up:
+            raise self.down()
+
+    def down(self) -> ChannelFault:
+        where = f"queue '{self.name}' in vhost '{self.vhost}'"
+        if self.deleted:
+            return ChannelFault(NOT_FOUND, f"no {where}")
+        kind = "durable " if self.durable else ""
+        return ChannelFault(NOT_FOUND, f"home node '{self.node}' of {kind}{where} is down or inaccessible")
+
+    # -- consumers
+
+    def started(self, consumer: Consumer) -> None:
+        seated = self._seated.get(consumer)
+        if seated is not None:
+            seated.known = True
+            if seated.attached:
+                self._run.started(seated)
+
+    def stop(self, consumer: Consumer) -> None:
+        seated = self._seated.get(consumer)
+        if seated is not None and seated.attached:
+            self._run.stop(seated)
+
+    def limit(self, consumer: Consumer) -> None:
+        seated = self._seated.get(consumer)
+        if seated is not None and seated.attached:
+            self._run.limit(seated)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        seated = self._seated.pop(consumer, None)
+        if seated is not None and seated.attached:
+            self._run.remove_consumer(seated)
+
+    def consumers(self) -> list[Consumer]:
+        return list(self._seated)
+
+    def let_go(self, consumer: Consumer) -> None:
+        """It consumes no more, and is told so, or, if it never knew that it did, why it does not."""
+        seated = self._seated.pop(consumer, None)
+        if seated is not None and seated.known:
+            consumer.cancelled()
+
+    # -- deliveries
+
+    def ack(self, entry: Entry) -> None:
+        self._run.ack(entry)
+
+    def requeue(self, entries: list[Entry]) -> None:
+        self._run.requeue(entries)
+
+    def reject(self, entry: Entry) -> None:
+        self._run.reject(entry)
+
+    def wake(self) -> None:
+        self._run.wake()
+
+    def drain(self) -> None:
+        self._run.drain()
+
+    # -- the end
+
+    def close(self) -> None:
+        if self.deleted:
+            return
+        self.deleted = True
+        self._open = False
+        self._stop_timer()
+        self._run.close()
+        for inquiry in list(self._inquiries):
+            self._inquiries.pop(inquiry, None)
+            inquiry.fail(self.down())
+        for consumer in sorted(self._seated, key=lambda one: one.tag):
+            self.let_go(consumer)
+        self._on_way.clear()
+        # nobody knows whether it came before the end
+        self._kept.give_up(self.down().text)
+        self._wake_longing()
+
+    def _wake_longing(self) -> None:
+        longing = self._longing
+        self._longing = []
+        self._turn.inputs.extend(longing)
