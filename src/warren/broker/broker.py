@@ -109,9 +109,18 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
             self._storage = Storage(settings, self.turn, found)
             self.control.journal = self._storage.journal
             self._lone.metadata = self._storage.metadata
-        population, policies = self._population, self.policies
+        logs = None if self._storage is None else self._storage.journal
         self._entry: ClusterEntry = ClusterEntry(
-            self, self, self._lone, self._charter, self._appliers, self.vhosts, policies, self._names, population
+            self,
+            self,
+            self._lone,
+            self._charter,
+            self._appliers,
+            self.vhosts,
+            self.policies,
+            self._names,
+            self._population,
+            logs,
         )
         self._add_appliers()
         self._add_handlers()
@@ -311,12 +320,19 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         if self._stopping and not self.connections and self._entry.clustering is not None:
             self._entry.clustering.leave()
         budget_bytes = DEAD_LETTER_BYTES_A_TURN
-        while turn.drains or (budget_bytes > 0 and self._dead_letters.waiting()):
+        clustering = self._entry.clustering
+        while (
+            turn.drains
+            or (budget_bytes > 0 and self._dead_letters.waiting())
+            or (clustering is not None and clustering.busy())
+        ):
             if budget_bytes > 0:
                 budget_bytes = self._dead_letters.carry_out(self.vhosts, budget_bytes)
             drains, turn.drains = turn.drains, []
             for queue in drains:
                 queue.drain()
+            if clustering is not None:
+                clustering.end_round()
         turn.fold_tallies()
         if self._stopping and not self.connections:
             self._come_to_rest()

@@ -26,18 +26,21 @@ Not here: agreeing (`broker.shared_agreement`), clearing up (`broker.sharing.lef
 from abc import abstractmethod
 from typing import final
 
-from mypy_extensions import trait
+from mypy_extensions import i64, trait
 
 from warren.broker.access.headcounts import Headcounts
 from warren.broker.agreement import Agreement
 from warren.broker.applying import Appliers
 from warren.broker.membership import LifeWatcher, Membership
+from warren.broker.mirrors.rings import Rings
+from warren.broker.mirrors.wishes import Wishes
 from warren.broker.names import FreshNames
 from warren.broker.shared_agreement import SharedAgreement
 from warren.broker.sharing.leftovers import Leftovers
 from warren.broker.sharing.notices import Notices
 from warren.broker.sharing.placing import QueuePlacer
-from warren.broker.vhost import Vhost, Whereabouts
+from warren.broker.vhost import Vhost
+from warren.broker.vhost_ports import Whereabouts
 from warren.cluster.partitions import CHECK_EVERY_MS, PAUSE, RESTART, RESUME, PartitionHandling
 from warren.cluster.suspicion import PARTED_AFTER_MS
 from warren.model.effects import KeepMembers, StartAnew
@@ -55,13 +58,15 @@ from warren.model.events import (
     SharedSnapshot,
 )
 from warren.model.message import Message
-from warren.model.ports import QueuePort
+from warren.model.mirrored import MasterWaiter
+from warren.model.ports import QueueLogs, QueuePort
 from warren.model.turn import Timed, Turn
 from warren.policy.policies import Policies
-from warren.queue.queue import Queue
 from warren.remote.hosting import Home
 from warren.remote.links import Links
 from warren.remote.remote_queue import RemoteQueue
+from warren.remote.seat import Seat
+from warren.remote.stand_in import StandIn
 from warren.session import direct_reply
 from warren.session.ports import NodePort
 from warren.store.plan import AgreementWaiter, Plan
@@ -95,7 +100,9 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         policies: Policies,
         names: FreshNames,
         headcounts: Headcounts,
+        logs: QueueLogs | None,
     ) -> None:
+        """Without logs there are no mirrored queues."""
         turn = node.turn
         self._node: NodePort = node
         self._service: Service = service
@@ -110,10 +117,15 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         homes = self.shared.homes
         setting = node.settings.queue_master_locator
         placer = QueuePlacer(setting, self.membership, homes, policies, names)
-        self.agreement: PlacingAgreement = PlacingAgreement(self.shared, placer)
         self.leftovers: Leftovers = Leftovers(turn, self.shared, self.membership, homes, vhosts)
         self.membership.watcher = self
         self.links: Links = Links(turn, self)
+        self.rings: Rings | None = None
+        if logs is not None:
+            self.links.open_own(own)
+            wishes = Wishes(policies)
+            self.rings = Rings(turn, self.membership, self.shared, self.links, vhosts, logs, wishes, names)
+        self.agreement: PlacingAgreement = PlacingAgreement(self.shared, placer, self.rings)
         self.notices: Notices = Notices(self.links, self.shared, headcounts)
         turn.set_timer(turn.now_ms + CHECK_EVERY_MS, self)
 
@@ -121,6 +133,8 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         """All of this is made: the node was started with it."""
         self.shared.adopt(revision, snapshot)
         self.leftovers.node_started()
+        if self.rings is not None:
+            self.rings.begin()
 
     # -- what happens
 
@@ -150,6 +164,8 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         self.membership.peer_connected(event.node, event.incarnation)
         self.shared.peer_connected(event.node, event.incarnation)
         self.notices.peer_connected(event.node)
+        if self.rings is not None:
+            self.rings.peer_connected(event.node, event.incarnation)
         self._look()
 
     def _peer_lost(self, event: PeerLost) -> None:
@@ -161,11 +177,15 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
             self.shared.peer_over(event.node)
         else:
             self._look_at_lost_runs()
+        if self.rings is not None:
+            self.rings.peer_lost(event.node, event.refused)
         self._look()
 
     def lives_changed(self) -> None:
         self._look_at_lost_runs()
         self.leftovers.lives_changed()
+        if self.rings is not None:
+            self.rings.lives_changed()
 
     def _look_at_lost_runs(self) -> None:
         members, now_ms = self.membership.members, int(self._turn.now_ms)
@@ -216,10 +236,49 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
             )
         self.links.end_turn()
 
+    # -- rings
+
+    def busy(self) -> bool:
+        """Whether something was gathered that becomes part of this turn."""
+        return self.rings is not None and (self.rings.waiting() or self.links.own_busy())
+
+    def end_round(self) -> None:
+        self.links.loop()
+        if self.rings is not None:
+            self.rings.end_round()
+
+    def ring_arrived(self, node: str, data: bytes, start: i64, end: i64) -> None:
+        if self.rings is not None:
+            self.rings.arrived(node, data, start, end)
+
+    def await_master(self, queue_id: int, node: str, waiter: MasterWaiter) -> None:
+        if self.rings is not None:
+            self.rings.await_master(queue_id, node, waiter)
+
+    def forget_master(self, waiter: MasterWaiter) -> None:
+        if self.rings is not None:
+            self.rings.forget_master(waiter)
+
+    def policies_changed(self, vhost: str) -> None:
+        if self.rings is not None:
+            self.rings.policies_changed(vhost)
+
     # -- where queues live
 
     def elsewhere(self, definition: QueueDefinition, queue_id: int) -> QueuePort | None:
         membership = self.membership
+        if definition.ring is not None and self.rings is not None:
+            self.rings.put(definition, queue_id)
+            return Seat(
+                definition.vhost,
+                definition.name,
+                definition.durable,
+                definition.auto_delete,
+                definition.arguments,
+                definition.node,
+                queue_id,
+                self.links,
+            )
         if definition.node == membership.own and definition.incarnation in (0, membership.incarnation):
             return None
         return RemoteQueue(
@@ -234,24 +293,25 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
             self.links,
         )
 
-    def rehome(self, queue: QueuePort, node: str) -> None:
-        # one that lives here stays: nobody moves the queues of a node that runs
-        if isinstance(queue, RemoteQueue) and queue.node != node:
-            queue.rehome(node)
+    def changed(self, queue: QueuePort, definition: QueueDefinition) -> None:
+        if definition.ring is not None and self.rings is not None:
+            self.rings.put(definition, queue.queue_id)
+        # one that lives here alone stays: nobody moves the queues of a node that runs
+        if isinstance(queue, StandIn) and queue.node != definition.node:
+            queue.rehome(definition.node)
 
     def forget(self, queue: QueuePort) -> None:
-        assert isinstance(queue, RemoteQueue), "it stands in for another node's"
-        self.links.remove(queue)
+        assert isinstance(queue, StandIn), "it stands in for the queue"
         queue.close()
+        if self.rings is not None:
+            self.rings.delete(queue.queue_id)
 
     # -- this node as the others see it
 
     def find_queue(self, vhost: str, name: str, queue_id: int) -> QueuePort | None:
         found = self._vhosts.get(vhost)
-        queue = None if found is None else found.topology.queues.get(name)
-        if not isinstance(queue, Queue) or (queue_id != 0 and queue.queue_id != queue_id):
-            return None
-        return queue
+        queue = None if found is None else found.own_queue(name)
+        return None if queue is None or (queue_id != 0 and queue.queue_id != queue_id) else queue
 
     def remove_queue(self, queue: QueuePort, waiter: AgreementWaiter) -> None:
         self._vhosts[queue.vhost].delete_checked_queue(queue, waiter)
@@ -265,11 +325,12 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
 
 @final
 class PlacingAgreement(Agreement):
-    """Gives new queues their homes before anything is proposed."""
+    """Gives new queues their homes, and their mirrors, before anything is proposed."""
 
-    def __init__(self, shared: SharedAgreement, placer: QueuePlacer) -> None:
+    def __init__(self, shared: SharedAgreement, placer: QueuePlacer, rings: Rings | None) -> None:
         self._shared: SharedAgreement = shared
         self._placer: QueuePlacer = placer
+        self._rings: Rings | None = rings
 
     def at_once(self) -> bool:
         return False
@@ -282,4 +343,6 @@ class PlacingAgreement(Agreement):
                 home = self._placer.home_for(new.vhost, new.name, new.durable, new.exclusive, new.arguments, planned)
                 new.node, new.incarnation = home
                 planned[new.node] = planned.get(new.node, 0) + 1
+                if self._rings is not None:
+                    self._rings.mirror_new(new)
         return self._shared.agree(plan, waiter)

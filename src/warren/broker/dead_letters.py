@@ -14,7 +14,8 @@ Not here: when a message dies (`queue.queue`).
 from typing import Final, final
 
 from warren.broker.passages import Passage
-from warren.broker.vhost import Undertaker, Vhost
+from warren.broker.vhost import Vhost
+from warren.broker.vhost_ports import Undertaker
 from warren.model.message import NO_EXPIRATION, Envelope, Message
 from warren.model.ports import DeadLetter, QueuePort
 from warren.model.turn import Turn

@@ -51,7 +51,7 @@ class TopologyApplier(Applier):
             vhost.make_queue(definition, revision)
             self._figures.queues_created += 1
         elif vhost.whereabouts is not None:
-            vhost.whereabouts.rehome(queue, definition.node)
+            vhost.whereabouts.changed(queue, definition)
 
     def _put_exchange(self, definition: ExchangeDefinition, revision: int) -> None:
         vhost = self._vhosts.get(definition.vhost)

@@ -11,10 +11,9 @@ Not here: routing (`routing.topology`), what goes with what (`broker.topology_pl
 (`broker.policy.governor`).
 """
 
-from abc import ABC, abstractmethod
 from typing import final
 
-from mypy_extensions import i64, trait
+from mypy_extensions import i64
 
 from warren.broker.agreement import Agreement
 from warren.broker.delays import Delays
@@ -29,6 +28,7 @@ from warren.broker.topology_plans import (
     plan_queue_removal,
     plan_unbinding,
 )
+from warren.broker.vhost_ports import Undertaker, Whereabouts
 from warren.model.message import Message
 from warren.model.ports import Consumer, DeadLetter, QueueLog, QueueLogs, QueuePort
 from warren.model.turn import Turn
@@ -36,7 +36,8 @@ from warren.policy.policies import Policies
 from warren.policy.policy import Policy
 from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
-from warren.remote.remote_queue import RemoteQueue
+from warren.queue.settings import settings_of
+from warren.remote.stand_in import StandIn
 from warren.routing.exchange import Binding, Exchange
 from warren.routing.removal import Removal
 from warren.routing.types import matcher_for
@@ -46,31 +47,6 @@ from warren.session.ports import VhostPort
 from warren.store.plan import AgreementWaiter, Plan
 from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
 from warren.wire.values import Table
-
-
-class Undertaker(ABC):
-    """Carries dead letters out."""
-
-    @abstractmethod
-    def carry_out_of(self, queue: QueuePort, vhost: "Vhost") -> None:
-        """Send on everything that died in this queue and waits."""
-
-
-@trait
-class Whereabouts:
-    """Where the queues of a cluster live."""
-
-    @abstractmethod
-    def elsewhere(self, definition: QueueDefinition, queue_id: int) -> QueuePort | None:
-        """What stands in for a queue that lives on another node; nothing for one that lives here."""
-
-    @abstractmethod
-    def rehome(self, queue: QueuePort, node: str) -> None:
-        """A queue lives on that node from now on; nothing if it did before."""
-
-    @abstractmethod
-    def forget(self, queue: QueuePort) -> None:
-        """A queue of another node is gone."""
 
 
 @final
@@ -186,8 +162,13 @@ class Vhost(VhostPort):
 
     def let_go(self, queue: QueuePort, refuses: bool = False) -> None:
         """Delete a queue that outlived its use. Whoever looks finds it gone, also while that is not agreed upon."""
-        if not queue.deleted:
-            self._send_on_dead_letters(queue)
+        if queue.deleted:
+            return
+        self._send_on_dead_letters(queue)
+        stand_in = self.topology.queues.get(queue.name)
+        if stand_in is not None and stand_in is not queue:
+            self.delete_queue(stand_in)
+        else:
             self._departures.let_go(self._queues[queue.name], refuses)
 
     def _send_on_dead_letters(self, queue: QueuePort) -> None:
@@ -204,7 +185,7 @@ class Vhost(VhostPort):
             if elsewhere is not None:
                 self.topology.add_queue(elsewhere)
                 return None
-        queue = self._make_own_queue(definition, queue_id)
+        queue = self._new_queue(definition, queue_id, self._open_log(definition, queue_id))
         self._queues[queue.name] = queue
         self.topology.add_queue(queue)
         if definition.owner:
@@ -220,24 +201,44 @@ class Vhost(VhostPort):
         owner = self._owners.get(owner_id)
         return owner is None or owner.vhost is None
 
-    def _make_own_queue(self, definition: QueueDefinition, queue_id: int) -> Queue:
-        name = definition.name
-        in_force = self._governor.in_force_for(name)
-        settings = self._governor.settings_for(definition.arguments, in_force)
-        log: QueueLog | None = None
-        if self._logs is not None:
-            # what does not outlive the node has a negative id on its disk
-            log_id = queue_id if definition.durable else -abs(queue_id)
-            log = self._logs.open(log_id, definition.durable, int(settings.max_priority))
+    def make_mastered_queue(self, definition: QueueDefinition, queue_id: int, log: QueueLog) -> Queue:
+        """The queue of a ring whose master is here; what stands in for it, here as everywhere, is made already."""
+        queue = self._new_queue(definition, queue_id, log)
+        self._queues[queue.name] = queue
+        return queue
+
+    def unmake_mastered_queue(self, name: str) -> None:
+        """The master is here no more."""
+        queue = self._queues.pop(name, None)
+        if queue is not None:
+            queue.close()
+
+    def own_queues(self) -> list[Queue]:
+        """Those that are on this node, whatever stands in for them."""
+        return list(self._queues.values())
+
+    def own_queue(self, name: str) -> Queue | None:
+        """The queue of that name that is on this node, whatever stands in for it."""
+        return self._queues.get(name)
+
+    def _open_log(self, definition: QueueDefinition, queue_id: int) -> QueueLog | None:
+        if self._logs is None:
+            return None
+        # what does not outlive the node has a negative id on its disk
+        log_id = queue_id if definition.durable else -abs(queue_id)
+        return self._logs.open(log_id, definition.durable, int(settings_of(definition.arguments).max_priority))
+
+    def _new_queue(self, definition: QueueDefinition, queue_id: int, log: QueueLog | None) -> Queue:
+        in_force = self._governor.in_force_for(definition.name)
         queue = Queue(
             self.name,
-            name,
+            definition.name,
             definition.durable,
             definition.exclusive,
             definition.auto_delete,
             definition.arguments,
             definition.owner,
-            settings,
+            self._governor.settings_for(definition.arguments, in_force),
             self._turn,
             self._keeper,
             log,
@@ -247,10 +248,11 @@ class Vhost(VhostPort):
         return queue
 
     def unmake_queue(self, name: str) -> None:
-        queue = self._queues.pop(name, None)
-        if queue is None:
+        queue = self._queues.get(name)
+        if queue is None or self.topology.queues.get(name) is not queue:
             self._unmake_elsewhere(name)
             return
+        del self._queues[name]
         self._turn.figures.queues_deleted += 1
         self._send_on_dead_letters(queue)
         self._exclusive.get(queue.owner_id, {}).pop(name, None)
@@ -333,6 +335,8 @@ class Vhost(VhostPort):
     def policy_changed(self, name: str, policy: Policy | None, operator: bool) -> None:
         """A policy of this virtual host was set or, if there is none of that name any more, cleared."""
         self._governor.policy_changed(list(self._queues.values()), name, policy, operator)
+        if self.whereabouts is not None:
+            self.whereabouts.policies_changed(self.name)
 
     def set_tracing(self, on: bool) -> None:
         """Publish copies of all messages to the trace exchange from here on, or no more."""
@@ -367,7 +371,7 @@ class Vhost(VhostPort):
 
 def _consumers_of(queue: QueuePort) -> list[Consumer]:
     """Those that this node knows."""
-    if isinstance(queue, RemoteQueue):
+    if isinstance(queue, StandIn):
         return queue.consumers()
     return [consumer for consumer, _active in queue.consumers()] if isinstance(queue, Queue) else []
 

@@ -188,7 +188,7 @@ class ClusterScenario:
     def until(self, met: Callable[[], bool]) -> None:
         """Go on until a condition is met; fail if it never is, or a rule is broken."""
         assert self.world.run_until(met, STEPS_MAX) or self.checkers.complaints, "it never came to pass"
-        assert self.checkers.complaints == []
+        assert self.checkers.complaints == [], self.checkers.complaints
 
     def elapse(self, duration_ms: int) -> None:
         end_ms = self.world.now_ms + duration_ms
@@ -198,4 +198,4 @@ class ClusterScenario:
         """Everything comes to rest, and every rule is content."""
         self.until(lambda: not self.world.rules.unsettled())
         self.world.rules.ended()
-        assert self.checkers.complaints == []
+        assert self.checkers.complaints == [], self.checkers.complaints

@@ -28,6 +28,7 @@ from warren.cluster.partitions import PartitionHandling
 from warren.model.commands import Command
 from warren.model.effects import Answered
 from warren.model.events import ClusterEvent, SharedSnapshot, SharingGivenUp, SharingReady
+from warren.model.ports import QueueLogs
 from warren.model.turn import FlushWaiter, Turn
 from warren.policy.policies import Policies
 from warren.queue.queue import Queue
@@ -50,6 +51,7 @@ class ClusterEntry(DeferringHandler):
         policies: Policies,
         names: FreshNames,
         population: Population,
+        logs: QueueLogs | None,
     ) -> None:
         # there while the node is a member
         self.clustering: Clustering | None = None
@@ -64,6 +66,7 @@ class ClusterEntry(DeferringHandler):
         self._policies: Policies = policies
         self._names: FreshNames = names
         self._population: Population = population
+        self._logs: QueueLogs | None = logs
         self._moving: Clustering | None = None
 
     def start_as_member(self, incarnation: int) -> Clustering:
@@ -120,6 +123,8 @@ class ClusterEntry(DeferringHandler):
         # its clients are served all the while: nothing of theirs is a leftover
         clustering.shared.adopt(revision, snapshot)
         clustering.shared.begin()
+        if clustering.rings is not None:
+            clustering.rings.begin()
 
     def _stay_alone(self) -> None:
         clustering = self._moving
@@ -142,6 +147,7 @@ class ClusterEntry(DeferringHandler):
             self._policies,
             self._names,
             Headcounts(self._population, self._vhosts, self._turn.figures),
+            self._logs,
         )
 
 

@@ -85,8 +85,7 @@ class Rules:
         for member in self._world.members:
             self._look_at_definitions(member)
             held = member.broker.turn.held_bytes
-            queues = member.broker.vhosts["/"].topology.queues.values()
-            if held and not any(isinstance(queue, Queue) and queue.ready_count() for queue in queues):
+            if held and not any(queue.ready_count() for queue in member.broker.vhosts["/"].own_queues()):
                 text = f"{member.name} holds {held} bytes for messages it does not have"
                 self._complain("nothing is held for nothing", text)
 
@@ -111,10 +110,10 @@ class Rules:
         return "" if self._world.whole() else "some nodes are not connected"
 
     def _left_in(self, member: "Member") -> str:
-        for name, queue in member.broker.vhosts["/"].topology.queues.items():
-            if isinstance(queue, Queue) and not queue.exclusive and queue.ready_count() + queue.unacked_count():
+        for queue in member.broker.vhosts["/"].own_queues():
+            if not queue.exclusive and queue.ready_count() + queue.unacked_count():
                 held = f"{queue.ready_count()} ready and {queue.unacked_count()} unacked"
-                return f"'{name}' on {member.name} still holds {held}"
+                return f"'{queue.name}' on {member.name} still holds {held}"
         return ""
 
     def _look_for_remains(self) -> None:

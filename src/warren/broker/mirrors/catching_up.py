@@ -1,0 +1,141 @@
+"""What a newcomer to a ring lacks is sent to it, behind everything else, and bounded by what it has taken in.
+
+Where a policy says so (`ha-sync-mode` = `automatic`) a newcomer catches up at once, else when an operator says so.
+Until then it gets what is new; and if by and by everything goes that it lacks, it has caught up, too.
+
+Not here: telling what differs (`mirroring.difference`), reading it (`model.copies`), admitting it (`mirroring.master`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.mirroring import messages
+from warren.mirroring.difference import difference
+from warren.model.copies import PastReader, PastTaker, Span
+from warren.model.turn import Timed
+
+if TYPE_CHECKING:
+    from warren.broker.mirrors.mastery import Mastery
+    from warren.broker.mirrors.part import Part
+    from warren.broker.mirrors.rings import Rings
+
+SLICE_BYTES: Final[i64] = 64 * 1024
+WINDOW_BYTES: Final[i64] = 1024 * 1024
+"""What may be sent and not be taken in."""
+
+LOOK_EVERY_MS: Final[i64] = 1_000
+
+
+@final
+class CatchingUp(PastTaker, Timed):
+    """One newcomer's."""
+
+    def __init__(
+        self, rings: "Rings", part: "Part", mastery: "Mastery", node: str, spans: list[Span], below: i64, began: i64
+    ) -> None:
+        """`below` is the first position that it gets in a step, the first of them the one after `began`."""
+        self.node: str = node
+        self.allowed: bool = part.syncs_by_itself()
+        # how much there was to send when it began, and how much of that is sent
+        self.wanted_count: i64 = 0
+        self.sent_count: i64 = 0
+        self._rings: Rings = rings
+        self._part: Part = part
+        self._mastery: Mastery = mastery
+        self._theirs: list[Span] = spans
+        self._below: i64 = below
+        self._began: i64 = began
+        self._reader: PastReader | None = None
+        self._sent_bytes: i64 = 0
+        self._taken_bytes: i64 = 0
+        self._asked: bool = False
+        self._over: bool = False
+        self._looking: bool = False
+
+    def look(self) -> None:
+        """Begin, if it may; else see whether it lacks nothing any more."""
+        if self._over or self._reader is not None:
+            return
+        # what a step before its first removes is gone from here when that is settled, and it will not hear of it
+        if self._mastery.queue is None or self._mastery.master.settled < self._began:
+            return
+        ours = self._mastery.copy.spans()
+        lacking = difference(ours, self._theirs, self._below)
+        if lacking and not self.allowed:
+            self._look_later()
+            return
+        surplus = difference(self._theirs, ours, self._below)
+        if surplus:
+            self._send(messages.spans(messages.SURPLUS, self._part.queue_id, self._tag(), surplus), b"")
+        if not lacking:
+            self.past_is_over()
+            return
+        for span in lacking:
+            self.wanted_count += span.last - span.first + 1
+        self._reader = self._mastery.copy.read(lacking, self)
+        self._go_on()
+
+    def _look_later(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self._rings.turn.set_timer(self._rings.turn.now_ms + LOOK_EVERY_MS, self)
+
+    def timer_fired(self) -> None:
+        self._looking = False
+        self.look()
+
+    def taken(self, size_bytes: i64) -> None:
+        self._taken_bytes = size_bytes
+        self._go_on()
+
+    def past(
+        self,
+        position: i64,
+        priority: i64,
+        expires_at_ms: i64,
+        persistent: bool,
+        returned: i64,
+        payload: bytes,
+        payload_crc: i64,
+    ) -> None:
+        if self._over:
+            return
+        kind: i64 = priority << 8 | (1 if persistent else 0)
+        values = [int(position), int(kind), int(expires_at_ms), int(returned), int(payload_crc)]
+        self._send(messages.words(messages.PAST, self._part.queue_id, self._tag(), values), payload)
+        self._sent_bytes += len(payload)
+        self.sent_count += 1
+
+    def past_given(self) -> None:
+        self._asked = False
+        self._go_on()
+
+    def past_is_over(self) -> None:
+        if not self._over:
+            self._over = True
+            self._send(messages.words(messages.PAST_OVER, self._part.queue_id, self._tag(), []), b"")
+
+    def past_failed(self, reason: str) -> None:
+        """It cannot be read; the newcomer goes without, and is not in sync."""
+        self._over = True
+        self._part.note("error", "mirror.cannot_catch_up", {"node": self.node, "reason": reason})
+
+    def cancel(self) -> None:
+        self._over = True
+        if self._reader is not None:
+            self._reader.cancel()
+
+    def _go_on(self) -> None:
+        reader = self._reader
+        if reader is None or self._over or self._asked:
+            return
+        if self._sent_bytes - self._taken_bytes < WINDOW_BYTES:
+            self._asked = True
+            reader.more(SLICE_BYTES)
+
+    def _tag(self) -> int:
+        return self._mastery.tag(self.node)
+
+    def _send(self, head: bytes, data: bytes) -> None:
+        self._rings.links.send_ring(self.node, head, data)

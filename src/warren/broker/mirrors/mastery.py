@@ -1,0 +1,387 @@
+"""This node as the master of a mirrored queue: takes publishes in, makes steps, and lets in what is settled.
+
+::
+
+    intake ──► position, journal, step ──ring──► settled ──► the queue has it; whoever waited is told
+    queue ───► what left, came back, may be handed out ──► step
+
+Until the epoch's first step is settled there is no queue here: only then is it certain what the queue has. It is made
+from the copy that this node has, and whoever wants to use it has waited for that.
+
+Not here: who counts and what is settled (`mirroring.master`), what newcomers lack (`broker.mirrors.catching_up`), the
+queue (`queue.queue`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.mirrors.catching_up import CatchingUp
+from warren.broker.mirrors.intake import NodeIntake
+from warren.broker.mirrors.mirrored_log import Gone, MirroredLog
+from warren.broker.mirrors.pulse import DELIVERY_MS, MARGIN_MS
+from warren.mirroring import messages
+from warren.mirroring.master import Downstream, Master, RingOwner
+from warren.mirroring.mirror import JoinRequest, Mirror
+from warren.mirroring.steps import Step
+from warren.model.copies import Copy, Span
+from warren.model.message import Entry, Message
+from warren.model.mirrored import MasterWaiter
+from warren.model.ports import PENDING, REJECTED
+from warren.model.rings import Ring, Run
+from warren.model.turn import FlushWaiter, Timed, Turn
+from warren.queue.queue import Queue
+from warren.store.records import message_payload
+
+EVER: Final[i64] = 1 << 62
+
+if TYPE_CHECKING:
+    from warren.broker.mirrors.part import Part
+    from warren.broker.mirrors.rings import Rings
+
+
+@final
+class UnderWay:
+    """A step that is not settled, and what waits for it."""
+
+    def __init__(self, number: i64, entries: list[Entry], gone: list[Gone], waiters: list[FlushWaiter]) -> None:
+        self.number: i64 = number
+        self.entries: list[Entry] = entries
+        self.gone: list[Gone] = gone
+        self.waiters: list[FlushWaiter] = waiters
+
+
+@final
+class Mastery(RingOwner, Downstream, Timed):
+    """One queue's, from its epoch's beginning to its end."""
+
+    def __init__(self, rings: "Rings", part: "Part", ring: Ring, copy: Copy) -> None:
+        self.queue: Queue | None = None
+        self.copy: Copy = copy
+        self.min_in_sync: int = 1
+        # what is stored next has this position, or a higher one
+        self.next_position: i64 = ring.first_position()
+        # whether nodes can be told what was held of theirs
+        self.knows_marks: bool = True
+        self._rings: Rings = rings
+        self._part: Part = part
+        self._turn: Turn = rings.turn
+        self._log: MirroredLog | None = None
+        self.master: Master = Master(ring, rings.own_run, self, self, rings.turn)
+        self._catching_up: dict[str, CatchingUp] = {}
+        # who waits for the queue to be open: each with its node and the run of that
+        self._waiting: list[tuple[MasterWaiter, str, int]] = []
+        # of the step that is being made
+        self._entries: list[Entry] = []
+        self._waiters: list[FlushWaiter] = []
+        self._touched: bool = False
+        self._under_way: list[UnderWay] = []
+        self._inherited: list[Step] = []
+        # of each follower: what its messages and those to it bear, and the first position it gets in a step
+        self._tags: dict[str, int] = {}
+        # until when something may be handed out, as far as is known
+        self.serves_until_ms: i64 = 0
+        # the run that was master before, until it can hand out nothing any more; and since when there is another
+        self._predecessor: Run | None = None
+        self._since_ms: i64 = rings.turn.now_ms
+        self._waits: bool = False
+        self._ended: bool = False
+        self._firsts: dict[str, i64] = {}
+
+    # -- the beginning
+
+    def begin(self, mirror: Mirror) -> None:
+        """Open the epoch with what this node has as a mirror."""
+        master = self.master
+        self.knows_marks = mirror.whole
+        if mirror.whole:
+            master.end = mirror.end
+            master.opening = mirror.end + 1
+            master.inherit(list(mirror.steps), mirror.settled, mirror.epochs, mirror.marks.copy())
+            self._inherited = list(mirror.steps)
+        else:
+            # it was told of things that had not come: what it has counts, and nothing else
+            self.copy.caught_up()
+        master.open()
+        self.touch()
+
+    def _open(self) -> None:
+        """Everything up to the epoch's first step is settled: there is a queue."""
+        for step in self._inherited:
+            self._part.mirror.carry_out(step)
+        self._inherited = []
+        self.queue, self._log = self._part.make_queue(self)
+        waiting = self._waiting
+        self._waiting = []
+        for waiter, node, incarnation in waiting:
+            self._tell(waiter, node, incarnation)
+
+    def await_open(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
+        if self.queue is None:
+            self._waiting.append((waiter, node, incarnation))
+        else:
+            self._tell(waiter, node, incarnation)
+
+    def forget(self, waiter: MasterWaiter) -> None:
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] is not waiter]
+
+    def _tell(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
+        assert self.queue is not None
+        intake = NodeIntake(self, node, incarnation)
+        waiter.opened(self.queue, intake, self.master.marks.of(node, incarnation), self.knows_marks)
+
+    # -- publishes
+
+    def publish(self, node: str, incarnation: int, count: i64, message: Message, counted: bool) -> i64:
+        queue, master = self.queue, self.master
+        if queue is None or self._ended:
+            # the node will send it to the next master
+            return PENDING
+        if len(master.ring.in_sync) < self.min_in_sync:
+            return REJECTED
+        if not counted:
+            queue.uncounted += 1
+        entry = queue.reserve(message)
+        if entry is None:
+            return REJECTED
+        payload, crc = message_payload(message)
+        writer = master.writer
+        writer.origin(node, incarnation)
+        persistent = message.persistent
+        writer.store(entry.position, message.priority, entry.expires_at_ms, persistent, count, payload, crc)
+        master.marks.heard(node, incarnation, count)
+        if persistent and queue.durable:
+            master.must_be_flushed()
+        self.copy.hold(entry, payload, crc)
+        self._entries.append(entry)
+        self.next_position = entry.position + 1
+        self.touch()
+        return PENDING
+
+    def await_safe(self, waiter: FlushWaiter) -> None:
+        if not self._ended:
+            self._waiters.append(waiter)
+            self.touch()
+
+    def touch(self) -> None:
+        """There is something to put into a step before the turn ends."""
+        if not self._touched:
+            self._touched = True
+            self._rings.touched.append(self)
+
+    # -- the turn
+
+    def end_round(self) -> None:
+        """What was gathered becomes a step."""
+        self._touched = False
+        master, log = self.master, self._log
+        gone: list[Gone] = []
+        if log is not None:
+            self._lend_ahead(log)
+            gone = log.write(master.writer)
+            if log.lending.asked > log.lending.settled and log.durable:
+                master.must_be_flushed()
+        if not len(master.writer):
+            self._wait_for_last()
+            return
+        number: i64 = master.end + 1
+        if log is not None:
+            log.lending.written(number)
+        self._under_way.append(UnderWay(number, self._entries, gone, self._waiters))
+        self._entries = []
+        self._waiters = []
+        master.end_turn()
+
+    def _lend_ahead(self, log: MirroredLog) -> None:
+        """Somebody waits for what comes: let it be known in the same step that it may have gone out."""
+        queue = self.queue
+        if self._entries and queue is not None and queue.consumer_count() and queue.ready_count() == 0:
+            log.lending.ask(self._entries[-1].position)
+
+    def _wait_for_last(self) -> None:
+        """Nothing happened that anybody has to hear of: what waits, waits for the step before."""
+        waiters = self._waiters
+        self._waiters = []
+        if self._under_way:
+            self._under_way[-1].waiters += waiters
+            return
+        for waiter in waiters:
+            waiter.flushed()
+
+    def settled(self, number: i64) -> None:
+        if self._ended:
+            return
+        if self.queue is None:
+            if not self.master.opened:
+                return
+            self._open()
+        queue, log = self.queue, self._log
+        assert queue is not None
+        assert log is not None
+        told: list[FlushWaiter] = []
+        arrived: list[Entry] = []
+        count = 0
+        for under_way in self._under_way:
+            if under_way.number > number:
+                break
+            count += 1
+            arrived += under_way.entries
+            told += under_way.waiters
+            for level, first, last in under_way.gone:
+                self.copy.remove(level, first, last)
+        del self._under_way[:count]
+        if log.lending.step_settled(number):
+            queue.lent()
+        if arrived:
+            queue.arrive(arrived)
+        if self._catching_up:
+            self.look_at_newcomers()
+        for waiter in told:
+            waiter.flushed()
+
+    # -- handing out
+
+    def succeeds(self, run: Run | None) -> None:
+        """Who was master before, and may not know that it is not any more."""
+        self._predecessor = run
+
+    def predecessor_gone(self, node: str) -> None:
+        """Nobody listens where it did."""
+        if self._predecessor is not None and self._predecessor[0] == node:
+            self._predecessor = None
+            self.look_at_service()
+
+    def may_serve(self) -> bool:
+        """Whether something may be handed out now; if not, the queue is told when."""
+        if self._turn.now_ms < self.serves_until_ms:
+            return True
+        self.look_at_service()
+        return self._turn.now_ms < self.serves_until_ms
+
+    def look_at_service(self) -> None:
+        """See until when something may be handed out."""
+        before = self._turn.now_ms < self.serves_until_ms
+        self.serves_until_ms = self._served_until()
+        log, queue = self._log, self.queue
+        if before or log is None or queue is None or self._turn.now_ms >= self.serves_until_ms:
+            return
+        log.lending.refused = False
+        queue.lent()
+
+    def _served_until(self) -> i64:
+        predecessor = self._predecessor
+        now_ms = self._turn.now_ms
+        if predecessor is not None:
+            if now_ms < self._since_ms + DELIVERY_MS + MARGIN_MS and not self._rings.has_ended(predecessor):
+                self._wait()
+                return 0
+            self._predecessor = None
+        until_ms: i64 = EVER
+        for name, _incarnation in self.master.counted():
+            if name != self._rings.own_run[0]:
+                until_ms = min(until_ms, self._rings.pulse.heard_ms(name) + DELIVERY_MS)
+        return until_ms
+
+    def _wait(self) -> None:
+        if not self._waits:
+            self._waits = True
+            self._turn.set_timer(self._since_ms + DELIVERY_MS + MARGIN_MS, self)
+
+    def timer_fired(self) -> None:
+        self._waits = False
+        self.look_at_service()
+
+    # -- the ring
+
+    def changed(self, ring: Ring) -> None:
+        self.master.changed(ring)
+        self._rings.partners_changed()
+        self.look_at_service()
+
+    def joined(self, node: str, incarnation: int, tag: int, request: JoinRequest) -> None:
+        self._forget_newcomer(node)
+        self._tags[node] = tag
+        self.master.joined(node, incarnation, request)
+
+    def bears(self, node: str, tag: int) -> bool:
+        """Whether this is the tag of what the node says as a follower."""
+        return self._tags.get(node) == tag
+
+    def propose(self, ring: Ring) -> None:
+        if not self._ended:
+            self._part.propose(ring)
+
+    def reached(self, node: str) -> bool:
+        return self._rings.links.is_connected(node)
+
+    def lost(self, node: str) -> None:
+        self._forget_newcomer(node)
+        self._tags.pop(node, None)
+        self.master.lost(node)
+
+    def _forget_newcomer(self, node: str) -> None:
+        catching_up = self._catching_up.pop(node, None)
+        if catching_up is not None:
+            catching_up.cancel()
+
+    def lacks(self, node: str, spans: list[Span]) -> None:
+        first = self._firsts.get(node, self.next_position)
+        began = self.master.followers[node].began
+        self._catching_up[node] = CatchingUp(self._rings, self._part, self, node, spans, first, began)
+        self.look_at_newcomers()
+
+    def tag(self, node: str) -> int:
+        return self._tags[node]
+
+    def look_at_newcomers(self) -> None:
+        """Those who may catch up do."""
+        for catching_up in list(self._catching_up.values()):
+            catching_up.look()
+
+    def synchronise(self) -> bool:
+        """Let all catch up that have not been let so far; whether there are any."""
+        for catching_up in self._catching_up.values():
+            catching_up.allowed = True
+        self.look_at_newcomers()
+        return len(self._catching_up) > 0
+
+    def taken(self, node: str, size_bytes: i64) -> None:
+        """A newcomer has taken in so much of what it lacked, in all."""
+        catching_up = self._catching_up.get(node)
+        if catching_up is not None:
+            catching_up.taken(size_bytes)
+
+    def caught_up(self, node: str) -> None:
+        self._catching_up.pop(node, None)
+        self.master.caught_up(node)
+
+    # -- what is sent
+
+    def resume(self, node: str, common: i64, settled: i64) -> None:
+        self._send(node, messages.RESUME, [int(common), int(settled)], b"")
+
+    def start(self, node: str, number: i64) -> None:
+        lent = self.copy.lent_to() if self._log is None else self._log.lending.asked
+        self._firsts[node] = self.next_position
+        head = messages.start(self._part.queue_id, self._tags[node], number, lent, self.master.marks)
+        self._rings.links.send_ring(node, head, b"")
+
+    def step(self, node: str, step: Step) -> None:
+        self._send(node, messages.STEP, [int(step.number), int(step.epoch)], step.data)
+
+    def settle(self, node: str, number: i64) -> None:
+        self._send(node, messages.SETTLE, [int(number)], b"")
+
+    def _send(self, node: str, kind: i64, values: list[int], data: bytes) -> None:
+        head = messages.words(kind, self._part.queue_id, self._tags[node], values)
+        self._rings.links.send_ring(node, head, data)
+
+    # -- the end
+
+    def end(self) -> None:
+        """This node is master no longer, or the queue is gone."""
+        self._ended = True
+        self._waiting = []
+        for catching_up in self._catching_up.values():
+            catching_up.cancel()
+        self._catching_up = {}

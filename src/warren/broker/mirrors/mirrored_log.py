@@ -1,0 +1,103 @@
+"""The log of a queue that is mirrored, as its master sees it: whatever leaves or comes back becomes part of a step.
+
+What is stored goes into the node's own journal at once. What leaves goes from there only when the step that says so is
+settled: a position that a member has removed never comes back to it, so none may remove what another could still give
+out.
+
+Not here: the journal (`store`), what is stored by whom (`broker.mirrors.mastery`), the horizon
+(`broker.mirrors.lending`).
+"""
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.broker.mirrors.lending import Lending
+from warren.mirroring.steps import StepWriter
+from warren.model.journal import Holding, Run
+from warren.model.message import Entry, Message
+from warren.model.ports import PagedIn, QueueLog
+
+if TYPE_CHECKING:
+    from warren.broker.mirrors.mastery import Mastery
+
+Gone = tuple[int, int, int]
+"""A priority level, the first position and the last."""
+
+
+@final
+class MirroredLog(QueueLog):
+    """Stands between a master's queue and its part of the journal."""
+
+    def __init__(self, book: QueueLog, mastery: "Mastery", max_priority: i64) -> None:
+        super().__init__(book.durable)
+        self.mirrored = True
+        self.lending: Lending = Lending(max_priority == 0)
+        self._book: QueueLog = book
+        self._mastery: Mastery = mastery
+        self._max_priority: i64 = max_priority
+        # what left since the last step
+        self._gone: list[Gone] = []
+        self._returned: list[tuple[int, int]] = []
+
+    def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> Holding:
+        holding = self._book.store(message, position, expires_at_ms, level)
+        self.written_count = self._book.written_count
+        return holding
+
+    def forget(self, entry: Entry) -> None:
+        self._leave(min(entry.message.priority, self._max_priority), entry.position, entry.position)
+
+    def forget_run(self, run: Run) -> None:
+        self._leave(run.level, run.first, run.last)
+
+    def returned(self, entry: Entry) -> None:
+        self._returned.append((int(entry.position), int(entry.delivery_count)))
+        self._mastery.touch()
+
+    def lend(self, entry: Entry) -> bool:
+        if not self._mastery.may_serve():
+            self.lending.refused = True
+            return False
+        if self.lending.may_go(entry.position):
+            return True
+        self._mastery.touch()
+        return False
+
+    def kept(self) -> tuple[int, int]:
+        return self._book.kept()
+
+    def fetch(self, run: Run, asker: PagedIn, entries_max: i64) -> None:
+        self._book.fetch(run, asker, entries_max)
+
+    def cancel_fetch(self) -> None:
+        self._book.cancel_fetch()
+
+    def close(self) -> None:
+        """The queue is over here. What its book holds stays with whoever holds the copy."""
+        self._book.cancel_fetch()
+        self.asker = None
+
+    def write(self, writer: StepWriter) -> list[Gone]:
+        """Put into the step what happened since the last one; what it removes."""
+        gone = self._gone
+        if gone:
+            self._gone = []
+            for level, first, last in gone:
+                writer.remove(level, first, last)
+        if self._returned:
+            for position, count in self._returned:
+                writer.returned(position, count)
+            self._returned = []
+        lent = self.lending.take_unwritten()
+        if lent:
+            writer.lend(lent)
+        return gone
+
+    def _leave(self, level: i64, first: i64, last: i64) -> None:
+        gone = self._gone
+        if gone and gone[-1][0] == level and gone[-1][2] + 1 == first:
+            gone[-1] = (gone[-1][0], gone[-1][1], int(last))
+        else:
+            gone.append((int(level), int(first), int(last)))
+            self._mastery.touch()

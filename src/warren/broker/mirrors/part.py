@@ -1,0 +1,266 @@
+"""This node's part in one ring, from the moment it is to hold the queue until it is not.
+
+::
+
+                     ring: another is master                ring: this run is master
+    copy prepared ──────────────────────────► mirror ◄────────────────────────────────► mastery
+                                                │  deposed: catches up like a newcomer
+                                                └── no master: stands for election
+
+It acts on what was agreed upon and on nothing else. What it proposes itself it hears of like everybody does.
+
+Not here: what a mirror or a master does (`mirroring`, `broker.mirrors.mastery`), all parts of a node
+(`broker.mirrors.rings`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.mirrors.mastery import Mastery
+from warren.broker.mirrors.mirrored_log import MirroredLog
+from warren.broker.mirrors.upstream import LinkUpstream
+from warren.errors import InvariantBroken
+from warren.mirroring.messages import epoch_of
+from warren.mirroring.mirror import ALONE, Mirror
+from warren.mirroring.succession import heirs, patience_ms
+from warren.model.copies import Copy, CopyAsker
+from warren.model.ports import QueueLog
+from warren.model.rings import Ring, Run
+from warren.model.turn import Timed, Timer
+from warren.queue.queue import Queue
+from warren.store.plan import AgreementWaiter, Plan
+from warren.store.topology_definitions import QueueDefinition
+
+if TYPE_CHECKING:
+    from warren.broker.mirrors.rings import Rings
+
+DOUBT_MS: Final[i64] = 300
+"""How long a lost link may be nothing but a lost link."""
+
+AGAIN_MS: Final[i64] = 500
+
+
+@final
+class Part(CopyAsker, Timed):
+    """In the ring of one queue."""
+
+    def __init__(self, rings: "Rings", definition: QueueDefinition, queue_id: int, book: QueueLog, copy: Copy) -> None:
+        self.definition: QueueDefinition = definition
+        self.queue_id: int = queue_id
+        self.copy: Copy = copy
+        self.mastery: Mastery | None = None
+        self._rings: Rings = rings
+        self._book: QueueLog = book
+        self.upstream: LinkUpstream = LinkUpstream(rings, queue_id)
+        self.mirror: Mirror = Mirror(copy, self.upstream, rings.turn)
+        self._prepared: bool = False
+        self._over: bool = False
+        # what it proposed, until it is seen to have come about or not
+        self._standing: bool = False
+        self._timer: Timer | None = None
+        # since when there has been no master, as far as this node can tell; 0 if there is one
+        self._lost_at_ms: i64 = 0
+        # the master of the ring before this one
+        self._predecessor: Run | None = None
+
+    @property
+    def ring(self) -> Ring:
+        ring = self.definition.ring
+        if ring is None:
+            raise InvariantBroken(f"queue '{self.definition.name}' is not mirrored")
+        return ring
+
+    # -- what it holds
+
+    def prepare(self) -> None:
+        self.copy.prepare(self)
+
+    def copy_prepared(self) -> None:
+        self._prepared = True
+        self.act()
+
+    def copy_damaged(self, reason: str) -> None:
+        """It holds nothing it could vouch for, and takes part no more until an operator has seen to it."""
+        self.note("error", "mirror.damaged", {"reason": reason})
+
+    # -- what was agreed upon
+
+    def changed(self, definition: QueueDefinition) -> None:
+        self._predecessor = self.ring.master_run
+        self.definition = definition
+        self._standing = False
+        self._lost_at_ms = 0
+
+        mastery = self.mastery
+        if mastery is not None and mastery.master.ring.epoch == self.ring.epoch:
+            mastery.changed(self.ring)
+        else:
+            self.act()
+
+    def act(self) -> None:
+        """Be what the ring says this node is."""
+        if not self._prepared or self._over:
+            return
+        ring, mastery = self.ring, self.mastery
+        if mastery is not None:
+            if mastery.master.ring.epoch == ring.epoch:
+                return
+            self._step_down()
+        if ring.master_run == self._rings.own_run:
+            self._lead(ring)
+        else:
+            self._follow(ring)
+
+    def _lead(self, ring: Ring) -> None:
+        self._stop_timer()
+        self.mirror.leave()
+        self.mastery = Mastery(self._rings, self, ring, self.copy)
+        self.mastery.succeeds(self._predecessor)
+        self.mastery.begin(self.mirror)
+        self.note("info", "mirror.promoted", {"epoch": ring.epoch, "in_sync": ",".join(ring.synced_names())})
+        self._rings.leads(self)
+        self._rings.partners_changed()
+
+    def _step_down(self) -> None:
+        mastery = self.mastery
+        assert mastery is not None
+        self.mastery = None
+        mastery.end()
+        self._rings.close_queue(self.definition)
+        # it may have done what did not count: whoever is master compares what it has
+        self.mirror = Mirror(self.copy, self.upstream, self._rings.turn)
+
+    # -- as a mirror
+
+    def _follow(self, ring: Ring) -> None:
+        upstream = self.upstream
+        if self._standing:
+            return
+        if self._master_is_there(ring):
+            self._stop_timer()
+            self._lost_at_ms = 0
+            if self.mirror.state == ALONE or (upstream.node, epoch_of(upstream.tag)) != (ring.master, ring.epoch):
+                upstream.node = ring.master
+                self.mirror.follow(ring.epoch)
+            return
+        self.mirror.leave()
+        self._consider(ring)
+
+    def _master_is_there(self, ring: Ring) -> bool:
+        node, incarnation = ring.master_run
+        return self._rings.incarnation_reached(node) == incarnation
+
+    def master_lost(self, refused: bool) -> None:
+        """The link to the master is gone."""
+        self.mirror.leave()
+        if not self._prepared or self._over or self._standing:
+            return
+        if refused:
+            self._stand()
+        else:
+            self._wait(DOUBT_MS)
+
+    def _consider(self, ring: Ring) -> None:
+        """There is no way to the master: is it this node's turn?"""
+        if self._rings.living(ring.master) == ring.master_run[1]:
+            self._wait(DOUBT_MS)
+        else:
+            self._stand()
+
+    def timer_fired(self) -> None:
+        self._timer = None
+        if self._over or self.mastery is not None or not self._prepared:
+            return
+        if self._standing:
+            # nobody knows what became of it: until the ring is seen to change, this node follows nobody
+            self.propose(self.ring.promoting(self._rings.own_run))
+        elif self._master_is_there(self.ring):
+            self.act()
+        else:
+            self._stand()
+
+    def _stand(self) -> None:
+        """Stand for election, when those before have had their time."""
+        rings, ring, now_ms = self._rings, self.ring, self._rings.turn.now_ms
+        order = heirs(ring, rings.all_living(), rings.wishes.promotes_anybody(self.definition))
+        if rings.own_run not in order:
+            self._wait(AGAIN_MS)
+            return
+        before = [run for run in order if run == rings.own_run or rings.incarnation_reached(run[0]) == run[1]]
+        if self._lost_at_ms == 0:
+            self._lost_at_ms = now_ms
+        at_ms = self._lost_at_ms + patience_ms(before, rings.own_run)
+        if now_ms < at_ms:
+            self._wait(at_ms - now_ms)
+            return
+        self._standing = True
+        self.mirror.leave()
+        self.propose(ring.promoting(rings.own_run))
+
+    def propose(self, ring: Ring) -> None:
+        plan = Plan()
+        plan.put(self.definition.with_ring(ring))
+        self._rings.agreement.agree(plan, Proposal(self, ring))
+
+    def proposal_failed(self, ring: Ring) -> None:
+        """It is not known to have come about, or has not."""
+        if self._over:
+            return
+        mastery = self.mastery
+        if mastery is not None:
+            if mastery.master.ring.epoch == ring.epoch:
+                mastery.master.refused()
+            return
+        self._wait(AGAIN_MS)
+
+    # -- as the master
+
+    def make_queue(self, mastery: Mastery) -> tuple[Queue, MirroredLog]:
+        return self._rings.make_queue(self, self._book, mastery)
+
+    def syncs_by_itself(self) -> bool:
+        return self._rings.wishes.syncs_by_itself(self.definition)
+
+    # -- the end
+
+    def close(self) -> None:
+        """This node is not to hold the queue any more, or there is none."""
+        self._over = True
+        self._stop_timer()
+        self.mirror.leave()
+        if self.mastery is not None:
+            self.mastery.end()
+            self.mastery = None
+        self.copy.close()
+
+    def note(self, level: str, name: str, facts: dict[str, object]) -> None:
+        where: dict[str, object] = {"vhost": self.definition.vhost, "queue": self.definition.name}
+        self._rings.turn.note(level, name, {**where, **facts})
+
+    def _wait(self, for_ms: i64) -> None:
+        if self._timer is None:
+            self._timer = self._rings.turn.set_timer(self._rings.turn.now_ms + for_ms, self)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._rings.turn.cancel_timer(self._timer)
+            self._timer = None
+
+
+@final
+class Proposal(AgreementWaiter):
+    """A change of a ring that was proposed."""
+
+    def __init__(self, part: Part, ring: Ring) -> None:
+        self._part: Part = part
+        self._ring: Ring = ring
+
+    def agreed(self) -> None:
+        """It is heard of as every change is."""
+
+    def outdated(self) -> None:
+        self._part.proposal_failed(self._ring)
+
+    def failed(self, reason: str) -> None:
+        self._part.proposal_failed(self._ring)

@@ -1,0 +1,373 @@
+"""All the rings that this node has a part in, and what comes for them: definitions, messages, nodes that come and go.
+
+A mirror may hear of an epoch before its new master does, and ask to join it too early: what it asked is kept until this
+node is that master, or the link is gone.
+
+Not here: one ring (`broker.mirrors.part`), the links (`remote.links`).
+"""
+
+from typing import final
+
+from mypy_extensions import i64
+
+from warren.broker.agreement import Agreement
+from warren.broker.membership import Membership
+from warren.broker.mirrors.mastery import Mastery
+from warren.broker.mirrors.mirrored_log import MirroredLog
+from warren.broker.mirrors.part import Part
+from warren.broker.mirrors.pulse import Pulse
+from warren.broker.mirrors.wishes import Wishes
+from warren.broker.names import FreshNames
+from warren.broker.vhost import Vhost
+from warren.errors import PeerFault
+from warren.mirroring import messages
+from warren.mirroring.messages import MessageReader
+from warren.mirroring.mirror import JoinRequest
+from warren.mirroring.placement import members_wanted
+from warren.mirroring.steps import Step
+from warren.model.copies import Copy
+from warren.model.mirrored import MasterWaiter
+from warren.model.ports import QueueLog, QueueLogs
+from warren.model.rings import Ring, Run
+from warren.model.turn import Turn
+from warren.queue.queue import Queue
+from warren.remote.links import Links
+from warren.store.copies.disk_copy import DiskCopy
+from warren.store.copies.memory_copy import MemoryCopy
+from warren.store.queue_book import QueueBook
+from warren.store.topology_definitions import QueueDefinition
+from warren.wire.values import Table
+
+
+@final
+class Rings:
+    """One node's."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        membership: Membership,
+        agreement: Agreement,
+        links: Links,
+        vhosts: dict[str, Vhost],
+        logs: QueueLogs,
+        wishes: Wishes,
+        names: FreshNames,
+    ) -> None:
+        self.turn: Turn = turn
+        self.membership: Membership = membership
+        self.agreement: Agreement = agreement
+        self.links: Links = links
+        self.own_run: Run = (membership.own, membership.incarnation)
+        # masters with something to put into a step before the turn ends
+        self.touched: list[Mastery] = []
+        # mirrors that heard something
+        self._moved: dict[Part, None] = {}
+        self._vhosts: dict[str, Vhost] = vhosts
+        self._logs: QueueLogs = logs
+        self.wishes: Wishes = wishes
+        self._names: FreshNames = names
+        self._parts: dict[int, Part] = {}
+        self._early: dict[int, dict[str, tuple[int, int, JoinRequest]]] = {}
+        # the runs of other nodes that there are links to
+        self._reached: dict[str, int] = {}
+        # who waits for a queue to be open here: by its id
+        self._awaiting: dict[int, list[tuple[MasterWaiter, str, int]]] = {}
+        self._began: bool = False
+        self.pulse: Pulse = Pulse(links, turn)
+
+    # -- what was agreed upon
+
+    def put(self, definition: QueueDefinition, queue_id: int) -> None:
+        """A mirrored queue is there, or its ring is another."""
+        part = self._parts.get(queue_id)
+        ring = definition.ring
+        assert ring is not None, "it is mirrored"
+        if self.own_run[0] not in ring.members:
+            if part is not None:
+                self._drop(part)
+        elif part is not None:
+            part.changed(definition)
+        else:
+            self._take_part(definition, queue_id)
+
+    def delete(self, queue_id: int) -> None:
+        """The queue is gone."""
+        part = self._parts.get(queue_id)
+        if part is not None:
+            self._drop(part)
+
+    def named(self, vhost: str, name: str) -> Part | None:
+        """This node's part in the ring of a queue."""
+        for part in self._parts.values():
+            if part.definition.vhost == vhost and part.definition.name == name:
+                return part
+        return None
+
+    def begin(self) -> None:
+        """What is on disk was read: from here on this node acts."""
+        self._began = True
+        for part in list(self._parts.values()):
+            part.prepare()
+
+    def _take_part(self, definition: QueueDefinition, queue_id: int) -> None:
+        log_id = queue_id if definition.durable else -abs(queue_id)
+        book = self._logs.open(log_id, definition.durable, max_priority_of(definition.arguments))
+        assert isinstance(book, QueueBook), "this node's journal has it"
+        copy: Copy = (
+            DiskCopy(book) if definition.durable else MemoryCopy(self.turn, max_priority_of(definition.arguments))
+        )
+        part = Part(self, definition, queue_id, book, copy)
+        self._parts[queue_id] = part
+        if self._began:
+            part.prepare()
+
+    def _drop(self, part: Part) -> None:
+        if part.mastery is not None:
+            self.close_queue(part.definition)
+        del self._parts[part.queue_id]
+        part.close()
+
+    # -- nodes
+
+    def living(self, node: str) -> int:
+        """The run of a node that is known to be alive; 0 if there is none."""
+        return self.membership.members.incarnation(node) or 0
+
+    def all_living(self) -> dict[str, int]:
+        members = self.membership.members
+        found = {name: self.living(name) for name in members.alive_names()}
+        found[self.own_run[0]] = self.own_run[1]
+        return found
+
+    def incarnation_reached(self, node: str) -> int:
+        """The run of a node that there is a link to; 0 if there is none."""
+        return self._reached.get(node, 0)
+
+    def peer_connected(self, node: str, incarnation: int) -> None:
+        self._reached[node] = incarnation
+        for part in list(self._parts.values()):
+            if part.mastery is None:
+                part.act()
+            else:
+                self.look_at_placement(part)
+
+    def peer_lost(self, node: str, refused: bool) -> None:
+        self._reached.pop(node, None)
+        self.pulse.lost(node)
+        for early in self._early.values():
+            early.pop(node, None)
+        for part in list(self._parts.values()):
+            if part.mastery is not None:
+                part.mastery.lost(node)
+                if refused:
+                    part.mastery.predecessor_gone(node)
+                self.look_at_placement(part)
+            elif part.ring.master == node:
+                part.master_lost(refused)
+
+    def lives_changed(self) -> None:
+        for part in list(self._parts.values()):
+            if part.mastery is None:
+                part.act()
+            else:
+                part.mastery.look_at_service()
+                self.look_at_placement(part)
+
+    # -- what members say
+
+    def arrived(self, node: str, data: bytes, start: i64, end: i64) -> None:
+        reader = MessageReader(data, start, end)
+        if reader.kind == messages.BEAT:
+            self.pulse.asked(node, reader.word())
+            return
+        if reader.kind == messages.PULSE:
+            self.pulse.answered(node, reader.word())
+            self._serve_on(node)
+            return
+        part = self._parts.get(reader.queue_id)
+        if messages.from_mirror(reader.kind):
+            self._from_mirror(node, part, reader)
+        elif part is not None and part.mastery is None:
+            self._from_master(node, part, reader)
+
+    def _from_mirror(self, node: str, part: Part | None, reader: MessageReader) -> None:
+        mastery = None if part is None else part.mastery
+        if reader.kind == messages.JOIN:
+            self._join(node, mastery, reader)
+        elif mastery is not None and mastery.bears(node, reader.tag):
+            self._from_follower(node, mastery, reader)
+
+    def _join(self, node: str, mastery: Mastery | None, reader: MessageReader) -> None:
+        request = reader.join()
+        incarnation = self.incarnation_reached(node)
+        epoch = 0 if mastery is None else mastery.master.ring.epoch
+        if mastery is not None and epoch == request.epoch:
+            mastery.joined(node, incarnation, reader.tag, request)
+        elif epoch < request.epoch:
+            self._early.setdefault(reader.queue_id, {})[node] = (incarnation, reader.tag, request)
+
+    def _from_follower(self, node: str, mastery: Mastery, reader: MessageReader) -> None:
+        kind = reader.kind
+        if kind == messages.SAFE:
+            mastery.master.safe(node, reader.word())
+        elif kind == messages.HAS:
+            mastery.master.told(node, reader.spans())
+        elif kind == messages.TAKEN:
+            mastery.taken(node, reader.word())
+        elif kind == messages.CAUGHT_UP:
+            mastery.caught_up(node)
+        else:
+            raise PeerFault(f"a message of kind {kind} came from a mirror")
+
+    def _from_master(self, node: str, part: Part, reader: MessageReader) -> None:
+        mirror = part.mirror
+        if (part.upstream.node, part.upstream.tag) != (node, reader.tag):
+            return
+        kind = reader.kind
+        if kind == messages.STEP:
+            number, epoch = reader.word(), reader.word()
+            mirror.take(Step(number, epoch, reader.rest()))
+        elif kind == messages.SETTLE:
+            mirror.settle(reader.word())
+        elif kind == messages.PAST:
+            self._take_past(part, reader)
+        elif kind == messages.RESUME:
+            common = reader.word()
+            mirror.resume(common, reader.word())
+        elif kind == messages.START:
+            number, lent = reader.word(), reader.word()
+            mirror.start(number, lent, reader.marks())
+        elif kind == messages.SURPLUS:
+            for span in reader.spans():
+                mirror.remove_past(span)
+        elif kind == messages.PAST_OVER:
+            mirror.past_is_over()
+        else:
+            raise PeerFault(f"a message of kind {kind} came from a master")
+        self._moved[part] = None
+
+    def _take_past(self, part: Part, reader: MessageReader) -> None:
+        position, kind, expires_at_ms = reader.word(), reader.word(), reader.word()
+        returned, crc = reader.word(), reader.word()
+        payload = reader.rest()
+        part.mirror.take_past(position, kind >> 8, expires_at_ms, kind & 1 != 0, returned, payload, crc)
+        part.upstream.taken(len(payload))
+
+    def leads(self, part: Part) -> None:
+        """This node is master of an epoch: whoever asked too early is heard now."""
+        mastery = part.mastery
+        assert mastery is not None
+        for node, (incarnation, tag, request) in self._early.pop(part.queue_id, {}).items():
+            if request.epoch == part.ring.epoch and self.incarnation_reached(node) == incarnation:
+                mastery.joined(node, incarnation, tag, request)
+        for waiter, node, incarnation in self._awaiting.pop(part.queue_id, []):
+            mastery.await_open(waiter, node, incarnation)
+        self.look_at_placement(part)
+
+    # -- handing out
+
+    def partners_changed(self) -> None:
+        """Other nodes count for queues of which this one is master."""
+        partners: dict[str, None] = {}
+        for part in self._parts.values():
+            if part.mastery is not None:
+                for name, _incarnation in part.mastery.master.counted():
+                    partners[name] = None
+        partners.pop(self.own_run[0], None)
+        self.pulse.watch(list(partners))
+
+    def _serve_on(self, node: str) -> None:
+        for part in self._parts.values():
+            if part.mastery is not None and node in part.mastery.master.followers:
+                part.mastery.look_at_service()
+
+    def has_ended(self, run: Run) -> bool:
+        return self.membership.has_ended(run[0], run[1])
+
+    # -- the turn
+
+    def waiting(self) -> bool:
+        return len(self.touched) > 0 or len(self._moved) > 0
+
+    def end_round(self) -> None:
+        """What was gathered becomes steps, and what came is told to be safe."""
+        touched, self.touched = self.touched, []
+        for mastery in touched:
+            mastery.end_round()
+        moved, self._moved = self._moved, {}
+        for part in moved:
+            part.mirror.end_turn()
+
+    # -- queues
+
+    def await_master(self, queue_id: int, node: str, waiter: MasterWaiter) -> None:
+        """Tell the waiter, who speaks for a node, when the queue is open here; never, if that does not happen."""
+        incarnation = self.own_run[1] if node == self.own_run[0] else self.incarnation_reached(node)
+        part = self._parts.get(queue_id)
+        if part is not None and part.mastery is not None:
+            part.mastery.await_open(waiter, node, incarnation)
+        else:
+            self._awaiting.setdefault(queue_id, []).append((waiter, node, incarnation))
+
+    def forget_master(self, waiter: MasterWaiter) -> None:
+        for queue_id in list(self._awaiting):
+            left = [waiting for waiting in self._awaiting[queue_id] if waiting[0] is not waiter]
+            if left:
+                self._awaiting[queue_id] = left
+            else:
+                del self._awaiting[queue_id]
+        for part in self._parts.values():
+            if part.mastery is not None:
+                part.mastery.forget(waiter)
+
+    def make_queue(self, part: Part, book: QueueLog, mastery: Mastery) -> tuple[Queue, MirroredLog]:
+        definition = part.definition
+        log = MirroredLog(book, mastery, max_priority_of(definition.arguments))
+        queue = self._vhosts[definition.vhost].make_mastered_queue(definition, part.queue_id, log)
+        part.copy.hand_over(queue)
+        queue.begin_epoch(part.ring.first_position())
+        return queue, log
+
+    def close_queue(self, definition: QueueDefinition) -> None:
+        """This node's queue is no more, though there may be one elsewhere."""
+        vhost = self._vhosts.get(definition.vhost)
+        if vhost is not None:
+            vhost.unmake_mastered_queue(definition.name)
+
+    def look_at_placement(self, part: Part) -> None:
+        """See whether the queue is held where it should be."""
+        wish = self.wishes.of(part.definition)
+        mastery = part.mastery
+        if mastery is None or wish is None:
+            return
+        mastery.min_in_sync = self.wishes.min_in_sync(part.definition)
+        mastery.master.want(members_wanted(wish, part.ring, *self._nodes(), self._names.draw()))
+
+    def policies_changed(self, vhost: str) -> None:
+        for part in self._parts.values():
+            if part.definition.vhost == vhost:
+                self.look_at_placement(part)
+
+    def mirror_new(self, definition: QueueDefinition) -> None:
+        """A queue that is about to be proposed gets the mirrors it should have from its first moment on."""
+        wish, node = self.wishes.of(definition), definition.node
+        incarnation = self.own_run[1] if node == self.own_run[0] else self.incarnation_reached(node)
+        if wish is None or incarnation == 0:
+            return
+        alone = Ring(1, node, [node], [(node, incarnation)])
+        members = members_wanted(wish, alone, *self._nodes(), self._names.draw())
+        runs = self._reached | {self.own_run[0]: self.own_run[1]}
+        others = [(name, runs[name]) for name in members if name != node and name in runs]
+        definition.ring = Ring(1, node, members, [(node, incarnation), *others])
+        definition.incarnation = 0
+
+    def _nodes(self) -> tuple[list[str], list[str]]:
+        """Those that may hold queues, and those of them that run and are reached."""
+        nodes = self.membership.members.names()
+        return nodes, [name for name in nodes if name == self.own_run[0] or self.incarnation_reached(name)]
+
+
+def max_priority_of(arguments: Table) -> int:
+    found = arguments.get("x-max-priority")
+    return found if isinstance(found, int) else 0

@@ -1,0 +1,58 @@
+"""What is wanted of a queue's mirrors: by the policy that counts for it, or by its arguments where no policy speaks.
+
+Not here: what may be said (`policy.mirroring_keys`), which nodes follow from it (`mirroring.placement`).
+"""
+
+from typing import Final, final
+
+from warren.mirroring.placement import ALL, EXACTLY, NODES, Wish
+from warren.policy.mirroring_keys import MIN_IN_SYNC, MODE, PARAMS, PROMOTE_ON_FAILURE, SYNC_MODE
+from warren.policy.policies import Policies
+from warren.store.topology_definitions import QueueDefinition
+from warren.wire.values import Table
+
+ARGUMENT_PREFIX: Final = "x-"
+AUTOMATIC: Final = "automatic"
+ALWAYS: Final = "always"
+
+
+@final
+class Wishes:
+    """One node's view of what policies say."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies: Policies = policies
+
+    def of(self, queue: QueueDefinition) -> Wish | None:
+        """How a queue is to be mirrored; nothing if it is not. An exclusive one never is."""
+        if queue.exclusive:
+            return None
+        policy = self._policy(queue)
+        if MODE in policy:
+            return _wish(policy.get(MODE), policy.get(PARAMS))
+        return _wish(queue.arguments.get(ARGUMENT_PREFIX + MODE), queue.arguments.get(ARGUMENT_PREFIX + PARAMS))
+
+    def min_in_sync(self, queue: QueueDefinition) -> int:
+        """How many must hold a message for it to be taken."""
+        least = self._policy(queue).get(MIN_IN_SYNC)
+        return least if isinstance(least, int) else 1
+
+    def syncs_by_itself(self, queue: QueueDefinition) -> bool:
+        return self._policy(queue).get(SYNC_MODE) == AUTOMATIC
+
+    def promotes_anybody(self, queue: QueueDefinition) -> bool:
+        """Whether a mirror may be promoted that is not in sync, should there be no other."""
+        return self._policy(queue).get(PROMOTE_ON_FAILURE) == ALWAYS
+
+    def _policy(self, queue: QueueDefinition) -> Table:
+        return self._policies.for_queue(queue.vhost, queue.name).definition
+
+
+def _wish(mode: object, params: object) -> Wish | None:
+    if mode == ALL:
+        return Wish(ALL)
+    if mode == EXACTLY and isinstance(params, int):
+        return Wish(EXACTLY, params)
+    if mode == NODES and isinstance(params, list):
+        return Wish(NODES, 0, [name for name in params if isinstance(name, str)])
+    return None
