@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from mypy_extensions import i64
 
 from tests.support.slow_agreement import SlowAgreement
 from tests.unit.queue.world import START_MS, ScriptedConsumer, message_of
@@ -11,7 +10,6 @@ from warren.broker.applying import Appliers
 from warren.broker.departures import PAUSE_MS
 from warren.broker.topology_applier import TopologyApplier
 from warren.broker.vhost import Vhost
-from warren.model.distant import SettlementWaiter
 from warren.model.ports import AWAITED, REJECTED, SETTLED, QueuePort
 from warren.model.turn import Turn
 from warren.store.topology_definitions import QueueDefinition
@@ -77,40 +75,18 @@ def test_a_queue_that_outlived_its_use_is_gone_before_others_agreed(
     assert world.turn.figures.queues_deleted == 1
 
 
-class Publisher(SettlementWaiter):
-    """Remembers what it is told of its publishes."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def settled(self, count: i64) -> None:
-        self.told.append(f"settled {count}")
-
-    def refused(self, place: i64) -> None:
-        self.told.append(f"refused {place}")
-
-    def lost(self, reason: str) -> None:
-        self.told.append(reason)
-
-
-@pytest.mark.parametrize(
-    ("departing", "told"),
-    [(unused, ["settled 1"]), (expired, ["refused 7", "settled 1"]), (orphaned, ["settled 1"])],
-)
-def test_what_comes_to_it_meanwhile_is_answered_when_it_is_gone(
-    world: World, departing: Callable[[World], QueuePort], told: list[str]
+@pytest.mark.parametrize(("departing", "outcome"), [(unused, SETTLED), (expired, REJECTED), (orphaned, SETTLED)])
+def test_what_comes_to_it_meanwhile_waits_until_it_is_gone(
+    world: World, departing: Callable[[World], QueuePort], outcome: int
 ) -> None:
-    queue, publisher = departing(world), Publisher()
+    queue = departing(world)
     assert queue.publish(message_of("late")) == AWAITED
-    queue.await_settlement(publisher, 7)
     world.agreement.fail("no majority")
-    assert (publisher.told, world.turn.flush_waiters) == ([], [])
     world.pass_ms(int(PAUSE_MS))
+    assert queue.publish(message_of("late")) == AWAITED
     world.agreement.grant()
-    for waiter in world.turn.flush_waiters:
-        waiter.flushed()
-    assert (publisher.told, queue.ready_count(), world.turn.held_bytes) == (told, 0, 0)
-    assert queue.publish(message_of("later")) == (REJECTED if departing is expired else SETTLED)
+    assert (queue.ready_count(), world.turn.held_bytes) == (0, 0)
+    assert queue.publish(message_of("later")) == outcome
 
 
 def test_it_is_planned_again_if_something_else_changed_first(world: World) -> None:

@@ -1,5 +1,7 @@
 """Deleting a queue that must be empty, or unused, while others have yet to agree: it stays so until they have."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.support.core_driver import Client, published, spoken
@@ -7,6 +9,7 @@ from tests.unit.session.agreeing_core import AgreeingCore
 from warren.broker.departures import PAUSE_MS
 from warren.wire.methods import (
     BasicAck,
+    BasicCancel,
     BasicConsume,
     BasicConsumeOk,
     BasicNack,
@@ -154,6 +157,49 @@ def test_one_waits_for_the_removal_another_wants(core: AgreeingCore, client: Cli
     core.grant()
     core.settle()
     assert (client.methods(), other.methods()) == ([QueueDeleteOk(0)], [QueueDeleteOk(0)])
+
+
+def unused(core: AgreeingCore) -> None:
+    client = core.client()
+    client.declare("gone", auto_delete=True)
+    core.grant()
+    client.consume("gone")
+    client.say(BasicCancel("c"))
+
+
+def expired(core: AgreeingCore) -> None:
+    core.client().declare("gone", {"x-expires": 1000})
+    core.grant()
+    core.now_ms += 1000
+    core.turn()
+
+
+def orphaned(core: AgreeingCore) -> None:
+    client = core.client()
+    client.declare("gone", exclusive=True)
+    core.grant()
+    client.lose()
+
+
+@pytest.mark.parametrize(
+    ("depart", "told"),
+    [(unused, [BasicAck(1)]), (expired, [BasicNack(1, requeue=True)]), (orphaned, [BasicAck(1)])],
+)
+def test_what_comes_to_a_queue_that_departs_is_answered_when_that_is_agreed_upon(
+    core: AgreeingCore, depart: Callable[[AgreeingCore], None], told: list[Method]
+) -> None:
+    depart(core)
+    publisher = core.client()
+    publisher.confirm()
+    publisher.publish("gone", b"1")
+    core.fail()
+    flushed(core)
+    assert publisher.methods() == []
+    core.now_ms += PAUSE_MS
+    core.turn()
+    core.grant()
+    flushed(core)
+    assert publisher.methods() == told
 
 
 @pytest.mark.parametrize(
