@@ -6,7 +6,8 @@
     sealed        acked, and something that its home did later was confirmed: it never comes back
     marked        all deliveries of a message but the first say that it was delivered before; another consumer may be
                   quicker to read the second than somebody else the first
-    in order      what a consumer gets of one channel and is not marked came in that order
+    in order      what the only consumer of a queue gets of one channel, and is not marked, came in that order; beside
+                  others, who may leave and give back what they have not seen, nobody is promised that
 
 A publisher goes on while the home of its queue is away and is nacked; a consumer that is cancelled asks for the queue
 again until it gets it. Both end if their connection does, and complain, unless they were told that it may.
@@ -48,6 +49,7 @@ class Ledger:
         # who got a message last, and which ones somebody got unmarked
         self._seen: dict[bytes, str] = {}
         self._unmarked: set[bytes] = set()
+        self._consumers: Counter[str] = Counter()
         # by consumer and channel of a publisher: the last that came for the first time
         self._newest: dict[tuple[str, bytes], int] = {}
         self._sealed: set[bytes] = set()
@@ -70,7 +72,12 @@ class Ledger:
             (self.confirmed if confirmed else self.refused).add(body)
             self.waiting[queue] += confirmed and body not in self.acked
 
-    def delivered(self, body: bytes, marked: bool, consumer: str = "") -> None:
+    def subscribing(self, queue: str) -> None:
+        """Another one consumes from a queue, for good."""
+        with self._lock:
+            self._consumers[queue] += 1
+
+    def delivered(self, queue: str, body: bytes, marked: bool, consumer: str = "") -> None:
         with self._lock:
             again = body in self._unmarked or self._seen.get(body) == consumer
             self._seen[body] = consumer
@@ -81,7 +88,8 @@ class Ledger:
                 self.complain(f"{body!r} was acked for certain and came back")
             if not marked:
                 self._unmarked.add(body)
-                self._see_order(body, consumer)
+                if self._consumers[queue] == 1:
+                    self._see_order(body, consumer)
             if again and not marked:
                 self.complain(f"{body!r} came again and did not say so")
 
@@ -198,6 +206,7 @@ class Consumer(Client):
     def __init__(self, ledger: Ledger, node: NodeProcess, queue: str, may_be_cut: bool = False) -> None:
         self.cancelled = threading.Event()
         self.consuming = threading.Event()
+        ledger.subscribing(queue)
         super().__init__(ledger, node, queue, may_be_cut)
 
     def work(self, channel: Channel) -> None:
@@ -229,7 +238,7 @@ class Consumer(Client):
                 self.cancelled.set()
                 return
             assert received.name == "basic.deliver", f"{received.name} {received.fields}"
-            self.ledger.delivered(received.body, received.redelivered, self.name)
+            self.ledger.delivered(self.queue, received.body, received.redelivered, self.name)
             self.ledger.acking(self.queue, received.body)
             channel.ack(received.delivery_tag)
 
@@ -302,7 +311,7 @@ def take_for_certain(ledger: Ledger, channel: Channel, queue: str, count: int) -
     channel.consume(queue)
     for delivery in channel.deliveries(count):
         ledger.told(queue, delivery.body, confirmed=True)
-        ledger.delivered(delivery.body, delivery.redelivered)
+        ledger.delivered(queue, delivery.body, delivery.redelivered)
         ledger.acking(queue, delivery.body)
         channel.ack(delivery.delivery_tag)
     channel.call("channel.close", reply_code=200, reply_text="done")

@@ -67,10 +67,10 @@ class Storm:
         self.load = Load()
         for place, home in enumerate(trio.nodes):
             before, after = trio.nodes[place - 1], trio.nodes[place - 2]
-            queue = f"storm at {home.name}"
-            declare(trio.channel(home), queue, durable=True)
-            self.load.on(queue, publishing=before, consuming=after, may_be_cut=True)
-            self.load.on(queue, publishing=home, consuming=home, may_be_cut=True)
+            for queue in (f"storm at {home.name}", f"row at {home.name}"):
+                declare(trio.channel(home), queue, durable=True)
+                self.load.on(queue, publishing=before, consuming=after, may_be_cut=True)
+            self.load.on(f"storm at {home.name}", publishing=home, consuming=home, may_be_cut=True)
         trio.hang_up()
         self.declarers = [Declarer(self.load.ledger, node) for node in trio.nodes]
 
