@@ -72,6 +72,10 @@ class Consumer(ABC):
 class Withholding(ABC):
     """What comes to a queue while it is not decided whether the queue goes."""
 
+    def __init__(self) -> None:
+        # it is decided
+        self.over: bool = False
+
     @abstractmethod
     def keep(self, message: Message) -> i64:
         """Take a message on behalf of the queue, as `QueuePort.publish` does."""
@@ -127,7 +131,7 @@ class QueuePort(ABC):
 
     def answers_later(self) -> bool:
         """Whether what was published last was `AWAITED`."""
-        return self.withheld is not None
+        return self.withheld is not None and not self.withheld.over
 
     def await_settlement(self, waiter: "SettlementWaiter", place: i64) -> None:
         """Tell the waiter what becomes of what was published last; `place` is its own number for it."""

@@ -42,10 +42,10 @@ class Withheld(Withholding, FlushWaiter):
 
     def __init__(self, queue: QueuePort, turn: Turn, refuses: bool) -> None:
         """`refuses`: what came meanwhile would have kept the queue from going."""
+        super().__init__()
         self._queue: QueuePort = queue
         self._turn: Turn = turn
         self._refuses: bool = refuses
-        self._over: bool = False
         self._known: bool = False
         self._kept: list[KeptPublish] = []
         self._waiting: list[OutputPort] = []
@@ -53,7 +53,7 @@ class Withheld(Withholding, FlushWaiter):
         self._answered: list[SettlementWaiter] = []
 
     def keep(self, message: Message) -> i64:
-        if self._over:
+        if self.over:
             return self._fate()
         self._turn.held_bytes += len(message.content) + KEPT_BYTES
         self._kept.append(KeptPublish(message))
@@ -71,7 +71,7 @@ class Withheld(Withholding, FlushWaiter):
 
     def release(self) -> None:
         """The queue stays, unless it is gone already."""
-        if not self._over:
+        if not self.over:
             self._queue.withheld = None
             for kept in self._end():
                 self._decide(kept, self._queue.publish(kept.message))
@@ -85,7 +85,7 @@ class Withheld(Withholding, FlushWaiter):
         self._waiting = []
 
     def gone(self) -> None:
-        if self._over:
+        if self.over:
             return
         for kept in self._end():
             self._decide(kept, self._fate())
@@ -102,7 +102,7 @@ class Withheld(Withholding, FlushWaiter):
         return REJECTED if self._refuses else SETTLED
 
     def _end(self) -> list[KeptPublish]:
-        self._over = True
+        self.over = True
         kept = self._kept
         self._kept = []
         return kept

@@ -167,7 +167,7 @@ def carry_out(channel: "Channel", publish: RoutedPublish) -> i64:
     routed: i64 = 0
     for queue in publish.queues:
         # while a transaction was open its queues may have gone
-        if not queue.deleted or queue.withheld is not None:
+        if not queue.deleted or queue.answers_later():
             routed += 1
             outcome |= queue.publish(publish.message)
     _count(publish.tally, routed)

@@ -133,6 +133,16 @@ def test_a_commit_waits_too(core: AgreeingCore, client: Client) -> None:
     assert committer.methods() == [TxCommitOk()]
 
 
+def test_a_commit_after_the_queue_is_gone_finds_none(core: AgreeingCore, client: Client) -> None:
+    committer = core.client()
+    committer.say(TxSelect())
+    committer.heard()
+    committer.publish("q", b"1")
+    core.grant()
+    committer.say(TxCommit())
+    assert committer.methods() == [TxCommitOk()]
+
+
 @pytest.mark.parametrize("stays", [True, False])
 def test_whoever_wants_to_consume_waits(core: AgreeingCore, client: Client, stays: bool) -> None:
     consumer = core.client()
