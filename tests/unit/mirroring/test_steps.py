@@ -1,0 +1,62 @@
+"""What is written into a step is read from it; what makes no sense is refused."""
+
+import pytest
+
+from warren.errors import PeerFault
+from warren.mirroring.steps import LEND, OPEN, ORIGIN, PERSISTENT, REMOVE, RETURNED, STORE, StepReader, StepWriter
+
+
+def test_a_step_says_what_was_written() -> None:
+    writer = StepWriter()
+    writer.open(7)
+    writer.origin("rabbit@one", 3)
+    writer.store(1 << 40, 5, 1_700, True, 9, b"body", 77)
+    writer.remove(4, 10, 12)
+    writer.lend(1 << 41)
+    writer.returned(11, 2)
+    reader = StepReader(writer.finish())
+    assert [reader.next(), reader.kind, reader.word(0)] == [True, OPEN, 7]
+    assert [reader.next(), reader.kind, reader.word(0), reader.name()] == [True, ORIGIN, 3, "rabbit@one"]
+    assert [reader.next(), reader.kind, reader.priority, reader.flags] == [True, STORE, 5, PERSISTENT]
+    assert [reader.word(place) for place in range(4)] == [1 << 40, 1_700, 9, 77]
+    assert reader.payload() == b"body"
+    assert [reader.next(), reader.kind, reader.priority, reader.word(0), reader.word(1)] == [True, REMOVE, 4, 10, 12]
+    assert [reader.next(), reader.kind, reader.word(0)] == [True, LEND, 1 << 41]
+    assert [reader.next(), reader.kind, reader.word(0), reader.word(1)] == [True, RETURNED, 11, 2]
+    assert not reader.next()
+
+
+def test_an_origin_is_named_once_in_a_step_and_again_in_the_next() -> None:
+    writer = StepWriter()
+    writer.origin("one", 1)
+    named = len(writer)
+    writer.origin("one", 1)
+    assert len(writer) == named
+    writer.finish()
+    assert len(writer) == 0
+    writer.origin("one", 1)
+    assert len(writer) == named
+
+
+def test_a_transient_message_without_a_payload_is_one_too() -> None:
+    writer = StepWriter()
+    writer.store(1, 0, 0, False, 0, b"", 0)
+    reader = StepReader(writer.finish())
+    assert reader.next()
+    assert reader.flags & PERSISTENT == 0
+    assert reader.payload() == b""
+
+
+def test_what_is_cut_short_or_unknown_is_the_fault_of_whoever_sent_it() -> None:
+    writer = StepWriter()
+    writer.store(1, 0, 0, False, 0, b"body", 0)
+    whole = writer.finish()
+    writer.lend(5)
+    unknown = bytearray(writer.finish())
+    unknown[4] = 99
+    too_small = bytearray(whole)
+    too_small[3] = 39
+    for data in [*[whole[:size] for size in range(1, len(whole))], bytes(unknown), bytes(too_small)]:
+        reader = StepReader(data)
+        with pytest.raises(PeerFault):
+            reader.next()

@@ -1,0 +1,33 @@
+"""Who may be master when there is none, and in which order."""
+
+from warren.mirroring.succession import NEXT_AFTER_MS, heirs, patience_ms
+from warren.model.rings import Ring
+
+RING = Ring(3, "a", ["a", "b", "c", "d"], [("a", 1), ("c", 1), ("b", 1)])
+
+
+def test_those_in_sync_who_run_without_a_break_come_first_the_eldest_before_the_others() -> None:
+    assert heirs(RING, {"b": 1, "c": 1, "d": 1}, anybody=True) == [("c", 1), ("b", 1)]
+
+
+def test_the_masters_own_run_is_over_though_it_seems_to_live() -> None:
+    assert heirs(RING, {"a": 1, "b": 1}, anybody=False) == [("b", 1)]
+    assert heirs(RING, {"a": 1}, anybody=True) == []
+
+
+def test_a_restarted_member_is_not_taken_as_long_as_an_unbroken_one_lives() -> None:
+    assert heirs(RING, {"a": 2, "b": 1, "c": 2}, anybody=False) == [("b", 1)]
+
+
+def test_after_a_full_stop_the_last_master_comes_before_the_others() -> None:
+    assert heirs(RING, {"a": 2, "b": 2, "c": 2, "d": 2}, anybody=False) == [("a", 2), ("c", 2), ("b", 2)]
+
+
+def test_one_that_was_not_in_sync_is_taken_only_if_that_is_allowed() -> None:
+    assert heirs(RING, {"d": 1}, anybody=False) == []
+    assert heirs(RING, {"d": 1}, anybody=True) == [("d", 1)]
+
+
+def test_each_leaves_it_to_those_before_it_for_a_while() -> None:
+    order = [("c", 1), ("b", 1)]
+    assert [patience_ms(order, run) for run in [("c", 1), ("b", 1), ("d", 1)]] == [0, NEXT_AFTER_MS, -1]

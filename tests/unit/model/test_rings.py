@@ -1,0 +1,49 @@
+"""A ring never changes; what is proposed keeps its invariants."""
+
+import pytest
+
+from warren.errors import InvariantBroken
+from warren.model.rings import Ring
+
+RING = Ring(3, "a", ["a", "b", "c"], [("a", 1), ("b", 4)])
+
+
+def test_whoever_is_admitted_stands_last_and_once() -> None:
+    assert RING.admitting([("c", 2)]).in_sync == [("a", 1), ("b", 4), ("c", 2)]
+    assert RING.admitting([("b", 5), ("c", 2)]).in_sync == [("a", 1), ("b", 5), ("c", 2)]
+
+
+def test_whoever_is_dropped_stays_a_member() -> None:
+    dropped = RING.dropping(["b"])
+    assert (dropped.members, dropped.in_sync, dropped.epoch) == (["a", "b", "c"], [("a", 1)], 3)
+
+
+def test_whoever_holds_the_queue_no_more_is_not_in_sync() -> None:
+    assert RING.with_members(["a", "d"]).in_sync == [("a", 1)]
+
+
+def test_one_that_was_in_sync_is_promoted_with_the_others_and_without_the_last_master() -> None:
+    ring = RING.admitting([("c", 2)]).promoting(("b", 4))
+    assert (ring.epoch, ring.master, ring.in_sync) == (4, "b", [("b", 4), ("c", 2)])
+    ring.check()
+
+
+def test_one_that_was_not_in_sync_is_promoted_alone() -> None:
+    for run in [("b", 5), ("c", 1), ("a", 2)]:
+        ring = RING.promoting(run)
+        assert (ring.epoch, ring.master, ring.in_sync) == (4, run[0], [run])
+        ring.check()
+
+
+def test_what_cannot_be_a_ring_is_found_out() -> None:
+    RING.check()
+    for broken in [
+        Ring(1, "a", ["a", "b"], [("b", 1)]),
+        Ring(1, "a", ["a"], [("a", 1), ("b", 1)]),
+        Ring(1, "a", ["a", "b"], [("a", 1), ("a", 2)]),
+        Ring(1, "a", ["a", "a"], [("a", 1)]),
+    ]:
+        with pytest.raises(InvariantBroken):
+            broken.check()
+    with pytest.raises(InvariantBroken):
+        _ = Ring(1, "a", ["a", "b"], [("b", 1)]).master_run
