@@ -44,19 +44,20 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
         self.buried: list[Given] = []
         self.lent = 0
         self.whole = False
+        # what was written when the last turn ended
+        self.written: tuple[dict[int, Given], int] = ({}, 0)
 
     # -- what comes
 
     @rule(
-        count=st.integers(1, 6),
+        kinds=st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=1, max_size=9),
         priority=st.integers(0, 3),
-        persistent=st.booleans(),
         deadline=st.booleans(),
         size=st.integers(0, 60),
-        sent=st.booleans(),
     )
-    def give(self, count: int, priority: int, persistent: bool, deadline: bool, size: int, sent: bool) -> None:
-        for _number in range(count):
+    def give(self, kinds: list[tuple[bool, int]], priority: int, deadline: bool, size: int) -> None:
+        """Some are sent at once, one in three is not; whether it lasts is another matter."""
+        for persistent, sent in kinds:
             position = self.next_position
             self.next_position += 1
             given = Given(position, priority, persistent, 10**15 if deadline else 0, f"{position} " + "x" * size)
@@ -68,7 +69,7 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
                 self.lacking[position] = given
 
     @precondition(lambda self: self.lacking)
-    @rule(data=st.data(), count=st.integers(1, 5))
+    @rule(data=st.data(), count=st.integers(1, 9))
     def send_late(self, data: st.DataObject, count: int) -> None:
         positions = sorted(self.lacking)
         at = data.draw(st.integers(0, len(positions) - 1))
@@ -105,7 +106,7 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
         level = min(level, self.max_priority)
         last = min(first + width, self.next_position - 1)
         self.world.copy.remove(level, first, last)
-        for given in list(self.alive.values()):
+        for given in [*self.alive.values(), *self.held.values()]:
             if first <= given.position <= last and self._level(given) == level:
                 self._forget(given)
 
@@ -154,29 +155,31 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
     @rule()
     def end_turn(self) -> None:
         self.world.go_on()
+        self.written = (dict(self.held), self.lent)
 
     @rule()
     def make_room(self) -> None:
-        self.world.go_on()
+        self.end_turn()
         self.world.pass_ms(1000)
 
     @rule()
     def restart(self) -> None:
-        self.world.go_on()
+        """What this turn did is lost: what it stored, and what it removed, so that the copy has some that is gone."""
         self.world = self.world.restart()
-        for given in list(self.held.values()):
-            if not given.persistent:
-                self.lacking[given.position] = self.held.pop(given.position)
+        held, lent = self.written
+        self.held = {given.position: given for given in held.values() if given.persistent}
+        self.lacking = {position: given for position, given in self.alive.items() if position not in self.held}
         self.buried = []
         self.whole = False
         known = max([int(self.world.book.next_position) - 1, 0])
-        self.lent = min(self.lent, known)
+        self.lent = min(lent, known)
         assert self.world.copy.lent_to() == self.lent
+        self.written = (dict(self.held), self.lent)
 
     @rule()
     def take_stock(self) -> None:
         """As a deposed master does, whose book was a queue's."""
-        self.world.go_on()
+        self.end_turn()
         self.world.prepare()
 
     # -- what shows
@@ -194,7 +197,7 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
 
     @rule(data=st.data(), size_bytes=st.sampled_from([1, 300, 100_000]))
     def read_past(self, data: st.DataObject, size_bytes: int) -> None:
-        self.world.go_on()
+        self.end_turn()
         wanted = sorted(data.draw(st.sets(st.sampled_from(sorted(self.held))))) if self.held else []
         taken = self.world.read([Span(position, position) for position in wanted], size_bytes)
         assert sorted(past.position for past in taken) == wanted

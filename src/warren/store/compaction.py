@@ -73,6 +73,10 @@ class Compaction(TicketHolder):
         self._holdings = {}
         self._read(self._slice_bytes)
 
+    def divided(self, queue_id: i64) -> None:
+        """A queue has other holdings than it had."""
+        self._holdings.pop(int(queue_id), None)
+
     def index_read(self, rows: bytes, error: str) -> None:
         """Never asked for."""
 
@@ -152,7 +156,7 @@ class Compaction(TicketHolder):
         durable = durable and book.durable
         holdings = self._holdings.get(int(queue_id))
         if holdings is None:
-            # none is added to a sealed segment
+            # none is added to a sealed segment, unless one is divided
             holdings = [holding for holding in book.holdings if holding.segment is segment]
             self._holdings[int(queue_id)] = holdings
         return any(holding.covers(segment, level, durable, position) for holding in holdings)

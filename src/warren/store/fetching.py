@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 FETCH_BYTES: Final[i64] = 256 * 1024
 GAP_BYTES: Final[i64] = 4 * 1024
 
+SHORT_RUN: Final[i64] = 64
+"""Behind a run of a copy that is no longer than this there may be others, in the same segments by turns."""
+
 
 @final
 class Fetching(TicketHolder, WritingWaiter):
@@ -48,9 +51,11 @@ class Fetching(TicketHolder, WritingWaiter):
         self._run: Run | None = None
         self._asker: PagedIn | None = None
         self._entries_max: i64 = 0
-        # the index rows last used, and the segment they are of
+        # the index rows last used, and the segment they are of; and those used before, should runs take turns
         self._rows: bytes = b""
         self._rows_of: Segment | None = None
+        self._rows_before: bytes = b""
+        self._rows_before_of: Segment | None = None
         # of the pieces under way
         self._segment: Segment | None = None
         self._wanted: list[int] = []
@@ -90,10 +95,12 @@ class Fetching(TicketHolder, WritingWaiter):
         run = self._run
         assert run is not None
         segment = self._journal.home_of(run.segment)
+        if self._rows_of is not segment:
+            self._put_rows_aside()
         if self._rows_of is segment and self._choose(run, segment):
             return
         if not self._journal.rows_at_hand(segment):
-            self._forget_rows()
+            self._drop_rows()
             self._segment = segment
             ticket = self._journal.tickets.take(self, segment)
             self._journal.turn.effects.append(ReadIndex(ticket, int(segment.number), int(self._book.queue_id)))
@@ -119,15 +126,25 @@ class Fetching(TicketHolder, WritingWaiter):
             self._stop(f"segment {segment.number} lacks messages from position {run.first} on")
 
     def _remember_rows(self, segment: Segment, rows: bytes) -> None:
-        self._forget_rows()
+        self._drop_rows()
         self._rows = rows
         self._rows_of = segment
         self._journal.turn.held_bytes += len(rows)
 
-    def _forget_rows(self) -> None:
+    def _put_rows_aside(self) -> None:
+        """Those in use may be wanted again; use those that were put aside before."""
+        self._rows, self._rows_before = self._rows_before, self._rows
+        self._rows_of, self._rows_before_of = self._rows_before_of, self._rows_of
+
+    def _drop_rows(self) -> None:
         self._journal.turn.held_bytes -= len(self._rows)
         self._rows = b""
         self._rows_of = None
+
+    def _forget_rows(self) -> None:
+        self._drop_rows()
+        self._put_rows_aside()
+        self._drop_rows()
 
     def _choose(self, run: Run, segment: Segment) -> bool:
         """Ask for the first entries of the run that can be read; False if there are none."""
@@ -187,7 +204,7 @@ class Fetching(TicketHolder, WritingWaiter):
             return
         self._run = None
         self._asker = None
-        if len(entries) >= run.count:
+        if len(entries) >= run.count and (len(entries) > SHORT_RUN or not self._book.whole):
             self._forget_rows()
         asker.paged_in(entries)
 

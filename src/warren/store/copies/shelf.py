@@ -77,6 +77,7 @@ class Shelf:
             if above is not None:
                 holdings.append(above)
                 self._share(over, above)
+                self._book.journal.compaction.divided(self._book.queue_id)
         holding = row.open_at(position, segment)
         if holding is None:
             holding = row.begin(position, segment)

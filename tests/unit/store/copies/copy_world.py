@@ -128,15 +128,19 @@ class CopyWorld:
     def go_on(self) -> None:
         """End the turn, and those that the disk's answers are, until it is quiet."""
         for _round in range(ROUNDS_MAX):
-            self.journal.end_turn()
-            orders, self.turn.effects = self.turn.effects, []
-            if not orders:
+            if not self.step():
                 return
-            for order in orders:
-                self.disk.carry_out(order)
-            for order in orders:
-                self._answer(order)
         raise AssertionError("the journal does not come to rest")
+
+    def step(self) -> bool:
+        """End the turn, and let the disk answer; whether there was anything to do."""
+        self.journal.end_turn()
+        orders, self.turn.effects = self.turn.effects, []
+        for order in orders:
+            self.disk.carry_out(order)
+        for order in orders:
+            self._answer(order)
+        return len(orders) > 0
 
     def _answer(self, order: Effect) -> None:
         answer = self.disk.read(order)

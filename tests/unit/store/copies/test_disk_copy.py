@@ -125,6 +125,29 @@ def test_a_part_of_what_was_divided_goes_for_itself() -> None:
     assert found.spans() == spans_of((7, 8))
 
 
+def test_what_is_divided_while_it_is_copied_is_copied_whole() -> None:
+    large = "x" * 100_000
+    world = CopyWorld(segment_bytes=3_000_000)
+    for position in (*range(1, 21), *range(30, 41)):
+        world.store(position, large)
+    world.go_on()
+    world.copy.remove(0, 1, 18)
+    world.go_on()
+    (old,) = [one for one in world.journal.segments.values() if one.live_count > 0]
+    assert world.journal.compaction.worthwhile(old)
+    world.journal.compaction.begin(old)
+    # one slice of several
+    world.step()
+    assert world.journal.compaction.running()
+    world.store(25, "late")
+    world.go_on()
+    assert old.moved_to is not None
+    assert world.spans() == spans_of((19, 20), (25, 25), (30, 40))
+    found = world.restart()
+    assert found.spans() == spans_of((19, 20), (25, 25), (30, 40))
+    assert len(found.read(spans_of((1, 40)))) == 14
+
+
 # -- restarts
 
 
@@ -245,6 +268,25 @@ def test_what_arrives_behind_a_backlog_stays_on_disk_alone() -> None:
         queue.check()
     assert (queue.ready_count(), world.turn.held_bytes) == (33, held)
     assert [body_of(entry) for entry in world.drain(queue)][3:] == [f"{number}" for number in range(30)]
+
+
+def test_what_lies_in_two_segments_by_turns_is_read_without_looking_each_time() -> None:
+    world = CopyWorld(segment_bytes=20_000)
+    for position in range(1, 200, 2):
+        world.store(position, "lasts" + "x" * 150)
+    world.go_on()
+    for position in range(2, 201, 2):
+        world.store(position, "does not" + "x" * 150, persistent=False)
+    world.go_on()
+    world.store(300, "in a third")
+    world.go_on()
+    reads = world.disk.reads
+    queue = world.queue()
+    entries = world.drain(queue)
+    assert [int(entry.position) for entry in entries] == [*range(1, 201), 300]
+    # two indexes, and one record at a time
+    assert world.disk.reads - reads <= 2 + 201
+    assert world.turn.held_bytes < 201 * 1000
 
 
 # -- reading for others
