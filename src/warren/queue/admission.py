@@ -98,7 +98,7 @@ class Admission:
         self._hold(len(message.content) + ENTRY_BYTES)
         return entry
 
-    def arrive(self, paging: Paging | None, entries: list[Entry]) -> None:
+    def arrive(self, entries: list[Entry]) -> None:
         contents, losses = self._contents, self._losses
         settings = losses.settings
         for entry in entries:
@@ -107,9 +107,8 @@ class Admission:
             losses.reserved_bytes -= message.body_bytes
             self._hold(-len(message.content) - ENTRY_BYTES)
             level = contents.level_of(message)
-            if paging is not None and self._belongs_on_disk(level):
-                if entry.holding is None:
-                    entry.holding = paging.log.store(message, entry.position, entry.expires_at_ms, level)
+            # what is not on disk is in the memory of others' copies, too: to write it would save little
+            if entry.holding is not None and self._belongs_on_disk(level):
                 contents.page_entry(entry, level)
             else:
                 contents.admit_entry(entry)

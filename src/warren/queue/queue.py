@@ -116,7 +116,7 @@ class Queue(QueuePort, PagedIn, Heir):
         """These come in, in the order in which they were reserved. One that is on disk may stay there alone."""
         if self.deleted or self._stopped_because:
             return
-        self._admission.arrive(self._paging, entries)
+        self._admission.arrive(entries)
         self.wake()
 
     def at_hand(self) -> bool:

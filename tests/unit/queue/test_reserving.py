@@ -104,16 +104,27 @@ def test_positions_begin_anew_with_an_epoch_and_are_not_counted() -> None:
     assert entry.position == (3 << POSITION_BITS) + 1
 
 
+def hold(log: ScriptedLog, entries: list[Entry]) -> list[Entry]:
+    for entry in entries:
+        entry.holding = log.store(entry.message, entry.position, entry.expires_at_ms, 0)
+    return entries
+
+
 def test_what_arrives_in_a_lazy_queue_stays_on_disk_alone() -> None:
     log = ScriptedLog()
     world = World({"x-queue-mode": "lazy"}, log=log)
-    entries = reserve(world, "a", "b")
-    for entry in entries[:1]:
-        entry.holding = log.store(entry.message, entry.position, entry.expires_at_ms, 0)
-    world.queue.arrive(entries)
+    world.queue.arrive(hold(log, reserve(world, "a", "b")))
     world.queue.check()
     assert (world.queue.ready_count(), world.turn.held_bytes, log.positions()) == (2, 0, [1, 2])
     log.prompt = True
+    assert world.take_all() == ["a", "b"]
+
+
+def test_what_is_not_on_disk_stays_in_memory() -> None:
+    world = World({"x-queue-mode": "lazy"}, log=ScriptedLog(durable=False))
+    world.turn.tight = True
+    world.queue.arrive(reserve(world, "a", "b"))
+    assert world.turn.held_bytes > 0
     assert world.take_all() == ["a", "b"]
 
 
@@ -122,8 +133,10 @@ def test_no_run_reaches_over_an_epoch() -> None:
     world = World({"x-queue-mode": "lazy"}, log=log)
     world.publish("a")
     world.queue.begin_epoch(1 << POSITION_BITS)
-    world.queue.arrive(reserve(world, "b", "c"))
-    log.prompt = True
+    world.queue.arrive(hold(log, reserve(world, "b", "c")))
+    world.queue.check()
+    runs = world.queue._contents.runs()
+    assert [(int(run.first) >> POSITION_BITS, int(run.count)) for run in runs] == [(0, 1), (1, 2)]
     assert world.queue.purge() == 3
     assert log.positions() == []
 
