@@ -12,10 +12,8 @@ from warren.sim.rings.world import Action, RingWorld
 
 PUBLISHES_MAX = 60
 
-FAULTS = (
-    *("crash", "crash master", "crash master", "restart", "restart", "restart", "link", "link", "master's link"),
-    *("cut", "mend", "mend", "store", "cut store", "expire", "expire", "doubt", "doubt", "vanish"),
-)
+FAULTS = ("crash", "crash master", "link", "master's link", "cut", "store", "cut store", "expire", "doubt", "vanish")
+MENDING = ("restart", "restart", "mend", "expire")
 
 
 class Chance:
@@ -31,6 +29,8 @@ class Chance:
         self.timer_rate = draw.choice((0.0, 0.01, 0.05))
         self.most_at_once = draw.choice((1, 1, 3, 8))
         self.whole_death = draw.random() < 0.3
+        # some faults never strike in a run, so that others are seen for longer, and some strike often
+        self.faults = (*draw.choices(FAULTS, k=5), *MENDING)
         names = list(world.members)
         # actions that are seldom drawn: of a slow disk, a slow watch, a slow way
         self.slow: dict[tuple[str, str], float] = {}
@@ -99,7 +99,7 @@ class Chance:
     # -- faults
 
     def _fault(self) -> Action | None:
-        return self._one_of(self._faults(self.random.choice(FAULTS)))
+        return self._one_of(self._faults(self.random.choice(self.faults)))
 
     def _faults(self, kind: str) -> list[Action]:
         world = self.world
