@@ -154,8 +154,10 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
             self.shared.decided(event)
         elif isinstance(event, DefinitionsChanged):
             self.shared.changed(event)
+            self._let_rings_act()
         elif isinstance(event, DefinitionsReplaced):
             self.shared.replaced(event)
+            self._let_rings_act()
         elif isinstance(event, DefinitionsCurrent):
             self.shared.current(event)
 
@@ -237,6 +239,10 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         self.links.end_turn()
 
     # -- rings
+
+    def _let_rings_act(self) -> None:
+        if self.rings is not None:
+            self.rings.act()
 
     def busy(self) -> bool:
         """Whether something was gathered that becomes part of this turn."""

@@ -129,6 +129,8 @@ class Master(FlushWaiter, Timed):
         self._under_way: bool = False
         self._resting: bool = False
         self._timer: Timer | None = None
+        self._timer_at_ms: i64 = 0
+        self._opened_at_ms: i64 = 0
         self._patience_over: bool = False
         # who is to hold the queue; empty: whoever does
         self._wanted: list[str] = []
@@ -147,6 +149,7 @@ class Master(FlushWaiter, Timed):
         """Begin the epoch."""
         self.writer.open(self.ring.epoch)
         self._unflushed = True
+        self._opened_at_ms = self._turn.now_ms
         self._wait(JOIN_PATIENCE_MS)
 
     @property
@@ -268,7 +271,10 @@ class Master(FlushWaiter, Timed):
 
     def timer_fired(self) -> None:
         self._timer = None
-        self._patience_over = True
+        if self._turn.now_ms >= self._opened_at_ms + JOIN_PATIENCE_MS:
+            self._patience_over = True
+        else:
+            self._wait(self._opened_at_ms + JOIN_PATIENCE_MS - self._turn.now_ms)
         if self._resting:
             self._resting = False
             self._under_way = False
@@ -336,8 +342,14 @@ class Master(FlushWaiter, Timed):
         return ring.with_members(self._wanted)
 
     def _wait(self, for_ms: i64) -> None:
-        if self._timer is None:
-            self._timer = self._turn.set_timer(self._turn.now_ms + for_ms, self)
+        """Look again by then."""
+        at_ms = self._turn.now_ms + for_ms
+        if self._timer is not None:
+            if self._timer_at_ms <= at_ms:
+                return
+            self._turn.cancel_timer(self._timer)
+        self._timer_at_ms = at_ms
+        self._timer = self._turn.set_timer(at_ms, self)
 
     # -- settling
 

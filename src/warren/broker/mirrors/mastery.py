@@ -19,7 +19,7 @@ from mypy_extensions import i64
 from warren.broker.mirrors.catching_up import CatchingUp
 from warren.broker.mirrors.intake import NodeIntake
 from warren.broker.mirrors.mirrored_log import Gone, MirroredLog
-from warren.broker.mirrors.pulse import DELIVERY_MS, MARGIN_MS
+from warren.broker.mirrors.serving import Serving
 from warren.mirroring import messages
 from warren.mirroring.master import Downstream, Master, RingOwner
 from warren.mirroring.mirror import JoinRequest, Mirror
@@ -28,12 +28,14 @@ from warren.model.copies import Copy, Span
 from warren.model.message import Entry, Message
 from warren.model.mirrored import MasterWaiter
 from warren.model.ports import PENDING, REJECTED
-from warren.model.rings import Ring, Run
+from warren.model.rings import Ring
 from warren.model.turn import FlushWaiter, Timed, Turn
 from warren.queue.queue import Queue
 from warren.store.records import message_payload
 
-EVER: Final[i64] = 1 << 62
+FIRST_EPOCH: Final = 1
+FIRST_PATIENCE_MS: Final[i64] = 2_000
+"""How long a new queue waits for its mirrors before anybody may use it."""
 
 if TYPE_CHECKING:
     from warren.broker.mirrors.part import Part
@@ -79,10 +81,7 @@ class Mastery(RingOwner, Downstream, Timed):
         self._inherited: list[Step] = []
         # of each follower: what its messages and those to it bear, and the first position it gets in a step
         self._tags: dict[str, int] = {}
-        # until when something may be handed out, as far as is known
-        self.serves_until_ms: i64 = 0
-        # the run that was master before, until it can hand out nothing any more; and since when there is another
-        self._predecessor: Run | None = None
+        self.serving: Serving = Serving(rings, self)
         self._since_ms: i64 = rings.turn.now_ms
         self._waits: bool = False
         self._ended: bool = False
@@ -111,16 +110,44 @@ class Mastery(RingOwner, Downstream, Timed):
             self._part.mirror.carry_out(step)
         self._inherited = []
         self.queue, self._log = self._part.make_queue(self)
+        self._let_in()
+
+    def await_open(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
+        self._waiting.append((waiter, node, incarnation))
+        self._let_in()
+
+    def _let_in(self) -> None:
+        """Whoever waits may use the queue, if that is open, and a new one has its mirrors."""
+        if self.queue is None or not self._has_first_mirrors():
+            return
         waiting = self._waiting
         self._waiting = []
         for waiter, node, incarnation in waiting:
             self._tell(waiter, node, incarnation)
 
-    def await_open(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
-        if self.queue is None:
-            self._waiting.append((waiter, node, incarnation))
-        else:
-            self._tell(waiter, node, incarnation)
+    def _has_first_mirrors(self) -> bool:
+        ring = self.master.ring
+        until_ms = self._since_ms + FIRST_PATIENCE_MS
+        if ring.epoch != FIRST_EPOCH or self._turn.now_ms >= until_ms:
+            return True
+        synced = ring.synced_names()
+        if all(name in synced or not self.reached(name) for name in ring.members):
+            return True
+        if not self._waits:
+            self._waits = True
+            self._turn.set_timer(until_ms, self)
+        return False
+
+    def timer_fired(self) -> None:
+        self._waits = False
+        if not self._ended:
+            self._let_in()
+
+    def go_on(self) -> None:
+        """What was not allowed to be handed out is, now."""
+        if self._log is not None and self.queue is not None:
+            self._log.lending.refused = False
+            self.queue.lent()
 
     def forget(self, waiter: MasterWaiter) -> None:
         self._waiting = [waiting for waiting in self._waiting if waiting[0] is not waiter]
@@ -239,68 +266,23 @@ class Mastery(RingOwner, Downstream, Timed):
         for waiter in told:
             waiter.flushed()
 
-    # -- handing out
-
-    def succeeds(self, run: Run | None) -> None:
-        """Who was master before, and may not know that it is not any more."""
-        self._predecessor = run
-
-    def predecessor_gone(self, node: str) -> None:
-        """Nobody listens where it did."""
-        if self._predecessor is not None and self._predecessor[0] == node:
-            self._predecessor = None
-            self.look_at_service()
-
-    def may_serve(self) -> bool:
-        """Whether something may be handed out now; if not, the queue is told when."""
-        if self._turn.now_ms < self.serves_until_ms:
-            return True
-        self.look_at_service()
-        return self._turn.now_ms < self.serves_until_ms
-
-    def look_at_service(self) -> None:
-        """See until when something may be handed out."""
-        before = self._turn.now_ms < self.serves_until_ms
-        self.serves_until_ms = self._served_until()
-        log, queue = self._log, self.queue
-        if before or log is None or queue is None or self._turn.now_ms >= self.serves_until_ms:
-            return
-        log.lending.refused = False
-        queue.lent()
-
-    def _served_until(self) -> i64:
-        predecessor = self._predecessor
-        now_ms = self._turn.now_ms
-        if predecessor is not None:
-            if now_ms < self._since_ms + DELIVERY_MS + MARGIN_MS and not self._rings.has_ended(predecessor):
-                self._wait()
-                return 0
-            self._predecessor = None
-        until_ms: i64 = EVER
-        for name, _incarnation in self.master.counted():
-            if name != self._rings.own_run[0]:
-                until_ms = min(until_ms, self._rings.pulse.heard_ms(name) + DELIVERY_MS)
-        return until_ms
-
-    def _wait(self) -> None:
-        if not self._waits:
-            self._waits = True
-            self._turn.set_timer(self._since_ms + DELIVERY_MS + MARGIN_MS, self)
-
-    def timer_fired(self) -> None:
-        self._waits = False
-        self.look_at_service()
-
     # -- the ring
 
     def changed(self, ring: Ring) -> None:
+        before, now = self.master.ring.synced_names(), ring.synced_names()
+        for name in [name for name in now if name not in before]:
+            self._part.note("info", "mirror.in_sync", {"node": name, "epoch": ring.epoch})
+        for name in [name for name in before if name not in now]:
+            self._part.note("warning", "mirror.dropped", {"node": name, "epoch": ring.epoch})
         self.master.changed(ring)
         self._rings.partners_changed()
-        self.look_at_service()
+        self._let_in()
+        self.serving.look()
 
     def joined(self, node: str, incarnation: int, tag: int, request: JoinRequest) -> None:
         self._forget_newcomer(node)
         self._tags[node] = tag
+        self._part.note("info", "mirror.joined", {"node": node, "epoch": request.epoch, "whole": request.whole})
         self.master.joined(node, incarnation, request)
 
     def bears(self, node: str, tag: int) -> bool:
@@ -318,6 +300,7 @@ class Mastery(RingOwner, Downstream, Timed):
         self._forget_newcomer(node)
         self._tags.pop(node, None)
         self.master.lost(node)
+        self._let_in()
 
     def _forget_newcomer(self, node: str) -> None:
         catching_up = self._catching_up.pop(node, None)

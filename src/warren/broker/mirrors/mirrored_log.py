@@ -56,7 +56,7 @@ class MirroredLog(QueueLog):
         self._mastery.touch()
 
     def lend(self, entry: Entry) -> bool:
-        if not self._mastery.may_serve():
+        if not self._mastery.serving.allowed():
             self.lending.refused = True
             return False
         if self.lending.may_go(entry.position):

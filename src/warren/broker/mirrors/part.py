@@ -116,7 +116,7 @@ class Part(CopyAsker, Timed):
         self._stop_timer()
         self.mirror.leave()
         self.mastery = Mastery(self._rings, self, ring, self.copy)
-        self.mastery.succeeds(self._predecessor)
+        self.mastery.serving.succeeds(self._predecessor)
         self.mastery.begin(self.mirror)
         self.note("info", "mirror.promoted", {"epoch": ring.epoch, "in_sync": ",".join(ring.synced_names())})
         self._rings.leads(self)

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from warren.broker.agreement import Agreement
 from warren.broker.membership import Membership
-from warren.broker.mirrors.mastery import Mastery
+from warren.broker.mirrors.mastery import FIRST_EPOCH, Mastery
 from warren.broker.mirrors.mirrored_log import MirroredLog
 from warren.broker.mirrors.part import Part
 from warren.broker.mirrors.pulse import Pulse
@@ -71,9 +71,14 @@ class Rings:
         self._early: dict[int, dict[str, tuple[int, int, JoinRequest]]] = {}
         # the runs of other nodes that there are links to
         self._reached: dict[str, int] = {}
+        # nodes whose ports refuse connections, and the last run that was known of each
+        self._refusing: dict[str, int] = {}
         # who waits for a queue to be open here: by its id
         self._awaiting: dict[int, list[tuple[MasterWaiter, str, int]]] = {}
         self._began: bool = False
+        # parts that were told something and have not acted on it, and those that are new
+        self._changed: dict[Part, QueueDefinition] = {}
+        self._fresh: list[Part] = []
         self.pulse: Pulse = Pulse(links, turn)
 
     # -- what was agreed upon
@@ -87,9 +92,20 @@ class Rings:
             if part is not None:
                 self._drop(part)
         elif part is not None:
-            part.changed(definition)
+            self._changed[part] = definition
         else:
             self._take_part(definition, queue_id)
+
+    def act(self) -> None:
+        """Everything that was told is known: what is proposed from here on relies on that."""
+        if not self._began:
+            return
+        changed, self._changed = self._changed, {}
+        for part, definition in changed.items():
+            part.changed(definition)
+        fresh, self._fresh = self._fresh, []
+        for part in fresh:
+            part.prepare()
 
     def delete(self, queue_id: int) -> None:
         """The queue is gone."""
@@ -107,8 +123,7 @@ class Rings:
     def begin(self) -> None:
         """What is on disk was read: from here on this node acts."""
         self._began = True
-        for part in list(self._parts.values()):
-            part.prepare()
+        self.act()
 
     def _take_part(self, definition: QueueDefinition, queue_id: int) -> None:
         log_id = queue_id if definition.durable else -abs(queue_id)
@@ -119,13 +134,14 @@ class Rings:
         )
         part = Part(self, definition, queue_id, book, copy)
         self._parts[queue_id] = part
-        if self._began:
-            part.prepare()
+        self._fresh.append(part)
 
     def _drop(self, part: Part) -> None:
         if part.mastery is not None:
             self.close_queue(part.definition)
         del self._parts[part.queue_id]
+        self._changed.pop(part, None)
+        self._fresh = [fresh for fresh in self._fresh if fresh is not part]
         part.close()
 
     # -- nodes
@@ -146,6 +162,7 @@ class Rings:
 
     def peer_connected(self, node: str, incarnation: int) -> None:
         self._reached[node] = incarnation
+        self._refusing.pop(node, None)
         for part in list(self._parts.values()):
             if part.mastery is None:
                 part.act()
@@ -153,15 +170,16 @@ class Rings:
                 self.look_at_placement(part)
 
     def peer_lost(self, node: str, refused: bool) -> None:
-        self._reached.pop(node, None)
+        run = (node, self._reached.pop(node, 0))
+        if refused:
+            self._refusing[node] = max(run[1], self._refusing.get(node, 0), self.living(node))
         self.pulse.lost(node)
         for early in self._early.values():
             early.pop(node, None)
         for part in list(self._parts.values()):
             if part.mastery is not None:
                 part.mastery.lost(node)
-                if refused:
-                    part.mastery.predecessor_gone(node)
+                part.mastery.serving.look()
                 self.look_at_placement(part)
             elif part.ring.master == node:
                 part.master_lost(refused)
@@ -171,7 +189,7 @@ class Rings:
             if part.mastery is None:
                 part.act()
             else:
-                part.mastery.look_at_service()
+                part.mastery.serving.look()
                 self.look_at_placement(part)
 
     # -- what members say
@@ -280,10 +298,11 @@ class Rings:
     def _serve_on(self, node: str) -> None:
         for part in self._parts.values():
             if part.mastery is not None and node in part.mastery.master.followers:
-                part.mastery.look_at_service()
+                part.mastery.serving.look()
 
     def has_ended(self, run: Run) -> bool:
-        return self.membership.has_ended(run[0], run[1])
+        """Whether a run of another node serves nobody any more: the store says so, or nobody listens where it did."""
+        return self.membership.has_ended(run[0], run[1]) or self._refusing.get(run[0], 0) >= run[1]
 
     # -- the turn
 
@@ -355,11 +374,9 @@ class Rings:
         incarnation = self.own_run[1] if node == self.own_run[0] else self.incarnation_reached(node)
         if wish is None or incarnation == 0:
             return
-        alone = Ring(1, node, [node], [(node, incarnation)])
+        alone = Ring(FIRST_EPOCH, node, [node], [(node, incarnation)])
         members = members_wanted(wish, alone, *self._nodes(), self._names.draw())
-        runs = self._reached | {self.own_run[0]: self.own_run[1]}
-        others = [(name, runs[name]) for name in members if name != node and name in runs]
-        definition.ring = Ring(1, node, members, [(node, incarnation), *others])
+        definition.ring = Ring(FIRST_EPOCH, node, members, [(node, incarnation)])
         definition.incarnation = 0
 
     def _nodes(self) -> tuple[list[str], list[str]]:
