@@ -116,6 +116,6 @@ def test_queues_of_one_plan_are_spread_as_if_they_were_declared_one_after_anothe
     for queue in queues:
         plan.put(queue)
     turn = Turn()
-    PlacingAgreement(SharedAgreement(turn, Appliers()), placer).agree(plan, None)
+    PlacingAgreement(SharedAgreement(turn, Appliers()), placer, None).agree(plan, None)
     # with the two, two and one that are there: four each
     assert sorted(queue.node for queue in queues) == ["a", "a", "b", "b", "c", "c", "c"]
