@@ -7,6 +7,7 @@ Not here: losing answers, or keeping requests back (`etcd_world.LossyProxy`).
 """
 
 import asyncio
+import functools
 import os
 import signal
 import threading
@@ -25,7 +26,7 @@ _TXN = "/etcdserverpb.KV/Txn"
 
 
 class DeadlyStore:
-    """Passes everything on to one member of etcd, at `far`, from a thread of its own.
+    """Passes everything on to one member of etcd, at `far`, from a thread.
 
     Only the node that is meant should be sent here, and others there: every call counts.
     """
@@ -38,8 +39,6 @@ class DeadlyStore:
         # whether nothing is agreed to, after the next watch has begun or already
         self._to_be_stubborn = self._stubborn = False
         self.refused = 0
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
 
     def kill(self, pid: int, calls: int) -> None:
         """End this process when it has had so many answers from here on, and asks for another."""
@@ -62,18 +61,11 @@ class DeadlyStore:
         self._to_be_stubborn = self._stubborn = False
 
     def __enter__(self) -> "DeadlyStore":
-        self._thread.start()
-        self._do(self._open())
+        _do(self._open())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._do(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _do(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(20.0)
+        _do(self._close())
 
     async def _open(self) -> None:
         self._channel = grpc.aio.insecure_channel(self.far)
@@ -106,6 +98,18 @@ class DeadlyStore:
         self._stubborn = self._stubborn or (self._to_be_stubborn and method == _WATCH)
         async for told in self._channel.stream_stream(method)(requests):
             yield told
+
+
+def _do(work: Any) -> None:
+    asyncio.run_coroutine_threadsafe(work, _loop()).result(20.0)
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """One for all, for ever: what a closed server leaves under way comes to its end in it."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
 
 
 class _Handler(grpc.GenericRpcHandler):

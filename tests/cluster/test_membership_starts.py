@@ -65,7 +65,8 @@ def store(single: Members) -> Iterator[DeadlyStore]:
 def unable_to_clear_up(nodes: MemberNodes, store: DeadlyStore) -> NodeProcess:
     """A node that is about to start: it will find a queue `brief`, and nobody agrees to its removal."""
     cat = nodes.start("cat", configuration=f"cluster.etcd.endpoints.1 = {store.endpoint}\n")
-    nodes.start("dog", *joining(cat), configuration=f"cluster.etcd.endpoints.1 = {store.far}\n")
+    # it would clear up
+    nodes.start("dog", *joining(cat), configuration=f"cluster.etcd.endpoints.1 = {store.far}\n").stop()
     with channel_to(cat) as channel:
         channel.call("queue.declare", queue="brief")
         cat.kill()
