@@ -32,6 +32,7 @@ from warren.broker.access.headcounts import Headcounts
 from warren.broker.agreement import Agreement
 from warren.broker.applying import Appliers
 from warren.broker.membership import LifeWatcher, Membership
+from warren.broker.mirrors.checked_removal import CheckedRemoval
 from warren.broker.mirrors.rings import Rings
 from warren.broker.mirrors.wishes import Wishes
 from warren.broker.names import FreshNames
@@ -320,7 +321,11 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         return None if queue is None or (queue_id != 0 and queue.queue_id != queue_id) else queue
 
     def remove_queue(self, queue: QueuePort, waiter: AgreementWaiter) -> None:
-        self._vhosts[queue.vhost].delete_checked_queue(queue, waiter)
+        mastery = None if self.rings is None else self.rings.mastery_of(queue.queue_id)
+        if mastery is None:
+            self._vhosts[queue.vhost].delete_checked_queue(queue, waiter)
+        else:
+            self._vhosts[queue.vhost].delete_mirrored_queue(queue.name, CheckedRemoval(mastery, waiter))
 
     def reply_arrived(self, inbox: str, message: Message) -> None:
         direct_reply.deliver_reply(self._node, inbox, message)

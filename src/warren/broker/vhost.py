@@ -104,6 +104,14 @@ class Vhost(VhostPort):
         self._send_on_dead_letters(queue)
         return self._departures.remove_checked(queue, waiter)
 
+    def delete_mirrored_queue(self, name: str, waiter: AgreementWaiter) -> None:
+        """It was found to be as whoever deletes it wants it to be."""
+        stand_in = self.topology.queues.get(name)
+        if stand_in is None:
+            waiter.outdated()
+        elif self.delete_queue(stand_in, waiter):
+            waiter.agreed()
+
     def declare_exchange(
         self,
         name: str,

@@ -135,7 +135,7 @@ class CatchingUp(PastTaker, Timed):
             reader.more(SLICE_BYTES)
 
     def _tag(self) -> int:
-        return self._mastery.tag(self.node)
+        return self._mastery.downlink.tags[self.node]
 
     def _send(self, head: bytes, data: bytes) -> None:
         self._rings.links.send_ring(self.node, head, data)

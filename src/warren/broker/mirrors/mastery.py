@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.broker.mirrors.catching_up import CatchingUp
+from warren.broker.mirrors.downlink import Downlink
 from warren.broker.mirrors.intake import NodeIntake
 from warren.broker.mirrors.mirrored_log import Gone, MirroredLog
 from warren.broker.mirrors.serving import Serving
-from warren.mirroring import messages
-from warren.mirroring.master import Downstream, Master, RingOwner
+from warren.mirroring.master import Master, RingOwner
 from warren.mirroring.mirror import JoinRequest, Mirror
 from warren.mirroring.steps import Step
 from warren.model.copies import Copy, Span
@@ -31,7 +31,7 @@ from warren.model.ports import PENDING, REJECTED
 from warren.model.rings import Ring
 from warren.model.turn import FlushWaiter, Timed, Turn
 from warren.queue.queue import Queue
-from warren.store.records import message_payload
+from warren.store.payloads import message_payload
 
 FIRST_EPOCH: Final = 1
 FIRST_PATIENCE_MS: Final[i64] = 2_000
@@ -54,7 +54,7 @@ class UnderWay:
 
 
 @final
-class Mastery(RingOwner, Downstream, Timed):
+class Mastery(RingOwner, Timed):
     """One queue's, from its epoch's beginning to its end."""
 
     def __init__(self, rings: "Rings", part: "Part", ring: Ring, copy: Copy) -> None:
@@ -69,7 +69,8 @@ class Mastery(RingOwner, Downstream, Timed):
         self._part: Part = part
         self._turn: Turn = rings.turn
         self._log: MirroredLog | None = None
-        self.master: Master = Master(ring, rings.own_run, self, self, rings.turn)
+        self.downlink: Downlink = Downlink(rings, part.queue_id, self)
+        self.master: Master = Master(ring, rings.own_run, self.downlink, self, rings.turn)
         self._catching_up: dict[str, CatchingUp] = {}
         # who waits for the queue to be open: each with its node and the run of that
         self._waiting: list[tuple[MasterWaiter, str, int]] = []
@@ -80,12 +81,11 @@ class Mastery(RingOwner, Downstream, Timed):
         self._under_way: list[UnderWay] = []
         self._inherited: list[Step] = []
         # of each follower: what its messages and those to it bear, and the first position it gets in a step
-        self._tags: dict[str, int] = {}
         self.serving: Serving = Serving(rings, self)
         self._since_ms: i64 = rings.turn.now_ms
         self._waits: bool = False
         self._ended: bool = False
-        self._firsts: dict[str, i64] = {}
+        self._going: bool = False
 
     # -- the beginning
 
@@ -164,7 +164,7 @@ class Mastery(RingOwner, Downstream, Timed):
         if queue is None or self._ended:
             # the node will send it to the next master
             return PENDING
-        if len(master.ring.in_sync) < self.min_in_sync:
+        if self._going or len(master.ring.in_sync) < self.min_in_sync:
             return REJECTED
         if not counted:
             queue.uncounted += 1
@@ -189,6 +189,10 @@ class Mastery(RingOwner, Downstream, Timed):
         if not self._ended:
             self._waiters.append(waiter)
             self.touch()
+
+    def may_go(self, going: bool) -> None:
+        """Whether it may be deleted because it is empty, or unused: nothing is taken in until that is decided."""
+        self._going = going
 
     def touch(self) -> None:
         """There is something to put into a step before the turn ends."""
@@ -281,13 +285,13 @@ class Mastery(RingOwner, Downstream, Timed):
 
     def joined(self, node: str, incarnation: int, tag: int, request: JoinRequest) -> None:
         self._forget_newcomer(node)
-        self._tags[node] = tag
+        self.downlink.tags[node] = tag
         self._part.note("info", "mirror.joined", {"node": node, "epoch": request.epoch, "whole": request.whole})
         self.master.joined(node, incarnation, request)
 
     def bears(self, node: str, tag: int) -> bool:
         """Whether this is the tag of what the node says as a follower."""
-        return self._tags.get(node) == tag
+        return self.downlink.tags.get(node) == tag
 
     def propose(self, ring: Ring) -> None:
         if not self._ended:
@@ -298,7 +302,7 @@ class Mastery(RingOwner, Downstream, Timed):
 
     def lost(self, node: str) -> None:
         self._forget_newcomer(node)
-        self._tags.pop(node, None)
+        self.downlink.tags.pop(node, None)
         self.master.lost(node)
         self._let_in()
 
@@ -308,13 +312,14 @@ class Mastery(RingOwner, Downstream, Timed):
             catching_up.cancel()
 
     def lacks(self, node: str, spans: list[Span]) -> None:
-        first = self._firsts.get(node, self.next_position)
+        first = self.downlink.firsts.get(node, self.next_position)
         began = self.master.followers[node].began
         self._catching_up[node] = CatchingUp(self._rings, self._part, self, node, spans, first, began)
         self.look_at_newcomers()
 
-    def tag(self, node: str) -> int:
-        return self._tags[node]
+    def lent_to(self) -> i64:
+        """Up to where something may have been handed out."""
+        return self.copy.lent_to() if self._log is None else self._log.lending.asked
 
     def look_at_newcomers(self) -> None:
         """Those who may catch up do."""
@@ -337,27 +342,6 @@ class Mastery(RingOwner, Downstream, Timed):
     def caught_up(self, node: str) -> None:
         self._catching_up.pop(node, None)
         self.master.caught_up(node)
-
-    # -- what is sent
-
-    def resume(self, node: str, common: i64, settled: i64) -> None:
-        self._send(node, messages.RESUME, [int(common), int(settled)], b"")
-
-    def start(self, node: str, number: i64) -> None:
-        lent = self.copy.lent_to() if self._log is None else self._log.lending.asked
-        self._firsts[node] = self.next_position
-        head = messages.start(self._part.queue_id, self._tags[node], number, lent, self.master.marks)
-        self._rings.links.send_ring(node, head, b"")
-
-    def step(self, node: str, step: Step) -> None:
-        self._send(node, messages.STEP, [int(step.number), int(step.epoch)], step.data)
-
-    def settle(self, node: str, number: i64) -> None:
-        self._send(node, messages.SETTLE, [int(number)], b"")
-
-    def _send(self, node: str, kind: i64, values: list[int], data: bytes) -> None:
-        head = messages.words(kind, self._part.queue_id, self._tags[node], values)
-        self._rings.links.send_ring(node, head, data)
 
     # -- the end
 

@@ -120,6 +120,11 @@ class Rings:
                 return part
         return None
 
+    def mastery_of(self, queue_id: int) -> Mastery | None:
+        """This node's as the master of that queue, if it is."""
+        part = self._parts.get(queue_id)
+        return None if part is None else part.mastery
+
     def begin(self) -> None:
         """What is on disk was read: from here on this node acts."""
         self._began = True
