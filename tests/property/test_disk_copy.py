@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.unit.store.copies.copy_world import CopyWorld, body_of
 from warren.model.copies import Span
 from warren.model.rings import POSITION_BITS
-from warren.store.records import decode_message
+from warren.store.payloads import decode_message
 
 
 @dataclass(frozen=True)

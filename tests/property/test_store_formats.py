@@ -10,7 +10,7 @@ from librt.strings import BytesWriter
 
 from warren.errors import StoreError
 from warren.model.message import Envelope, Message
-from warren.store import index, records
+from warren.store import index, payloads, records
 from warren.store.checkpoint import decode_checkpoint
 from warren.store.records import Scanner
 from warren.store.removed import RemovedSet, decode_removed
@@ -67,7 +67,7 @@ def test_a_segment_cut_anywhere_gives_back_the_records_before_the_cut(
         if message is None:
             assert (scanner.kind, scanner.payload_bytes) == (records.REMOVED, 0)
         else:
-            decoded = records.decode_message(scanner.payload(), scanner.priority, message.persistent)
+            decoded = payloads.decode_message(scanner.payload(), scanner.priority, message.persistent)
             assert facts(decoded) == facts(message)
     assert not scanner.next()
     assert scanner.at == (ends[len(whole) - 1] if whole else 0)
@@ -83,7 +83,7 @@ def test_no_bytes_are_taken_for_a_record_that_nobody_wrote(data: bytes, segment:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
     try:
-        message = records.decode_message(data, 0, True)
+        message = payloads.decode_message(data, 0, True)
     except StoreError:
         pass
     else:

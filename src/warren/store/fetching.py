@@ -27,7 +27,8 @@ from warren.store.index import (
     row_position,
     row_priority,
 )
-from warren.store.records import COPY, MESSAGE, Scanner, decode_message
+from warren.store.payloads import decode_message
+from warren.store.records import COPY, MESSAGE, Scanner
 from warren.store.tickets import TicketHolder, WritingWaiter
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from warren.errors import StoreError
 from warren.model.journal import ENTRY_COST_BYTES, Segment
 from warren.store.batches import DAMAGED, Batches
 from warren.store.index import SegmentRows, check_index, rows_in
-from warren.store.records import COPY, MESSAGE, PREFIX_BYTES, Scanner, payload_body_bytes, payload_names_bytes
+from warren.store.payloads import PREFIX_BYTES, payload_body_bytes, payload_names_bytes
+from warren.store.records import COPY, MESSAGE, Scanner
 
 if TYPE_CHECKING:
     from warren.store.journal import Journal

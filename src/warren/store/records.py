@@ -10,11 +10,7 @@
     17  u8  priority        of the message; of a removal, the level it is about; 0 otherwise
     18  u16 count
     20  count x (i64 a, i64 b, i64 c)
-        payload             i64 body_bytes, i64 expiration_ms, u32 frame_bytes_max, u16 channel, u16 0,
-                            u32 names_bytes, names, content
-
-Names are the envelope's tail (exchange and routing key as short strings), then the copy keys as long strings, because a
-key that CC or BCC names has no limit of its own.
+        payload
 
 Two checksums, because they answer two questions. The header's says that here is a record and how long it is, so that
 the next one can be found; it starts with the segment's number, so that what a recycled file still holds of its former
@@ -24,8 +20,8 @@ behind it is still readable.
 Invariants: a record is accepted only if `header_bytes` and `count` agree, whatever the checksum says; zeros are never a
 record. A SYNCED record has two triples and no payload, so that sixteen of its bytes are always the same.
 
-Not here: which records are written and when (`store.journal`), what they mean after a restart (`store.recovery`), where
-in a segment a position lies (`store.index`).
+Not here: a message's payload (`store.payloads`), which records are written and when (`store.journal`), what they mean
+after a restart (`store.recovery`), where in a segment a position lies (`store.index`).
 """
 
 from typing import Final, final
@@ -34,8 +30,9 @@ from zlib import crc32
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from warren.errors import InvariantBroken, StoreError
-from warren.model.message import Envelope, Message
+from warren.errors import InvariantBroken
+from warren.model.message import Message
+from warren.store.payloads import payload_prefix
 
 MESSAGE: Final[i64] = 1
 PAGED: Final[i64] = 2
@@ -57,9 +54,6 @@ SEGMENT_HEADER_BYTES: Final[i64] = 64
 SEGMENT_VERSION: Final[i64] = 1
 SEGMENT_MAGIC: Final = b"WARRENJL"
 
-PREFIX_BYTES: Final[i64] = 28
-"""A message's payload up to its names."""
-
 LOW_32: Final[i64] = 0xFFFFFFFF
 
 # header_bytes to count of every SYNCED record
@@ -76,7 +70,7 @@ def write_message_record(
     out: BytesWriter, segment: i64, kind: i64, triples: bytes, count: i64, message: Message
 ) -> i64:
     """Write a message's whole record; how long it is."""
-    prefix = _payload_prefix(message)
+    prefix = payload_prefix(message)
     content = message.content
     payload_bytes: i64 = len(prefix) + len(content)
     payload_crc: i64 = crc32(content, crc32(prefix))
@@ -84,27 +78,6 @@ def write_message_record(
     out.write(prefix)
     out.write(content)
     return header_bytes + payload_bytes
-
-
-def message_payload(message: Message) -> tuple[bytes, i64]:
-    """What a record has of a message, for whoever writes it to several places; and its checksum."""
-    payload = _payload_prefix(message) + message.content
-    return payload, crc32(payload)
-
-
-def _payload_prefix(message: Message) -> bytes:
-    """All of a payload but the content."""
-    envelope = message.envelope
-    names = envelope.tail
-    if envelope.copy_keys:
-        names += _long_strings(envelope.copy_keys)
-    out = BytesWriter()
-    write_i64_be(out, message.body_bytes)
-    write_i64_be(out, message.expiration_ms)
-    write_i64_be(out, _signed(message.frame_bytes_max) << 32 | message.channel << 16)
-    write_i32_be(out, i32(len(names)))
-    out.write(names)
-    return out.getvalue()
 
 
 def write_payload_record(
@@ -184,15 +157,6 @@ def _write_header(
 def _signed(word: i64) -> i64:
     """An unsigned word of 32 bits as the signed number of the same bits, which is what writers take."""
     return (word ^ 0x80000000) - 0x80000000
-
-
-def _long_strings(keys: list[str]) -> bytes:
-    out = BytesWriter()
-    for key in keys:
-        text = key.encode("utf-8", "surrogateescape")
-        write_i32_be(out, i32(len(text)))
-        out.write(text)
-    return out.getvalue()
 
 
 def segment_header(number: int, incarnation: int) -> bytes:
@@ -354,61 +318,3 @@ def _next_synced_header(data: bytes, start: i64) -> i64:
     # one byte alone is looked for first: a run of zeros is passed a hundred times faster so
     telling: i64 = data.find(b"\x44", int(start))
     return -1 if telling < 0 else data.find(SYNCED_HEADER, int(max(start, telling - 3)))
-
-
-def payload_body_bytes(data: bytes, payload_start: i64) -> i64:
-    """The size of the body in the message payload that starts at this byte of `data`."""
-    return read_i64_be(data, payload_start)
-
-
-def payload_names_bytes(data: bytes, payload_start: i64) -> i64:
-    """The size of the names in the message payload that starts at this byte of `data`."""
-    return _unsigned_at(data, payload_start + PREFIX_BYTES - 4)
-
-
-def decode_message(
-    payload: bytes, priority: i64, persistent: bool, envelopes: dict[bytes, Envelope] | None = None
-) -> Message:
-    """The message of a payload; `envelopes`, which the caller keeps and bounds, spares one object per message."""
-    size: i64 = len(payload)
-    if size < PREFIX_BYTES:
-        raise StoreError(f"a stored message is cut short: {size} bytes")
-    body_bytes: i64 = read_i64_be(payload, 0)
-    word: i64 = read_i64_be(payload, 16)
-    content_start: i64 = PREFIX_BYTES + _unsigned_at(payload, 24)
-    if body_bytes < 0 or content_start + body_bytes > size:
-        raise StoreError(f"a stored message contradicts itself: {size} bytes for a body of {body_bytes}")
-    names = payload[PREFIX_BYTES:content_start]
-    envelope = envelopes.get(names) if envelopes is not None else None
-    if envelope is None:
-        envelope = _envelope_of(names)
-        if envelopes is not None:
-            envelopes[names] = envelope
-    return Message(
-        envelope,
-        payload[content_start:],
-        (word >> 16) & 0xFFFF,
-        body_bytes,
-        (word >> 32) & LOW_32,
-        persistent,
-        priority,
-        read_i64_be(payload, 8),
-    )
-
-
-def _envelope_of(names: bytes) -> Envelope:
-    exchange, at = _text_at(names, 0, 1)
-    routing_key, at = _text_at(names, at, 1)
-    copy_keys: list[str] = []
-    while at < len(names):
-        key, at = _text_at(names, at, 4)
-        copy_keys.append(key)
-    return Envelope(exchange, routing_key, copy_keys)
-
-
-def _text_at(names: bytes, at: int, length_bytes: int) -> tuple[str, int]:
-    start = at + length_bytes
-    end = start + int.from_bytes(names[at:start], "big")
-    if end > len(names) or start > len(names):
-        raise StoreError("a stored message contradicts itself: its names do not end where they should")
-    return names[start:end].decode("utf-8", "surrogateescape"), end

@@ -16,7 +16,8 @@ from warren.queue.settings import settings_of
 from warren.store.definition_kinds import decode_definition
 from warren.store.index import find_rows
 from warren.store.metadata import Snapshot
-from warren.store.records import MESSAGE, REMOVED, RETURNED, SEGMENT_HEADER_BYTES, Scanner, decode_message
+from warren.store.payloads import decode_message
+from warren.store.records import MESSAGE, REMOVED, RETURNED, SEGMENT_HEADER_BYTES, Scanner
 from warren.store.recovery import Found, JournalFiles
 from warren.store.topology_definitions import QueueDefinition
 

@@ -7,7 +7,7 @@ from librt.strings import BytesWriter
 
 from warren.errors import InvariantBroken, StoreError
 from warren.model.message import Envelope, Message
-from warren.store import records
+from warren.store import payloads, records
 from warren.store.records import Scanner, synced_after
 from warren.wire.frames import content_frames
 from warren.wire.properties import Properties, encode_header_payload
@@ -65,7 +65,7 @@ def read_back(record: bytes) -> Message:
     scanner = Scanner(record, SEGMENT, 0)
     assert scanner.next()
     assert scanner.intact()
-    return records.decode_message(scanner.payload(), scanner.priority, True)
+    return payloads.decode_message(scanner.payload(), scanner.priority, True)
 
 
 SAMPLE = message_record(message_of(), (12, 1, 0), (13, 99, 1_700_000_000_000))
@@ -107,7 +107,7 @@ def test_a_message_comes_back_as_it_was_written(message: Message) -> None:
 def test_priority_and_persistence_are_what_the_reader_says(persistent: bool) -> None:
     scanner = Scanner(SAMPLE, SEGMENT, 0)
     assert scanner.next()
-    message = records.decode_message(scanner.payload(), 9, persistent)
+    message = payloads.decode_message(scanner.payload(), 9, persistent)
     assert (message.priority, message.persistent) == (9, persistent)
 
 
@@ -120,7 +120,7 @@ def test_the_facts_of_a_record_are_read_without_its_payload() -> None:
     assert [(scanner.a(i), scanner.b(i), scanner.c(i)) for i in range(2)] == [(12, 1, 0), (13, 99, 1_700_000_000_000)]
     assert scanner.payload_start == SAMPLE_HEADER_BYTES
     assert scanner.payload_bytes == len(SAMPLE) - SAMPLE_HEADER_BYTES
-    assert records.payload_body_bytes(SAMPLE, scanner.payload_start) == 16
+    assert payloads.payload_body_bytes(SAMPLE, scanner.payload_start) == 16
 
 
 def test_a_record_holds_as_many_triples_as_its_count_can_say_and_no_more() -> None:
@@ -292,7 +292,7 @@ def test_messages_of_the_same_names_share_an_envelope_if_the_reader_keeps_them()
     for names in (["a"], ["a"], ["b"]):
         scanner = Scanner(message_record(message_of(envelope=Envelope("e", "k", names)), (1, 1, 0)), SEGMENT, 0)
         assert scanner.next()
-        decoded.append(records.decode_message(scanner.payload(), 0, True, envelopes).envelope)
+        decoded.append(payloads.decode_message(scanner.payload(), 0, True, envelopes).envelope)
     assert decoded[0] is decoded[1]
     assert [envelope.copy_keys for envelope in decoded] == [["a"], ["a"], ["b"]]
     assert list(envelopes.values()) == [decoded[0], decoded[2]]
@@ -314,13 +314,22 @@ def test_a_payload_that_contradicts_itself_is_refused(at: int, octets: bytes) ->
     assert scanner.next()
     payload = scanner.payload()
     with pytest.raises(StoreError):
-        records.decode_message(payload[:at] + octets + payload[at + 1 :], 0, True)
+        payloads.decode_message(payload[:at] + octets + payload[at + 1 :], 0, True)
 
 
 def test_a_payload_cut_short_is_refused() -> None:
     scanner = Scanner(SAMPLE, SEGMENT, 0)
     assert scanner.next()
-    names_end = records.PREFIX_BYTES + len(message_of().envelope.tail)
+    names_end = payloads.PREFIX_BYTES + len(message_of().envelope.tail)
     for size in range(int(names_end)):
         with pytest.raises(StoreError):
-            records.decode_message(scanner.payload()[:size], 0, True)
+            payloads.decode_message(scanner.payload()[:size], 0, True)
+
+
+def test_a_payload_that_was_made_before_is_written_as_a_message_is() -> None:
+    message = read_back(SAMPLE)
+    payload, crc = payloads.message_payload(message)
+    out, twin = BytesWriter(), BytesWriter()
+    length = records.write_payload_record(out, 8, records.PAGED, message.priority, 12, 5, 77, payload, crc)
+    records.write_message_record(twin, 8, records.PAGED, triples_of((12, 5, 77)), 1, message)
+    assert (out.getvalue(), length) == (twin.getvalue(), len(twin))

@@ -159,3 +159,19 @@ def test_a_set_cut_at_any_byte_is_refused() -> None:
     for size in range(len(data)):
         with pytest.raises(StoreError):
             decode_removed(data[:size], 0)
+
+
+def test_positions_of_another_epoch_are_far_away() -> None:
+    removed = RemovedSet()
+    removed.add_range(1, 10)
+    later = 5 << 44
+    removed.add_range(later, later + 10_000)
+    removed.add(later + 10_001)
+    assert removed.has(later)
+    assert removed.has(later + 10_001)
+    assert not removed.has(later - 1)
+    assert not removed.has(11)
+    again, _after = decode_removed(encoded(removed), 0)
+    assert again.has(later + 4096)
+    removed.raise_floor(later)
+    assert (removed.floor, removed.bytes_held()) == (later + 10_002, 0)

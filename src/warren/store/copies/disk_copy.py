@@ -28,8 +28,8 @@ from warren.store.copies.merging import joined_spans, merged_runs
 from warren.store.copies.reading_past import ReadingPast
 from warren.store.copies.shelf import Shelf
 from warren.store.copies.stocktaking import Stocktaking
+from warren.store.payloads import PREFIX_BYTES, payload_names_bytes
 from warren.store.queue_book import QueueBook
-from warren.store.records import PREFIX_BYTES, payload_names_bytes
 
 
 @final

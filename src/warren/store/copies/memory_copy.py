@@ -16,7 +16,7 @@ from warren.errors import PeerFault
 from warren.model.copies import Copy, CopyAsker, Heir, PastReader, PastTaker, Span
 from warren.model.message import Entry, Envelope, Message
 from warren.model.turn import Turn
-from warren.store.records import PREFIX_BYTES, decode_message, message_payload, payload_body_bytes
+from warren.store.payloads import PREFIX_BYTES, decode_message, message_payload, payload_body_bytes
 from warren.store.removed import RemovedSet
 
 KEPT_BYTES: Final[i64] = 160

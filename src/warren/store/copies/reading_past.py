@@ -7,7 +7,7 @@ Not here: what a newcomer lacks (`mirroring.difference`), a queue's own reading 
 """
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
@@ -30,6 +30,9 @@ from warren.store.tickets import TicketHolder, WritingWaiter
 
 if TYPE_CHECKING:
     from warren.store.queue_book import QueueBook
+
+BEYOND: Final[i64] = 1 << 62
+"""Above every position."""
 
 
 @final
@@ -76,9 +79,9 @@ class ReadingPast(PastReader, TicketHolder, WritingWaiter):
             self._go_on()
 
     def _wanted_from(self, position: i64) -> i64:
-        """The first position from this one on that is wanted; far above all if there is none."""
+        """The first position from this one on that is wanted; `BEYOND` if there is none."""
         at = bisect_left(self._lasts, int(position))
-        return max(position, self._firsts[at]) if at < len(self._lasts) else i64(1) << 62
+        return max(position, self._firsts[at]) if at < len(self._lasts) else BEYOND
 
     # -- where it is
 

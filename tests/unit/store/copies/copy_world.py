@@ -21,8 +21,8 @@ from warren.queue.settings import QueueSettings
 from warren.store.copies.disk_copy import DiskCopy
 from warren.store.journal import Journal
 from warren.store.metadata import Metadata
+from warren.store.payloads import message_payload
 from warren.store.queue_book import QueueBook
-from warren.store.records import message_payload
 from warren.store.recovery import Recovery
 
 QUEUE_ID = 5

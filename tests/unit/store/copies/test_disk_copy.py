@@ -8,7 +8,7 @@ from warren.errors import PeerFault
 from warren.model.message import Entry
 from warren.model.rings import POSITION_BITS
 from warren.queue.settings import QueueSettings
-from warren.store.records import message_payload
+from warren.store.payloads import message_payload
 
 SMALL = 600
 """A segment with room for a handful of messages."""

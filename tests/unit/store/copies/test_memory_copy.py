@@ -12,7 +12,7 @@ from warren.model.turn import Turn
 from warren.queue.queue import Queue
 from warren.queue.settings import QueueSettings
 from warren.store.copies.memory_copy import KEPT_BYTES, MemoryCopy
-from warren.store.records import message_payload
+from warren.store.payloads import message_payload
 
 
 class World:
