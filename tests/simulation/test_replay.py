@@ -2,8 +2,8 @@
 
 import pytest
 
-from warren.sim.checkers import Complaint
-from warren.sim.run import Outcome, replay
+from warren.sim.outcome import Complaint, Outcome
+from warren.sim.run import replay
 
 
 def test_a_good_run_prints_its_trace_and_exits_with_zero(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,12 +5,12 @@ A run stops at the first complaint: what follows a broken rule proves nothing.
 Not here: what must hold at the end (`sim.validations`), how it is known what happened (`sim.witness`).
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warren.model.ports import QueuePort
 from warren.queue.queue import Queue
 from warren.sim.history import FORGOTTEN, GONE, OUT, REFUSED, WITHDRAWN, Attempt
+from warren.sim.outcome import Complaint
 from warren.wire.properties import decode_properties
 
 if TYPE_CHECKING:
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 
 OUTPUT_BUDGET_BYTES = 1024 * 1024
 ENTRY_BYTES = 256
-
-
-@dataclass(frozen=True)
-class Complaint:
-    """Which rule was broken, and how."""
-
-    rule: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.text}"
 
 
 class Checker:

@@ -6,16 +6,15 @@
 Not here: what happens in a run (`sim.workload`, `sim.faults`), what must hold (`sim.checkers`, `sim.validations`).
 """
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 
-from warren.sim.checkers import Checker, Checkers, Complaint, invariants
+from warren.sim.checkers import Checker, Checkers, invariants
 from warren.sim.durability import durability
 from warren.sim.faults import Faults
 from warren.sim.history import CONFIRMED
 from warren.sim.operator import Operator
+from warren.sim.outcome import Outcome
 from warren.sim.process import Meddler
 from warren.sim.trace import Trace
 from warren.sim.validations import validations
@@ -23,35 +22,6 @@ from warren.sim.workload import Workload
 from warren.sim.world import World
 
 HEALING_STEPS_MAX = 100_000
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run went."""
-
-    seed: int
-    steps: int
-    complaints: tuple[Complaint, ...]
-    published: int
-    confirmed: int
-    steps_taken: int
-    # how often each kind of thing happened
-    seen: Counter[str] = field(default_factory=Counter)
-    # what else it takes to see the run again
-    options: str = ""
-
-    @property
-    def good(self) -> bool:
-        return not self.complaints
-
-    def verdict(self) -> str:
-        """What there is to say about the run, in one sentence and a line for each complaint."""
-        figures = f"{self.published} published, {self.confirmed} confirmed, {self.steps_taken} steps"
-        if self.good:
-            return f"seed {self.seed}: good ({figures})"
-        told = "\n".join(f"  {complaint}" for complaint in self.complaints)
-        again = f"warren sim --seed {self.seed} --steps {self.steps} {self.options}".rstrip()
-        return f"seed {self.seed}: BROKEN ({figures}); replay with {again}\n{told}"
 
 
 def run(

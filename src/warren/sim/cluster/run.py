@@ -12,7 +12,7 @@ from warren.sim.cluster.faults import ClusterFaults
 from warren.sim.cluster.workload import ClusterWorkload
 from warren.sim.cluster.world import ClusterWorld, MakeMeddler
 from warren.sim.history import CONFIRMED
-from warren.sim.run import Outcome
+from warren.sim.outcome import Outcome
 from warren.sim.trace import Trace
 
 FOUNDING_STEPS_MAX = 20_000

@@ -31,6 +31,8 @@ class Chance:
         self.whole_death = draw.random() < 0.3
         # some faults never strike in a run, so that others are seen for longer, and some strike often
         self.faults = (*draw.choices(FAULTS, k=5), *MENDING)
+        # how often a proposal gets lost, or its answer does
+        self.doubt_rate = draw.choice((0.0, 0.0, 0.1, 0.4))
         names = list(world.members)
         # actions that are seldom drawn: of a slow disk, a slow watch, a slow way
         self.slow: dict[tuple[str, str], float] = {}
@@ -41,6 +43,8 @@ class Chance:
 
     def next_action(self) -> Action | None:
         """Anything, faults included."""
+        if self.world.store.requests and self.random.random() < self.doubt_rate * self.fault_rate * 10:
+            return self._one_of(self._faults(self.random.choice(("doubt", "vanish", "proposed", "proposed"))))
         draw = self.random.random()
         if draw < self.fault_rate:
             return self._fault()
@@ -129,10 +133,26 @@ class Chance:
             return [("cut store", name, "", 0) for name in self.world.members]
         if kind == "expire":
             return [("expire", name, "", 0) for name in store.living if self._unheard(name)]
+        if kind == "proposed":
+            return self._trouble_with_the_proposed()
         requests = list(enumerate(store.requests))
         if kind == "doubt":
             return [("give up", one.run[0], "", number) for number, one in requests if not one.given_up]
         return [("vanish", "", "", number) for number, one in requests if one.given_up]
+
+    def _trouble_with_the_proposed(self) -> list[Action]:
+        """Somebody whom a proposal concerns dies, or loses its master, before that is known."""
+        world = self.world
+        master = world.store.ring.master
+        concerned = {name for request in world.store.requests for name in request.ring.synced_names()} - {master}
+        troubles: list[Action] = []
+        for name in sorted(concerned):
+            link = world.links.between(name, master)
+            if link is not None and not link.broken:
+                troubles.append(("lose", name, master, 0))
+            if world.members[name].up:
+                troubles.append(("crash", name, "", 0))
+        return troubles
 
     def _unheard(self, name: str) -> bool:
         return not self.world.members[name].up or name in self.world.store.cut

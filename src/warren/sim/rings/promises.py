@@ -10,10 +10,11 @@ Not here: what happens (`sim.rings.world`).
 from typing import TYPE_CHECKING
 
 from warren.errors import InvariantBroken
+from warren.mirroring.marks import Marks
 from warren.mirroring.mirror import FOLLOWING
 from warren.mirroring.steps import REMOVE, STORE
 from warren.model.rings import Ring
-from warren.sim.checkers import Complaint
+from warren.sim.outcome import Complaint
 from warren.sim.rings.sayings import Saying, sayings
 from warren.sim.rings.toy_copy import ToyCopy
 
@@ -29,6 +30,7 @@ SAME_STEPS = "a settled step is the same everywhere"
 HELD = "what is confirmed is with all who are in sync"
 ON_DISK = "what is confirmed and persistent is on all their disks"
 COPIES_AGREE = "copies agree up to what is settled"
+MARKS_AGREE = "members agree on how much each node sent"
 SOUND = "a member does not contradict itself"
 UNDERSTOOD = "members understand each other"
 LENT = "only what is settled and lent is handed out"
@@ -64,6 +66,7 @@ class Promises:
         self.epochs: set[int] = {1}
         self.steps: dict[int, tuple[int, tuple[Saying, ...]]] = {}
         self.contents: dict[int, frozenset[int]] = {}
+        self.marks: dict[int, Marks] = {}
         self.gone: set[int] = set()
         self.counts: dict[str, int] = {}
 
@@ -85,6 +88,7 @@ class Promises:
             self.complain(SOUND, f"{name} is in sync, and has not the whole queue")
         if not continues and mastery.epoch in self.epochs:
             self.contents = {0: frozenset(mastery.copy.held)}
+            self.marks = {0: Marks()}
 
     def agreed(self, before: Ring, ring: Ring) -> None:
         """There is another version of the ring."""
@@ -129,10 +133,13 @@ class Promises:
         if before is None:
             self.complain(SAME_STEPS, f"{who} settles {number}, and nobody settled what is before")
             return
-        now = set(before)
+        now, marks = set(before), self.marks[number - 1].copy()
         for saying in said:
             self._settle(saying, now)
-        self.contents[number] = frozenset(now)
+            if saying.kind == STORE:
+                name, incarnation, _count = saying.payload.decode().split("/")
+                marks.heard(name, int(incarnation), saying.last)
+        self.contents[number], self.marks[number] = frozenset(now), marks
 
     def _settle(self, saying: Saying, now: set[int]) -> None:
         if saying.kind == STORE:
@@ -224,6 +231,9 @@ class Promises:
                 return
             unsettled = [saying for step in mirror.steps for saying in sayings(step.data)]
             self._compare(member, member.following, settled, unsettled)
+            marks = self.marks.get(settled) if member.following in self.epochs else None
+            if marks is not None and mirror.marks.runs != marks.runs:
+                self.complain(MARKS_AGREE, f"{member.name} has {mirror.marks.runs} after step {settled}")
 
     def _compare(self, member: "Member", epoch: int, settled: int, unsettled: list[Saying]) -> None:
         contents = self.contents.get(settled)

@@ -6,10 +6,10 @@ Not here: what happens by chance (`sim.rings.chance`), what must hold (`sim.ring
 from collections.abc import Callable
 from random import Random
 
+from warren.sim.outcome import Outcome
 from warren.sim.rings.chance import Chance
 from warren.sim.rings.promises import REST
 from warren.sim.rings.world import RingWorld
-from warren.sim.run import Outcome
 
 HEALING_STEPS_MAX = 4_000
 
