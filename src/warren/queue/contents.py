@@ -22,7 +22,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.errors import InvariantBroken
-from warren.model.journal import Run
+from warren.model.journal import Run, Segment
 from warren.model.message import NEVER, Entry, Message
 from warren.model.ports import QueueLog
 from warren.model.turn import Turn
@@ -195,22 +195,24 @@ class Contents:
 
     def page(self, message: Message, expires_at_ms: i64, level: i64, log: QueueLog) -> None:
         """A message comes in and goes to disk, behind all others of its level."""
-        entry = Entry(message, self.next_position(), expires_at_ms)
-        entry.holding = log.store(message, entry.position, expires_at_ms, level)
-        self.page_entry(entry, level)
+        position = self.next_position()
+        holding = log.store(message, position, expires_at_ms, level)
+        self._page(holding.segment, level, position, message.body_bytes, expires_at_ms)
 
     def page_entry(self, entry: Entry, level: i64) -> None:
         """A message comes in that is on disk, and stays there alone, behind all others of its level."""
         holding = entry.holding
         assert holding is not None
+        self._page(holding.segment, level, entry.position, entry.message.body_bytes, entry.expires_at_ms)
+
+    def _page(self, segment: Segment, level: i64, position: i64, body_bytes: i64, expires_at_ms: i64) -> None:
         sequence = self._sequence(level)
         backlog = sequence.backlog
         if backlog is None:
             backlog = Backlog()
             sequence.backlog = backlog
-        body_bytes = entry.message.body_bytes
-        backlog.add(holding.segment, level, entry.position, body_bytes, entry.expires_at_ms != NEVER)
-        if entry.expires_at_ms != NEVER:
+        backlog.add(segment, level, position, body_bytes, expires_at_ms != NEVER)
+        if expires_at_ms != NEVER:
             self.deadlines = True
         self.arrived_at_ms = self._turn.now_ms
         self.paged_count += 1
