@@ -136,10 +136,11 @@ class DiskCopy(Copy):
         return self.book.horizon.highest()
 
     def returned(self, position: i64, count: i64) -> None:
-        if any(shelf.has(position) for shelf in self._lasting):
-            self.book.count_return(position, count)
-        else:
-            self.book.return_counts[int(position)] = int(count)
+        for level, shelf in enumerate(self._lasting):
+            if shelf.has(position):
+                self.book.count_return(position, count)
+            elif self._passing[level].has(position):
+                self.book.return_counts[int(position)] = int(count)
 
     def spans(self) -> list[Span]:
         return joined_spans(self.shelves())
