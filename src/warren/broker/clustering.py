@@ -355,5 +355,5 @@ class PlacingAgreement(Agreement):
                 new.node, new.incarnation = home
                 planned[new.node] = planned.get(new.node, 0) + 1
                 if self._rings is not None:
-                    self._rings.mirror_new(new)
+                    self._rings.placing.mirror_new(new)
         return self._shared.agree(plan, waiter)

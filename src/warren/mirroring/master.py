@@ -134,6 +134,8 @@ class Master(FlushWaiter, Timed):
         self._patience_over: bool = False
         # who is to hold the queue; empty: whoever does
         self._wanted: list[str] = []
+        # who is to be master; empty: this node
+        self._heir: str = ""
 
     def inherit(self, steps: list[Step], settled: i64, epochs: Epochs, marks: Marks) -> None:
         """It was a mirror before: these steps are not known to be settled."""
@@ -253,6 +255,15 @@ class Master(FlushWaiter, Timed):
         self._wanted = members
         self._improve()
 
+    def want_master(self, name: str) -> None:
+        """Let another node be master as soon as it is in sync, or none if there is no name.
+
+        Nothing has to come to rest for that: whatever is settled is held by all who count, the other one among them,
+        and once it hears that it is master this one settles nothing without it.
+        """
+        self._heir = name
+        self._improve()
+
     def changed(self, ring: Ring) -> None:
         """The ring, with this master in this epoch, was agreed upon anew."""
         self.ring = ring
@@ -325,6 +336,9 @@ class Master(FlushWaiter, Timed):
         ]
         if newcomers:
             ring = ring.admitting(newcomers)
+        heir = (self._heir, self.ring.synced_run(self._heir))
+        if heir in ring.in_sync and self._follows(*heir):
+            return ring.promoting(heir)
         return self._as_wanted(ring)
 
     def _as_wanted(self, ring: Ring) -> Ring:

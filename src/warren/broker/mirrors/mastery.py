@@ -279,6 +279,7 @@ class Mastery(RingOwner, Timed):
         for name in [name for name in before if name not in now]:
             self._part.note("warning", "mirror.dropped", {"node": name, "epoch": ring.epoch})
         self.master.changed(ring)
+        self._rings.placing.look(self._part)
         self._rings.partners_changed()
         self._let_in()
         self.serving.look()
@@ -288,6 +289,7 @@ class Mastery(RingOwner, Timed):
         self.downlink.tags[node] = tag
         self._part.note("info", "mirror.joined", {"node": node, "epoch": request.epoch, "whole": request.whole})
         self.master.joined(node, incarnation, request)
+        self.serving.follows((node, incarnation))
 
     def bears(self, node: str, tag: int) -> bool:
         """Whether this is the tag of what the node says as a follower."""
@@ -319,7 +321,7 @@ class Mastery(RingOwner, Timed):
 
     def lent_to(self) -> i64:
         """Up to where something may have been handed out."""
-        return self.copy.lent_to() if self._log is None else self._log.lending.asked
+        return self.copy.lent_to()
 
     def look_at_newcomers(self) -> None:
         """Those who may catch up do."""

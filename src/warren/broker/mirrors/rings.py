@@ -12,23 +12,23 @@ from mypy_extensions import i64
 
 from warren.broker.agreement import Agreement
 from warren.broker.membership import Membership
-from warren.broker.mirrors.mastery import FIRST_EPOCH, Mastery
+from warren.broker.mirrors.mastery import Mastery
 from warren.broker.mirrors.mirrored_log import MirroredLog
 from warren.broker.mirrors.part import Part
 from warren.broker.mirrors.pulse import Pulse
 from warren.broker.mirrors.wishes import Wishes
+from warren.broker.moves.placing import RingPlacing
 from warren.broker.names import FreshNames
 from warren.broker.vhost import Vhost
 from warren.errors import PeerFault
 from warren.mirroring import messages
 from warren.mirroring.messages import MessageReader
 from warren.mirroring.mirror import JoinRequest
-from warren.mirroring.placement import members_wanted
 from warren.mirroring.steps import Step
 from warren.model.copies import Copy
 from warren.model.mirrored import MasterWaiter
 from warren.model.ports import QueueLog, QueueLogs
-from warren.model.rings import Ring, Run
+from warren.model.rings import Run
 from warren.model.turn import Turn
 from warren.queue.queue import Queue
 from warren.remote.links import Links
@@ -66,7 +66,7 @@ class Rings:
         self._vhosts: dict[str, Vhost] = vhosts
         self._logs: QueueLogs = logs
         self.wishes: Wishes = wishes
-        self._names: FreshNames = names
+        self.placing: RingPlacing = RingPlacing(self, names)
         self._parts: dict[int, Part] = {}
         self._early: dict[int, dict[str, tuple[int, int, JoinRequest]]] = {}
         # the runs of other nodes that there are links to
@@ -172,7 +172,7 @@ class Rings:
             if part.mastery is None:
                 part.act()
             else:
-                self.look_at_placement(part)
+                self.placing.look(part)
 
     def peer_lost(self, node: str, refused: bool) -> None:
         run = (node, self._reached.pop(node, 0))
@@ -185,7 +185,7 @@ class Rings:
             if part.mastery is not None:
                 part.mastery.lost(node)
                 part.mastery.serving.look()
-                self.look_at_placement(part)
+                self.placing.look(part)
             elif part.ring.master == node:
                 part.master_lost(refused)
 
@@ -195,7 +195,7 @@ class Rings:
                 part.act()
             else:
                 part.mastery.serving.look()
-                self.look_at_placement(part)
+                self.placing.look(part)
 
     # -- what members say
 
@@ -286,7 +286,7 @@ class Rings:
                 mastery.joined(node, incarnation, tag, request)
         for waiter, node, incarnation in self._awaiting.pop(part.queue_id, []):
             mastery.await_open(waiter, node, incarnation)
-        self.look_at_placement(part)
+        self.placing.look(part)
 
     # -- handing out
 
@@ -359,35 +359,10 @@ class Rings:
         if vhost is not None:
             vhost.unmake_mastered_queue(definition.name)
 
-    def look_at_placement(self, part: Part) -> None:
-        """See whether the queue is held where it should be."""
-        wish = self.wishes.of(part.definition)
-        mastery = part.mastery
-        if mastery is None or wish is None:
-            return
-        mastery.min_in_sync = self.wishes.min_in_sync(part.definition)
-        mastery.master.want(members_wanted(wish, part.ring, *self._nodes(), self._names.draw()))
-
     def policies_changed(self, vhost: str) -> None:
         for part in self._parts.values():
             if part.definition.vhost == vhost:
-                self.look_at_placement(part)
-
-    def mirror_new(self, definition: QueueDefinition) -> None:
-        """A queue that is about to be proposed gets the mirrors it should have from its first moment on."""
-        wish, node = self.wishes.of(definition), definition.node
-        incarnation = self.own_run[1] if node == self.own_run[0] else self.incarnation_reached(node)
-        if wish is None or incarnation == 0:
-            return
-        alone = Ring(FIRST_EPOCH, node, [node], [(node, incarnation)])
-        members = members_wanted(wish, alone, *self._nodes(), self._names.draw())
-        definition.ring = Ring(FIRST_EPOCH, node, members, [(node, incarnation)])
-        definition.incarnation = 0
-
-    def _nodes(self) -> tuple[list[str], list[str]]:
-        """Those that may hold queues, and those of them that run and are reached."""
-        nodes = self.membership.members.names()
-        return nodes, [name for name in nodes if name == self.own_run[0] or self.incarnation_reached(name)]
+                self.placing.look(part)
 
 
 def max_priority_of(arguments: Table) -> int:

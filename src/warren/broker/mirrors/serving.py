@@ -37,6 +37,12 @@ class Serving(Timed):
         """Who was master before, and may not know that it is not any more."""
         self._predecessor = run
 
+    def follows(self, run: Run) -> None:
+        """A run follows this master, so it knows that it is not master any more."""
+        if run == self._predecessor:
+            self._predecessor = None
+            self.look()
+
     def allowed(self) -> bool:
         """Whether something may be handed out now; if not, the master is told when."""
         if self._turn.now_ms < self._until_ms:

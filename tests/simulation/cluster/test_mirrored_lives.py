@@ -1,0 +1,94 @@
+"""Rings over time: policies that change while queues are used, masters that move, nodes that stop and are gone."""
+
+from tests.simulation.cluster.scenario import ClusterScenario
+from tests.simulation.cluster.test_mirrored_queues import delivered, in_sync, master_of
+from warren.model.events import Commanded
+from warren.policy.commands import ClearPolicy, SetPolicy
+from warren.policy.policy import Policy
+from warren.sim.cluster.member import Member
+from warren.wire.methods import QueueDeclare, QueueDeclareOk
+from warren.wire.values import Table
+
+EVERYWHERE: Table = {"ha-mode": "all", "ha-sync-mode": "automatic"}
+
+
+def declare(scenario: ClusterScenario, node: Member, name: str = "work", durable: bool = True) -> None:
+    answer = scenario.ask(scenario.guest(node), QueueDeclare(name, durable=durable))
+    assert isinstance(answer, QueueDeclareOk)
+
+
+def set_policy(node: Member, definition: Table) -> None:
+    node.add(Commanded(1, SetPolicy(Policy("/", "ha", "^work", "queues", definition), False)))
+
+
+def clear_policy(node: Member) -> None:
+    node.add(Commanded(2, ClearPolicy("/", "ha", False)))
+
+
+def members(node: Member) -> list[str]:
+    clustering = node.broker.clustering
+    assert clustering is not None
+    assert clustering.rings is not None
+    part = clustering.rings.named("/", "work")
+    return [] if part is None else sorted(part.ring.members)
+
+
+def mirrored(scenario: ClusterScenario, home: Member, definition: Table) -> None:
+    """The queue is mirrored by a policy from its first moment."""
+    set_policy(home, definition)
+    scenario.elapse(200)
+    declare(scenario, home)
+    scenario.until(lambda: master_of(scenario) == [home.name])
+
+
+def test_without_a_policy_any_more_the_master_goes_on_alone() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    mirrored(scenario, two, EVERYWHERE)
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    clear_policy(one)
+    scenario.until(lambda: in_sync(two) == ["two"] and members(one) == members(three) == [])
+    numbers += scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    assert scenario.confirmed(numbers) == numbers
+    scenario.consumer(three, "work")
+    scenario.finish()
+    assert delivered(scenario, numbers)
+
+
+def test_a_policy_that_names_other_nodes_moves_the_queue_there_with_all_it_has() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    mirrored(scenario, one, {"ha-mode": "nodes", "ha-params": ["one"], "ha-sync-mode": "automatic"})
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    set_policy(two, {"ha-mode": "nodes", "ha-params": ["three", "two"], "ha-sync-mode": "automatic"})
+    # whichever of them is the first to have everything
+    scenario.until(lambda: master_of(scenario) in (["two"], ["three"]) and in_sync(three) == ["three", "two"])
+    scenario.until(lambda: members(one) == [])
+    numbers += scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    assert scenario.confirmed(numbers) == numbers
+    scenario.consumer(two, "work")
+    scenario.finish()
+    assert delivered(scenario, numbers)
+
+
+def test_the_only_copy_in_sync_is_kept_until_another_has_everything() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    mirrored(scenario, one, {"ha-mode": "nodes", "ha-params": ["one"]})
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    # it is synchronised by nobody
+    set_policy(two, {"ha-mode": "nodes", "ha-params": ["two"]})
+    scenario.until(lambda: members(two) == ["one", "two"])
+    scenario.elapse(5_000)
+    assert master_of(scenario) == ["one"]
+    assert in_sync(one) == ["one"]
+    scenario.consumer(three, "work")
+    scenario.until(lambda: delivered(scenario, numbers))
