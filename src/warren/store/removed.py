@@ -126,6 +126,24 @@ class RemovedSet:
         octet: i64 = bitmap[(position & (SPAN - 1)) >> 3]
         return octet & 1 << (position & 7) != 0
 
+    def revive(self, position: i64) -> None:
+        """Only this position is not gone, whatever was said of it."""
+        if not self.has(position):
+            return
+        if position < self.floor:
+            floor = self.floor
+            self.floor = position
+            if position + 1 < floor:
+                self.add_range(position + 1, floor - 1)
+            return
+        number = int(position >> SPAN_SHIFT)
+        bits = int.from_bytes(self._bitmaps[number], "little") ^ 1 << int(position & (SPAN - 1))
+        self._drop(number)
+        self._bitmaps[number] = bytearray(bits.to_bytes(512, "little"))
+        self._own += 1
+        self._above -= 1
+        self._drop_idle()
+
     def raise_floor(self, to: i64) -> None:
         """Everything below `to` is gone, or never was."""
         if to <= self.floor:

@@ -175,3 +175,19 @@ def test_positions_of_another_epoch_are_far_away() -> None:
     assert again.has(later + 4096)
     removed.raise_floor(later)
     assert (removed.floor, removed.bytes_held()) == (later + 10_002, 0)
+
+
+@pytest.mark.parametrize("position", [1, 2, 5, 4095, 4096, 4097, 8191, 9000, 9001, 12_000, 12_001, 20_000])
+def test_one_that_is_revived_is_not_gone_and_all_others_are_as_they_were(position: int) -> None:
+    removed = RemovedSet()
+    removed.add_range(1, 9000)
+    removed.add_range(9002, 12_000)
+    removed.add(12_500)
+    everything = range(1, 13_000)
+    before = [removed.has(one) for one in everything]
+    removed.revive(position)
+    after = [removed.has(one) for one in everything]
+    assert after == [gone and one != position for one, gone in zip(everything, before, strict=True)]
+    for one in everything:
+        removed.add(one)
+    assert (removed.floor, removed.bytes_held()) == (13_000, 0)

@@ -112,6 +112,18 @@ class DiskCopy(Copy):
             entry.position, message.priority, entry.expires_at_ms, message.persistent, payload, payload_crc
         )
 
+    def adopt(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
+        """Hold an entry of a queue that nobody else held so far, unless it is on disk.
+
+        A transient one may count as removed there: it was, when it was read back into memory.
+        """
+        message = entry.message
+        level = self.book.level_of(message.priority)
+        shelf = self._lasting[level] if message.persistent else self._passing[level]
+        if not shelf.has(entry.position):
+            self.book.removed_at(level).revive(entry.position)
+            self.hold(entry, payload, payload_crc)
+
     # -- what goes
 
     def remove(self, level: i64, first: i64, last: i64) -> None:

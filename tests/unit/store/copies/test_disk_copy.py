@@ -8,6 +8,7 @@ from warren.errors import PeerFault
 from warren.model.message import Entry
 from warren.model.rings import POSITION_BITS
 from warren.queue.settings import QueueSettings
+from warren.store.copies.disk_copy import DiskCopy
 from warren.store.payloads import message_payload
 
 SMALL = 600
@@ -287,6 +288,32 @@ def test_what_lies_in_two_segments_by_turns_is_read_without_looking_each_time() 
     # two indexes, and one record at a time
     assert world.disk.reads - reads <= 2 + 201
     assert world.turn.held_bytes < 201 * 1000
+
+
+def test_a_queue_that_others_are_to_hold_is_adopted_whole() -> None:
+    world = CopyWorld(segment_bytes=SMALL)
+    # as a queue of one node has it: read back, a transient message is on disk no more
+    world.book.whole = False
+    world.book.catching_up = False
+    queue = world.queue(QueueSettings(lazy=True))
+    for number in range(1, 21):
+        queue.publish(message_of(f"{number}", persistent=number % 2 == 0))
+        world.go_on()
+    entries = world.drain(queue)
+    for entry in entries[:3]:
+        queue.ack(entry)
+    world.go_on()
+    world.copy = DiskCopy(world.book)
+    world.prepare()
+    for entry in entries[3:]:
+        world.copy.adopt(entry, *message_payload(entry.message))
+    world.go_on()
+    assert world.spans() == spans_of((4, 20))
+    assert [past.position for past in sorted(world.read(world.spans()), key=lambda past: past.position)] == [
+        *range(4, 21)
+    ]
+    heir = world.queue()
+    assert [body_of(entry) for entry in world.drain(heir)] == [f"{number}" for number in range(4, 21)]
 
 
 # -- reading for others
