@@ -283,6 +283,9 @@ class QueueLog(ABC):
     def cancel_fetch(self) -> None:
         """What was asked for is wanted no more."""
 
+    def all_is_read(self) -> None:
+        """Nothing is left to fetch: what was remembered to find it is of no use."""
+
     @abstractmethod
     def close(self) -> None:
         """The queue is gone, with all it had."""

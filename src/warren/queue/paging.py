@@ -124,6 +124,8 @@ class Paging:
             return f"segment {run.segment.number} should have {there} but {len(entries)} were read"
         self._contents.page_in(run, entries)
         self._mark = (i64(len(entries)) + 1) // 2
+        if self._contents.paged_count == 0:
+            self.log.all_is_read()
         return ""
 
     def lent(self) -> None:

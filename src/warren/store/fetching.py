@@ -81,7 +81,7 @@ class Fetching(TicketHolder, WritingWaiter):
         self._run = None
         self._asker = None
         self._unwritten = False
-        self._forget_rows()
+        self.forget_rows()
 
     def retry(self) -> None:
         """More of the journal was written."""
@@ -142,7 +142,7 @@ class Fetching(TicketHolder, WritingWaiter):
         self._rows = b""
         self._rows_of = None
 
-    def _forget_rows(self) -> None:
+    def forget_rows(self) -> None:
         self._drop_rows()
         self._put_rows_aside()
         self._drop_rows()
@@ -206,7 +206,7 @@ class Fetching(TicketHolder, WritingWaiter):
         self._run = None
         self._asker = None
         if len(entries) >= run.count and (len(entries) > SHORT_RUN or not self._book.whole):
-            self._forget_rows()
+            self.forget_rows()
         asker.paged_in(entries)
 
     def _decode(self, run: Run, segment: Segment, blocks: list[bytes]) -> list[Entry]:
@@ -251,7 +251,7 @@ class Fetching(TicketHolder, WritingWaiter):
         asker = self._asker
         self._run = None
         self._asker = None
-        self._forget_rows()
+        self.forget_rows()
         if asker is not None:
             asker.stop(reason)
 

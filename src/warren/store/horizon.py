@@ -104,7 +104,8 @@ class Horizon(FlushWaiter):
             self._journal.touch(self._book)
 
     def follow(self, position: i64) -> bool:
-        """Another node hands out what this one has, too, up to here; whether that is news."""
+        """A queue that several nodes hold hands out up to here; whether that is news."""
+        self._highest_lent = max(self._highest_lent, position)
         if position <= self.position:
             return False
         self._move(position, position)

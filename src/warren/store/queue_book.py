@@ -260,6 +260,10 @@ class QueueBook(QueueLog):
         if self._fetching is not None:
             self._fetching.cancel()
 
+    def all_is_read(self) -> None:
+        if self._fetching is not None:
+            self._fetching.forget_rows()
+
     def kept(self) -> tuple[int, int]:
         count: i64 = 0
         body_bytes: i64 = 0
@@ -332,11 +336,12 @@ class QueueBook(QueueLog):
         """Drop what is no longer needed to know."""
         self.holdings = [holding for holding in self.holdings if holding.count > 0]
         if not self.catching_up:
-            self._raise_floors()
+            self.raise_floors()
         if self.return_counts:
             self._forget_returns()
 
-    def _raise_floors(self) -> None:
+    def raise_floors(self) -> None:
+        """Whatever lies below all that is there is gone."""
         for level, removed in enumerate(self.removed):
             lowest: i64 = self.next_position
             for holding in self.holdings:

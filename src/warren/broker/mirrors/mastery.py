@@ -273,11 +273,6 @@ class Mastery(RingOwner, Timed):
     # -- the ring
 
     def changed(self, ring: Ring) -> None:
-        before, now = self.master.ring.synced_names(), ring.synced_names()
-        for name in [name for name in now if name not in before]:
-            self._part.note("info", "mirror.in_sync", {"node": name, "epoch": ring.epoch})
-        for name in [name for name in before if name not in now]:
-            self._part.note("warning", "mirror.dropped", {"node": name, "epoch": ring.epoch})
         self.master.changed(ring)
         self._rings.placing.look(self._part)
         self._rings.partners_changed()
@@ -334,6 +329,17 @@ class Mastery(RingOwner, Timed):
             catching_up.allowed = True
         self.look_at_newcomers()
         return len(self._catching_up) > 0
+
+    def stop_synchronising(self) -> bool:
+        """Let nobody catch up until that is asked for again; whether anybody did."""
+        stopped = False
+        for catching_up in self._catching_up.values():
+            stopped = catching_up.stop() or stopped
+        return stopped
+
+    def newcomers(self) -> list[CatchingUp]:
+        """Those that are not in sync and have come to catch up."""
+        return list(self._catching_up.values())
 
     def taken(self, node: str, size_bytes: i64) -> None:
         """A newcomer has taken in so much of what it lacked, in all."""

@@ -73,6 +73,9 @@ class MirroredLog(QueueLog):
     def cancel_fetch(self) -> None:
         self._book.cancel_fetch()
 
+    def all_is_read(self) -> None:
+        self._book.all_is_read()
+
     def close(self) -> None:
         """The queue is over here. What its book holds stays with whoever holds the copy."""
         self._book.cancel_fetch()
@@ -92,6 +95,8 @@ class MirroredLog(QueueLog):
         lent = self.lending.take_unwritten()
         if lent:
             writer.lend(lent)
+            # this node is a member, too: it may be the only one that comes back
+            self._mastery.copy.lend(lent)
         return gone
 
     def _leave(self, level: i64, first: i64, last: i64) -> None:

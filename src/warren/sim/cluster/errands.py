@@ -7,6 +7,7 @@ Not here: those who only publish and consume (`sim.cluster.clients`).
 """
 
 from collections.abc import Generator
+from random import Random
 from typing import TYPE_CHECKING
 
 from warren.sim.cluster.clients import EXCUSES, ClusterClient
@@ -51,6 +52,12 @@ ERRANDS = "errands"
 LOCATORS = ("client-local", "min-masters", "random")
 PUBLISHES_MAX = 4
 UNKNOWN_MS = 20_000
+
+
+def mirroring(chance: Random) -> Table:
+    """The arguments of a queue that is mirrored on all nodes, on two, or not at all."""
+    return chance.choice(({}, {"x-ha-mode": "all"}, {"x-ha-mode": "exactly", "x-ha-params": 2}))
+
 
 Script = Generator[None, Heard, None]
 """What a client does: it yields to wait for the next thing it hears."""
@@ -128,7 +135,7 @@ class Errand(ClusterClient):
         name = f"errand-{self.name}-{self._serial}"
         exclusive = self.chance.random() < 0.25
         durable = not exclusive and self.chance.random() < 0.6
-        arguments: Table = {"x-queue-master-locator": self.chance.choice(LOCATORS)}
+        arguments: Table = {"x-queue-master-locator": self.chance.choice(LOCATORS), **mirroring(self.chance)}
         declare = QueueDeclare(name, durable=durable, exclusive=exclusive, arguments=arguments)
         sent_ms = self.world.now_ms
         self._exclusive = name if exclusive else ""
@@ -158,7 +165,7 @@ class Errand(ClusterClient):
         """Make a queue that goes with its last consumer, and be that."""
         self._serial += 1
         name = f"errand-{self.name}-{self._serial}"
-        arguments: Table = {"x-queue-master-locator": self.chance.choice(LOCATORS)}
+        arguments: Table = {"x-queue-master-locator": self.chance.choice(LOCATORS), **mirroring(self.chance)}
         durable = self.chance.random() < 0.5
         declare = QueueDeclare(name, durable=durable, auto_delete=True, arguments=arguments)
         yield from self._ask(declare, QueueDeclareOk)

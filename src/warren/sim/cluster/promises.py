@@ -6,7 +6,8 @@ answered for, may be delivered or not. Of a confirmed attempt there is a *copy* 
 which must come to a consumer, unless something happened since it was sent that *excuses* the loss:
 
 - the queue was deleted or purged, or had been deleted by others and the publisher's node did not know that yet;
-- the queue's home ended, and either the message or the queue does not outlive it.
+- the queue's home ended, and either the message or the queue does not outlive it; if the queue is mirrored, all those
+  ended that were in sync at one moment.
 
 Rules that are looked at here, with every delivery: only what was published arrives, where its route leads; a second
 delivery is marked; the deliveries of one consumer that are not marked follow the order of publishing; nobody gets what
@@ -21,6 +22,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from warren.model.rings import Run
 from warren.sim.history import CONFIRMED, NUMBER_DIGITS, SENT, WITHDRAWN
 from warren.store.definition_kinds import decode_definition
 from warren.store.topology_definitions import QueueDefinition
@@ -87,6 +89,9 @@ class QueueStory:
     purged_ms: int = 0
     purges_open: int = 0
     shaken_ms: list[int] = field(default_factory=list)
+    # of a mirrored one: who is in sync, and when none of them was alive any more
+    in_sync: list[Run] = field(default_factory=list)
+    forsaken_ms: int = 0
 
 
 class Promises:
@@ -147,9 +152,18 @@ class Promises:
         definition = decode_definition(key, value)
         assert isinstance(definition, QueueDefinition), "its key says so"
         story.node, story.durable = definition.node, definition.durable
+        story.in_sync = [] if definition.ring is None else definition.ring.in_sync
+        self._look_for_members(story)
 
     def process_ended(self, node: str) -> None:
         self._node_ended_ms[node] = self._world.now_ms
+        for story in self.queues.values():
+            self._look_for_members(story)
+
+    def _look_for_members(self, story: QueueStory) -> None:
+        runs = [(member.name, member.disk.incarnation) for member in self._world.members if member.up]
+        if story.in_sync and not any(run in runs for run in story.in_sync):
+            story.forsaken_ms = self._world.now_ms
 
     def ended_ms(self, node: str) -> int:
         """When its process last ended; 0 if it never did."""
@@ -267,7 +281,8 @@ class Promises:
         if story.deleted_revision > attempt.known_revision:
             return True
         lasts = attempt.persistent and story.durable
-        if not lasts and self._node_ended_ms[story.node] >= attempt.sent_ms:
+        ended_ms = story.forsaken_ms if story.in_sync else self._node_ended_ms[story.node]
+        if not lasts and ended_ms >= attempt.sent_ms:
             return True
         # a queue that is not durable may have been gone when this was published: only who asked can tell
         return not story.durable and not (attempt.mandatory and attempt.queues == (queue,))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from warren.sim.cluster.clients import EXCUSES, ClusterClient, ClusterPublisher, Target
 from warren.sim.cluster.consumers import ClusterConsumer
-from warren.sim.cluster.errands import ERRANDS, LOCATORS, Errand, Intruder
+from warren.sim.cluster.errands import ERRANDS, LOCATORS, Errand, Intruder, mirroring
 from warren.sim.cluster.promises import LOOSE
 from warren.sim.publisher import CONFIRM, TRANSACTION
 from warren.store.definition_kinds import decode_definition
@@ -66,6 +66,7 @@ def lasting_topology(chance: Random) -> list[Method]:
             arguments["x-queue-mode"] = "lazy"
         elif name == "spread" and chance.random() < 0.3:
             arguments["x-single-active-consumer"] = True
+        arguments |= mirroring(chance)
         methods.append(QueueDeclare(name, durable=True, arguments=arguments))
     methods += [QueueBind(queue, exchange, key) for exchange, key, queue in BINDINGS]
     return methods
