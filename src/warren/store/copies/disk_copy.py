@@ -165,6 +165,7 @@ class DiskCopy(Copy):
 
     def caught_up(self) -> None:
         self.book.catching_up = False
+        self.book.raise_floors()
 
     # -- its end
 
