@@ -93,7 +93,7 @@ def _load_exchange(vhost: Vhost, exchange_id: int, definition: ExchangeDefinitio
 def _load_binding(vhost: Vhost, definition: BindingDefinition) -> bool:
     """Whether both its ends are there."""
     try:
-        return vhost.make_binding(definition)
+        return vhost.bindings.make(definition)
     except ProtocolFault as fault:
         raise _unusable(definition.key(), fault) from fault
 

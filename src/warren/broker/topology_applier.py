@@ -40,7 +40,7 @@ class TopologyApplier(Applier):
         elif isinstance(definition, BindingDefinition):
             vhost = self._vhosts.get(definition.vhost)
             if vhost is not None:
-                vhost.make_binding(definition)
+                vhost.bindings.make(definition)
 
     def _put_queue(self, definition: QueueDefinition, revision: int) -> None:
         vhost = self._vhosts.get(definition.vhost)
@@ -67,6 +67,6 @@ class TopologyApplier(Applier):
         elif parts[0] == EXCHANGES:
             vhost.unmake_exchange(parts[2])
         elif parts[6] == NO_ARGUMENTS:
-            vhost.unmake_binding(parts[2], parts[4], parts[3] == TO_QUEUE, parts[5])
+            vhost.bindings.unmake(parts[2], parts[4], parts[3] == TO_QUEUE, parts[5])
         else:
-            vhost.unmake_binding_with_arguments(path(BINDINGS, parts[1:]))
+            vhost.bindings.unmake_with_arguments(path(BINDINGS, parts[1:]))

@@ -1,7 +1,7 @@
 """One virtual host: its topology, the life of its queues, and the messages its exchanges delay.
 
 What somebody wants is planned and agreed upon (`declare_queues` to `unbind`); what was agreed upon is made and unmade
-(`make_queue` to `unmake_binding`), each thing for itself.
+(`make_queue` to `unmake_exchange`, `bindings`), each thing for itself.
 
 A queue that outlived its use is gone for everybody at once, even if it takes others a while to agree to that: till then
 it is a *departing* queue, closed and waiting to be unmade, and whoever declares one of its name waits for that.
@@ -16,6 +16,7 @@ from typing import final
 from mypy_extensions import i64
 
 from warren.broker.agreement import Agreement
+from warren.broker.bindings import Bindings
 from warren.broker.delays import Delays
 from warren.broker.departures import Departures
 from warren.broker.policy.governor import Governor, tell
@@ -45,7 +46,7 @@ from warren.session.connection import Connection
 from warren.session.consumer import ChannelConsumer
 from warren.session.ports import VhostPort
 from warren.store.plan import AgreementWaiter, Plan
-from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
+from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
 from warren.wire.values import Table
 
 
@@ -71,8 +72,7 @@ class Vhost(VhostPort):
         self._exclusive: dict[int, dict[str, Queue]] = {}
         self._queues: dict[str, Queue] = {}
         self._departures: Departures = Departures(self.topology, agreement, turn)
-        # by their keys, those that a key alone does not tell everything of
-        self._bindings_with_arguments: dict[str, Binding] = {}
+        self.bindings: Bindings = Bindings(self.topology)
         self._cycles: dict[str, None] = {}
         self.delays: Delays = Delays(self.topology, turn, logs)
         self.undertaker: Undertaker | None = None
@@ -212,6 +212,7 @@ class Vhost(VhostPort):
     def make_mastered_queue(self, definition: QueueDefinition, queue_id: int, log: QueueLog) -> Queue:
         """The queue of a ring whose master is here; what stands in for it, here as everywhere, is made already."""
         queue = self._new_queue(definition, queue_id, log)
+        queue.count_with(self.topology.queues[queue.name].counted)
         self._queues[queue.name] = queue
         return queue
 
@@ -296,33 +297,6 @@ class Vhost(VhostPort):
             if exchange.delays:
                 self.delays.forget_deleted()
 
-    def make_binding(self, definition: BindingDefinition) -> bool:
-        """Whether both its ends are there; a fault if its source's type cannot take it."""
-        source = self.topology.exchanges.get(definition.source)
-        destination = self._destination(definition.destination, definition.destination_is_queue)
-        if source is None or destination is None:
-            return False
-        self.topology.bind(source, destination, definition.routing_key, definition.arguments)
-        if definition.arguments:
-            found = self.topology.binding(source, destination, definition.routing_key, definition.arguments)
-            assert found is not None, "it was just made"
-            self._bindings_with_arguments[definition.key()] = found
-        return True
-
-    def unmake_binding(self, source: str, destination: str, to_queue: bool, routing_key: str) -> None:
-        """Take away one without arguments."""
-        found = self.topology.exchanges.get(source)
-        end = self._destination(destination, to_queue)
-        if found is not None and end is not None:
-            binding = self.topology.binding(found, end, routing_key, {})
-            if binding is not None:
-                self.topology.unbind(binding)
-
-    def unmake_binding_with_arguments(self, key: str) -> None:
-        binding = self._bindings_with_arguments.pop(key, None)
-        if binding is not None:
-            self.topology.unbind(binding)
-
     def dismantle(self) -> None:
         """Unmake everything in it: the virtual host itself is about to go."""
         removal = Removal(self.topology)
@@ -334,9 +308,6 @@ class Vhost(VhostPort):
                 self.unmake_exchange(thing.name)
             else:
                 self.unmake_queue(thing.name)
-
-    def _destination(self, name: str, is_queue: bool) -> QueuePort | Exchange | None:
-        return self.topology.queues.get(name) if is_queue else self.topology.exchanges.get(name)
 
     # -- what it is told
 
