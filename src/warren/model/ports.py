@@ -283,7 +283,7 @@ class QueueLog(ABC):
     def cancel_fetch(self) -> None:
         """What was asked for is wanted no more."""
 
-    def all_is_read(self) -> None:
+    def all_is_read(self) -> None:  # noqa: B027 - not every log remembers anything
         """Nothing is left to fetch: what was remembered to find it is of no use."""
 
     @abstractmethod
