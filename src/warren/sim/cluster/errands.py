@@ -56,7 +56,8 @@ UNKNOWN_MS = 20_000
 
 def mirroring(chance: Random) -> Table:
     """The arguments of a queue that is mirrored on all nodes, on two, or not at all."""
-    return chance.choice(({}, {"x-ha-mode": "all"}, {"x-ha-mode": "exactly", "x-ha-params": 2}))
+    kinds: list[Table] = [{}, {"x-ha-mode": "all"}, {"x-ha-mode": "exactly", "x-ha-params": 2}]
+    return chance.choice(kinds)
 
 
 Script = Generator[None, Heard, None]

@@ -281,8 +281,8 @@ class Promises:
         if story.deleted_revision > attempt.known_revision:
             return True
         lasts = attempt.persistent and story.durable
-        ended_ms = story.forsaken_ms if story.in_sync else self._node_ended_ms[story.node]
-        if not lasts and ended_ms >= attempt.sent_ms:
+        alone_ms = 0 if story.in_sync else self._node_ended_ms[story.node]
+        if not lasts and max(story.forsaken_ms, alone_ms) >= attempt.sent_ms:
             return True
         # a queue that is not durable may have been gone when this was published: only who asked can tell
         return not story.durable and not (attempt.mandatory and attempt.queues == (queue,))

@@ -7,7 +7,7 @@ of the store for a while is excepted: it knows itself that it is behind.
 *All nodes end up the same.* Each has applied exactly what the store holds, and its queues, exchanges and bindings are
 those of the keys: what lives on this node as a queue, what lives elsewhere as one that stands in.
 
-Not here: messages (`sim.cluster.promises`).
+Not here: messages (`sim.cluster.promises`), what holds of mirrored queues (`sim.cluster.rings`).
 """
 
 from collections import Counter
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from warren.queue.queue import Queue
 from warren.routing.topology import PREDECLARED_NAMES
 from warren.sim.cluster.promises import Attempt
+from warren.sim.cluster.rings import RingRules
 from warren.store.definition_kinds import decode_definition
 from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition, queue_key
 
@@ -32,6 +33,7 @@ class Rules:
         # by key: when it was last put, when it was last deleted
         self._put_ms: dict[str, int] = {}
         self._deleted_ms: Counter[str] = Counter()
+        self.rings = RingRules(world)
 
     def definition_changed(self, key: str, value: bytes | None) -> None:
         if value is None:
@@ -47,6 +49,7 @@ class Rules:
             member.broker.check()
         except Exception as error:
             self._complain("the node checks itself", f"{member.name}: {type(error).__name__}: {error}")
+        self.rings.turned(member)
 
     def answered_for(self, node: str, key: str, sent_ms: int) -> None:
         """A client was told by a node that there is something."""
@@ -82,6 +85,7 @@ class Rules:
         if lost:
             self._complain("nothing confirmed is lost", lost)
         self._look_for_remains()
+        self.rings.ended()
         for member in self._world.members:
             self._look_at_definitions(member)
             held = member.broker.turn.held_bytes
@@ -107,6 +111,9 @@ class Rules:
             left = self._left_in(member)
             if left:
                 return left
+        rings = self.rings.unsettled()
+        if rings:
+            return rings
         return "" if self._world.whole() else "some nodes are not connected"
 
     def _left_in(self, member: "Member") -> str:

@@ -16,6 +16,10 @@ Not here: what clients do (`sim.cluster.clients`, `sim.cluster.errands`).
 from random import Random
 from typing import TYPE_CHECKING
 
+from warren.model.commands import Command
+from warren.model.events import Commanded
+from warren.policy.commands import ClearPolicy, SetPolicy
+from warren.policy.policy import QUEUES, Policy
 from warren.sim.cluster.clients import EXCUSES, ClusterClient, ClusterPublisher, Target
 from warren.sim.cluster.consumers import ClusterConsumer
 from warren.sim.cluster.errands import ERRANDS, LOCATORS, Errand, Intruder, mirroring
@@ -33,6 +37,9 @@ if TYPE_CHECKING:
 EXCHANGES = (("orders", "direct"), ("news", "fanout"), ("dead", "direct"), (ERRANDS, "direct"))
 LASTING = ("plain", "spread", "retried", "graves", "lazy", LOOSE)
 PASSING = "passing"
+POLICY = 2
+"""The ticket of commands about policies."""
+
 BINDINGS = (
     ("orders", "one", "plain"),
     ("orders", "one", "spread"),
@@ -116,6 +123,50 @@ class Drainer(ClusterConsumer):
         super().work()
 
 
+class Operator:
+    """Changes its mind now and then about how queues are to be mirrored."""
+
+    def __init__(self, world: "ClusterWorld") -> None:
+        self._world = world
+        self._chance = Random(f"{world.seed}/operator")
+        self._every_ms = self._chance.choice((1_000, 4_000, 1_000_000))
+        self._calmed = False
+        self._wait()
+
+    def calm(self) -> None:
+        self._calmed = True
+
+    def _wait(self) -> None:
+        self._world.schedule(self._chance.randint(1, 2 * self._every_ms), self._act)
+
+    def _act(self) -> None:
+        if self._calmed:
+            return
+        member = self._chance.choice(self._world.members)
+        pattern = self._chance.choice(("^(plain|lazy|errand.*)$", "^(spread|graves|passing)$", "^retried$"))
+        name = f"policy-{pattern}"
+        definition = self._definition()
+        command: Command = ClearPolicy("/", name, False)
+        if definition:
+            command = SetPolicy(Policy("/", name, pattern, QUEUES, definition), False)
+        if member.up and member.is_member:
+            member.add(Commanded(POLICY, command))
+            self._world.seen["policy changed"] += 1
+        self._wait()
+
+    def _definition(self) -> Table:
+        names = [member.name for member in self._world.members]
+        some = self._chance.sample(names, self._chance.randint(1, len(names)))
+        definitions: list[Table] = [
+            {},
+            {"ha-mode": "all"},
+            {"ha-mode": "all", "ha-sync-mode": "automatic"},
+            {"ha-mode": "exactly", "ha-params": 2, "ha-sync-mode": "automatic"},
+            {"ha-mode": "nodes", "ha-params": list(some)},
+        ]
+        return self._chance.choice(definitions)
+
+
 class ClusterWorkload:
     """The clients of one world."""
 
@@ -124,6 +175,7 @@ class ClusterWorkload:
         self._chance = Random(f"{world.seed}/workload")
         self.founder = Founder(world, "founder", lasting_topology(self._chance))
         world.promises.graves["retried"] = "graves"
+        self._operator: Operator | None = None
 
     def begin(self) -> None:
         """Everything that lasts is there: everybody comes."""
@@ -142,11 +194,14 @@ class ClusterWorkload:
             Errand(world, f"errand{number}", [])
         if chance.random() < 0.5:
             Intruder(world, "intruder", [])
+        self._operator = Operator(world)
 
     def calm(self) -> None:
         """Nothing new from here on."""
         for client in self._world.clients:
             client.calm()
+        if self._operator is not None:
+            self._operator.calm()
 
     def errands_done(self) -> bool:
         return all(client.done() for client in self._world.clients if isinstance(client, Errand))
