@@ -113,6 +113,9 @@ class Rings:
         if part is not None:
             self._drop(part)
 
+    def parts(self) -> list[Part]:
+        return list(self._parts.values())
+
     def named(self, vhost: str, name: str) -> Part | None:
         """This node's part in the ring of a queue."""
         for part in self._parts.values():
