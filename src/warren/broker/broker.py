@@ -32,6 +32,7 @@ from warren.broker.dead_letters import DeadLetters
 from warren.broker.guests import Guests
 from warren.broker.names import FreshNames
 from warren.broker.orders.connection_commands import ConnectionCommands
+from warren.broker.orders.mirror_commands import MirrorCommands
 from warren.broker.orders.topology_commands import TopologyCommands
 from warren.broker.policy.applier import PolicyApplier
 from warren.broker.policy.parameter_commands import ParameterCommands
@@ -204,6 +205,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         self.control.add(self.parameters)
         self.control.add(TopologyCommands(self.vhosts))
         self.control.add(ConnectionCommands(self.connections))
+        self.control.add(MirrorCommands(self._entry))
         self.control.add_deferring(self._entry)
 
     # -- what sessions ask for

@@ -63,6 +63,7 @@ from warren.model.mirrored import MasterWaiter
 from warren.model.ports import QueueLogs, QueuePort
 from warren.model.turn import Timed, Turn
 from warren.policy.policies import Policies
+from warren.queue.queue import Queue
 from warren.remote.hosting import Home
 from warren.remote.links import Links
 from warren.remote.remote_queue import RemoteQueue
@@ -276,16 +277,7 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         membership = self.membership
         if definition.ring is not None and self.rings is not None:
             self.rings.put(definition, queue_id)
-            return Seat(
-                definition.vhost,
-                definition.name,
-                definition.durable,
-                definition.auto_delete,
-                definition.arguments,
-                definition.node,
-                queue_id,
-                self.links,
-            )
+            return self._new_seat(definition, queue_id)
         if definition.node == membership.own and definition.incarnation in (0, membership.incarnation):
             return None
         return RemoteQueue(
@@ -302,10 +294,39 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
 
     def changed(self, queue: QueuePort, definition: QueueDefinition) -> None:
         if definition.ring is not None and self.rings is not None:
+            if not isinstance(queue, Seat):
+                self._seat_in_place_of(queue, definition, self.rings)
+                return
             self.rings.put(definition, queue.queue_id)
         # one that lives here alone stays: nobody moves the queues of a node that runs
-        if isinstance(queue, StandIn) and queue.node != definition.node:
-            queue.rehome(definition.node)
+        if isinstance(queue, StandIn):
+            queue.ring = definition.ring
+            if queue.node != definition.node:
+                queue.rehome(definition.node)
+
+    def _new_seat(self, definition: QueueDefinition, queue_id: int) -> Seat:
+        seat = Seat(
+            definition.vhost,
+            definition.name,
+            definition.durable,
+            definition.auto_delete,
+            definition.arguments,
+            definition.node,
+            queue_id,
+            self.links,
+        )
+        seat.ring = definition.ring
+        return seat
+
+    def _seat_in_place_of(self, queue: QueuePort, definition: QueueDefinition, rings: Rings) -> None:
+        """A queue that one node had is mirrored from here on."""
+        seat = self._new_seat(definition, queue.queue_id)
+        self._vhosts[definition.vhost].bindings.replace_queue(queue, seat)
+        if isinstance(queue, Queue):
+            rings.adopt(definition, queue, seat)
+        elif isinstance(queue, StandIn):
+            rings.put(definition, queue.queue_id)
+            seat.predecessor = queue
 
     def forget(self, queue: QueuePort) -> None:
         assert isinstance(queue, StandIn), "it stands in for the queue"

@@ -62,6 +62,24 @@ class MakeBinding(Command):
 
 
 @final
+class SynchroniseMirrors(Command):
+    """Let the mirrors of a queue whose master is here catch up."""
+
+    def __init__(self, vhost: str, name: str) -> None:
+        self.vhost = vhost
+        self.name = name
+
+
+@final
+class StopSynchronising(Command):
+    """Let them catch up no more, until that is asked for again."""
+
+    def __init__(self, vhost: str, name: str) -> None:
+        self.vhost = vhost
+        self.name = name
+
+
+@final
 class DismissConnection(Command):
     """End a client's connection; the reason is told to the client."""
 

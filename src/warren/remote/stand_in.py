@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from warren.model.distant import COUNT, GET, GET_NO_ACK, DistantQueue
 from warren.model.ports import Consumer
+from warren.model.rings import Ring
 from warren.wire.values import Table
 
 
@@ -28,6 +29,8 @@ class StandIn(DistantQueue):
     ) -> None:
         super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, owner_id)
         self.node: str = node
+        # who holds it, if it is mirrored
+        self.ring: Ring | None = None
         # what was told last
         self._ready: i64 = 0
         self._consumers: i64 = 0

@@ -17,6 +17,8 @@ from warren.admin.http.router import Resource
 from warren.admin.resources.bindings import BETWEEN, bindings_between
 from warren.admin.station import Station
 from warren.admin.views.bindings import is_called, properties_key
+from warren.broker.commands import StopSynchronising, SynchroniseMirrors
+from warren.remote.stand_in import StandIn
 from warren.routing.types import EXCHANGE_TYPES
 from warren.wire.methods import (
     ExchangeBind,
@@ -95,13 +97,25 @@ async def purge_queue(call: Call) -> Answer:
 
 
 async def act_on_queue(call: Call) -> Answer:
-    """Mirrors are asked to catch up; a queue without mirrors has nothing to do."""
+    """Mirrors catch up, or no more, at the word of their master; a queue without mirrors has nothing to do."""
     document = await call.document()
     require(document, "action")
-    _queue_of(call)
+    name = _queue_of(call)
     if document["action"] not in ("sync", "cancel_sync"):
         raise HttpFault(400, "bad_request", ["unknown", document["action"]])
-    return no_content()
+    queue, station = call.vhost().topology.queues[name], call.station
+    if not isinstance(queue, StandIn) or queue.ring is None:
+        return no_content()
+    if queue.node == station.peers.own:
+        command = SynchroniseMirrors if document["action"] == "sync" else StopSynchronising
+        await station.desk.carry_out(command(queue.vhost, queue.name))
+        return no_content()
+    told = None
+    if call.part is None:
+        told = await station.peers.ask(queue.node, replace(call.question(ALONE), body=to_json(document)))
+    if told is None:
+        raise HttpFault(503, "service_unavailable", f"node {queue.node} does not answer")
+    return passed_on(told)
 
 
 async def put_exchange(call: Call) -> Answer:

@@ -135,7 +135,7 @@ class Sampler:
         shapes, room = self._shapes, Room(self._samples_bytes_max)
         counts, sizes = shapes.counts, shapes.sizes
         return {
-            "queue": Collection(counts, shapes, room, self._queues, self._queue_count, QueueGlance),
+            "queue": Collection(counts, shapes, room, self._queues, self._queue_count, self._glance_at_queue),
             "exchange": Collection(counts, shapes, room, self._exchanges, self._exchange_count, ExchangeGlance),
             "connection": Collection(sizes, shapes, room, self._connections, self._connection_count, ConnectionGlance),
             "channel": Collection(counts, shapes, room, self._channels, self._channel_count, ChannelGlance),
@@ -144,6 +144,9 @@ class Sampler:
     def _queues(self) -> list[tuple[Hashable, QueuePort]]:
         vhosts = self._broker.vhosts.values()
         return [((v.name, name), queue) for v in vhosts for name, queue in v.topology.queues.items()]
+
+    def _glance_at_queue(self, queue: QueuePort) -> QueueGlance:
+        return QueueGlance(queue, self._broker.vhosts[queue.vhost])
 
     def _queue_count(self) -> int:
         return sum(len(vhost.topology.queues) for vhost in self._broker.vhosts.values())

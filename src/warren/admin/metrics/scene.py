@@ -40,8 +40,7 @@ class Scene:
             queue
             for name, vhost in self.broker.vhosts.items()
             if self.vhosts is None or name in self.vhosts
-            for queue in vhost.topology.queues.values()
-            if isinstance(queue, Queue)
+            for queue in vhost.own_queues()
         ]
 
     def queue_labels(self, queue: Queue) -> str:

@@ -167,7 +167,7 @@ async def _list_consumers(call: Call, vhosts: list[str]) -> Answer:
     if call.part is not None and call.part.kind == WAITING:
         return json_answer(list(_waiting(call, vhosts)))
     consumers = list(_consumers(call, vhosts))
-    waiting = await _told_to_wait(call, [consumer for consumer, _ in consumers])
+    waiting = await _told_to_wait(call, [consumer for consumer, _ in consumers]) | set(_waiting(call, vhosts))
 
     def build(found: tuple[ChannelConsumer, bool]) -> Row:
         consumer, active = found
@@ -183,8 +183,8 @@ def _waiting(call: Call, vhosts: list[str]) -> Iterator[Key]:
     broker = call.station.broker
     for vhost in vhosts:
         if vhost in broker.vhosts:
-            for queue in broker.vhosts[vhost].topology.queues.values():
-                if isinstance(queue, Queue) and queue.settings.single_active_consumer:
+            for queue in broker.vhosts[vhost].own_queues():
+                if queue.settings.single_active_consumer:
                     for node, tag in waiting_consumers(queue):
                         yield vhost, queue.name, node, tag
 

@@ -11,6 +11,8 @@ from warren.admin.http.levels import manager
 from warren.admin.http.router import Resource
 from warren.admin.station import Station
 from warren.admin.views.alarms import cluster_alarms, local_alarms
+from warren.admin.views.rings import Mirrors
+from warren.remote.stand_in import StandIn
 
 _DAYS = {"days": 1, "weeks": 7, "months": 28, "years": 365}
 _DAY_MS = 24 * 3600 * 1000
@@ -104,8 +106,25 @@ async def virtual_hosts(call: Call) -> Answer:
 
 
 async def mirror_sync_critical(call: Call) -> Answer:
-    """No queue has mirrors that this node could be the last synchronised one of."""
-    return _good() if call.station.peers.clustered() else _good(reason="single node cluster")
+    """Whether queues whose masters are here have mirrors, none of which could take over."""
+    if len(call.station.peers.names()) == 1:
+        return _good(reason="single node cluster")
+    broker, own = call.station.broker, call.station.peers.own
+    mirrors = Mirrors(broker)
+    critical = [
+        {
+            "name": queue.name,
+            "readable_name": f"queue '{queue.name}' in vhost '{queue.vhost}'",
+            "virtual_host": queue.vhost,
+            "type": "classic",
+        }
+        for vhost in broker.vhosts.values()
+        for queue in vhost.topology.queues.values()
+        if isinstance(queue, StandIn) and queue.node == own
+        if queue.ring is not None and mirrors.is_last_in_sync(queue.ring)
+    ]
+    reason = "There are classic mirrored queues without online synchronised mirrors"
+    return _failed(reason, queues=critical) if critical else _good()
 
 
 async def quorum_critical(call: Call) -> Answer:

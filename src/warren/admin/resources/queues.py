@@ -21,11 +21,10 @@ from warren.admin.listing.listed import Listed, Row, Shared, whole
 from warren.admin.listing.rows import answer_list, answer_object, answer_rows
 from warren.admin.station import Station
 from warren.admin.views.bindings import binding_row, implicit, leading_to
-from warren.admin.views.queues import KNOWN_EVERYWHERE, QUEUE_COLUMNS, QueueRows, waiting_consumers
+from warren.admin.views.queues import KNOWN_EVERYWHERE, QueueRows, waiting_consumers
 from warren.admin.views.ways import deliveries
 from warren.broker.vhost import Vhost
 from warren.model.ports import QueuePort
-from warren.queue.queue import Queue
 from warren.routing.topology import Topology
 
 _BY_NAME = attrgetter("name")
@@ -79,8 +78,9 @@ class Queues:
         station = self._station
         row = rows.detailed(queue)
         row["deliveries"] = deliveries(queue, station.broker, station.facts.name, station.history)
-        if isinstance(queue, Queue):
-            row[_WAITING] = waiting_consumers(queue)
+        real = rows.real(queue)
+        if real is not None:
+            row[_WAITING] = waiting_consumers(real)
         return row
 
     def _rows(self, call: Call) -> QueueRows:
@@ -92,9 +92,9 @@ class Queues:
         rows = self._rows(call)
         spread = Shared(_key_of, self._find, rows.home_of, rows.share, rows.stand_in, KNOWN_EVERYWHERE)
         if not call.flag("disable_stats"):
-            return await answer_list(call, Listed(queues, rows.plan, _BY_NAME, QUEUE_COLUMNS, spread))
+            return await answer_list(call, Listed(queues, rows.plan, _BY_NAME, rows.columns(), spread))
         if call.flag("enable_queue_totals"):
-            return await answer_list(call, Listed(queues, whole(rows.totals), _BY_NAME, QUEUE_COLUMNS, spread))
+            return await answer_list(call, Listed(queues, whole(rows.totals), _BY_NAME, rows.columns(), spread))
         return await answer_list(call, Listed(queues, whole(rows.without_stats), _BY_NAME, {"name": _BY_NAME}))
 
     def _find(self, key: Key) -> QueuePort | None:
@@ -117,7 +117,11 @@ def _key_of(queue: QueuePort) -> Key:
 
 def _put_together(parts: dict[str, Row], home: str, stand_in: Row) -> Row:
     """One row of what each node knows: the home what it is and has, every node what its own clients do with it."""
+    known = [part["ring"] for node, part in parts.items() if "ring" in part and node != home]
     row: dict[str, Any] = {"deliveries": [], "incoming": [], **parts.get(home, stand_in)}
+    if "ring" not in row and known:
+        # of those that answer, the one that has followed the ring
+        row["ring"] = max(known, key=lambda ring: (ring["epoch"], len(ring["story"])))
     waiting = {tuple(found) for found in row.pop(_WAITING, [])}
     consumers: list[Row] = []
     row["deliveries"] = []

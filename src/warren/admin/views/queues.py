@@ -15,6 +15,7 @@ from warren.admin.views.amqp_values import plain
 from warren.admin.views.channels import consumer_row
 from warren.admin.views.connections import connection_details
 from warren.admin.views.erlang import GARBAGE_COLLECTION, NO_RATE
+from warren.admin.views.rings import Mirrors
 from warren.broker.broker import Broker
 from warren.model.ports import QueuePort
 from warren.queue.arguments import type_of
@@ -56,8 +57,8 @@ _REPORTED = (
     "state",
 )
 
-QUEUE_COLUMNS: dict[str, Callable[[Any], Any]] = {
-    "name": lambda queue: queue.name,
+_MIRRORED = ("slave_nodes", "synchronised_slave_nodes", "recoverable_slaves", "state", "sync_messages")
+_SHORT: dict[str, Callable[[Queue], Any]] = {
     "consumers": lambda queue: queue.consumer_count(),
     "memory": lambda queue: queue.report().memory_bytes,
     "messages": lambda queue: queue.ready_count() + queue.unacked_count(),
@@ -66,7 +67,6 @@ QUEUE_COLUMNS: dict[str, Callable[[Any], Any]] = {
     "message_bytes": lambda queue: queue.ready_bytes() + queue.unacked_bytes(),
     "message_bytes_ready": lambda queue: queue.ready_bytes(),
     "message_bytes_unacknowledged": lambda queue: queue.unacked_bytes(),
-    "state": lambda queue: queue.report().state,
 }
 """Short ways to what queues are mostly sorted by."""
 
@@ -92,6 +92,26 @@ class QueueRows:
         self._history = history
         self._now_ms = now_ms
         self._spans = spans
+        self._mirrors = Mirrors(broker)
+
+    def real(self, queue: QueuePort) -> Queue | None:
+        """The queue itself if it is here, whatever stands in for it; a mirrored one is where its master is."""
+        if isinstance(queue, Queue):
+            return queue
+        vhost = self._broker.vhosts.get(queue.vhost)
+        return None if vhost is None else vhost.own_queue(queue.name)
+
+    def columns(self) -> dict[str, Callable[[QueuePort], Any]]:
+        """Short ways to values of queues that are here."""
+
+        def short(value_of: Callable[[Queue], Any]) -> Callable[[QueuePort], Any]:
+            def value(queue: QueuePort) -> Any:
+                real = self.real(queue)
+                return None if real is None else value_of(real)
+
+            return value
+
+        return {"name": _name_of, **{name: short(value_of) for name, value_of in _SHORT.items()}}
 
     def plan(self, wanted: Wanted) -> Callable[[QueuePort], dict[str, Any]]:
         """How to build the wanted part of a row of a queue that lives here."""
@@ -104,14 +124,18 @@ class QueueRows:
             (_REPORTED, self._add_report),
         ]
         parts = [part for names, part in known if wanted.any_of(*names)]
+        with_mirrors = wanted.any_of(*_MIRRORED)
 
         def build(queue: QueuePort) -> dict[str, Any]:
-            if not isinstance(queue, Queue):
+            real = self.real(queue)
+            if real is None:
                 return self.stand_in(queue)
-            row: dict[str, Any] = {"consumers": queue.consumer_count()}
+            row: dict[str, Any] = {"consumers": real.consumer_count()}
             for part in parts:
-                part(row, queue)
-            self._add_erlang(row, queue)
+                part(row, real)
+            self._add_erlang(row, real)
+            if with_mirrors and isinstance(queue, StandIn):
+                self._mirrors.add(row, queue)
             return row
 
         return build
@@ -136,13 +160,17 @@ class QueueRows:
         row["policy"] = in_force.policy or None
         row["operator_policy"] = in_force.operator_policy or None
         row["effective_policy_definition"] = plain(in_force.definition)
+        if isinstance(queue, StandIn):
+            self._mirrors.add(row, queue)
         return row
 
     def detailed(self, queue: QueuePort) -> dict[str, Any]:
         """One queue alone, with its consumers: all that is known of it here."""
-        if not isinstance(queue, Queue):
-            return {"consumer_details": self._consumers_of(queue), **self.share(EVERYTHING)(queue)}
+        ring = self._mirrors.ring(queue) if isinstance(queue, StandIn) else {}
+        if self.real(queue) is None:
+            return {"consumer_details": self._consumers_of(queue), **self.share(EVERYTHING)(queue), **ring}
         return {
+            **ring,
             "consumer_details": self._consumers_of(queue),
             "deliveries": [],
             "incoming": [],
@@ -168,9 +196,10 @@ class QueueRows:
         return row
 
     def totals(self, queue: QueuePort) -> dict[str, Any]:
-        if not isinstance(queue, Queue):
+        real = self.real(queue)
+        if real is None:
             return self.without_stats(queue)
-        row: dict[str, Any] = {"state": "running", **figures.lengths(queue.ready_count(), queue.unacked_count())}
+        row: dict[str, Any] = {"state": "running", **figures.lengths(real.ready_count(), real.unacked_count())}
         self._add_bare(row, queue)
         return row
 
@@ -178,7 +207,7 @@ class QueueRows:
         """The node that a queue lives on."""
         if not isinstance(queue, StandIn):
             return self._node
-        return queue.node if queue.node != self._node else NOWHERE
+        return queue.node if queue.ring is not None or queue.node != self._node else NOWHERE
 
     def _add_bare(self, row: dict[str, Any], queue: QueuePort) -> None:
         """What a queue is, whatever it does."""
@@ -238,6 +267,10 @@ class QueueRows:
         row["messages_unacknowledged_ram"] = report.unacked
         row["head_message_timestamp"] = report.head_timestamp()
         row["backing_queue_status"] = _backing_status(queue, report)
+
+
+def _name_of(queue: QueuePort) -> str:
+    return queue.name
 
 
 def _is_quorum(queue: Queue) -> bool:

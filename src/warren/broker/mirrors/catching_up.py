@@ -1,7 +1,8 @@
 """What a newcomer to a ring lacks is sent to it, behind everything else, and bounded by what it has taken in.
 
 Where a policy says so (`ha-sync-mode` = `automatic`) a newcomer catches up at once, else when an operator says so.
-Until then it gets what is new; and if by and by everything goes that it lacks, it has caught up, too.
+Until then it gets what is new; and if by and by everything goes that it lacks, it has caught up, too. An operator may
+stop it as well: what it has been sent it keeps, and when it is let again it gets the rest.
 
 Not here: telling what differs (`mirroring.difference`), reading it (`model.copies`), admitting it (`mirroring.master`).
 """
@@ -37,9 +38,11 @@ class CatchingUp(PastTaker, Timed):
         """`below` is the first position that it gets in a step, the first of them the one after `began`."""
         self.node: str = node
         self.allowed: bool = part.syncs_by_itself()
-        # how much there was to send when it began, and how much of that is sent
+        # how much there was to send when it began, how much of that is sent, and since when
         self.wanted_count: i64 = 0
         self.sent_count: i64 = 0
+        self.since_ms: i64 = 0
+        self._sent: list[Span] = []
         self._rings: Rings = rings
         self._part: Part = part
         self._mastery: Mastery = mastery
@@ -68,9 +71,12 @@ class CatchingUp(PastTaker, Timed):
         surplus = difference(self._theirs, ours, self._below)
         if surplus:
             self._send(messages.spans(messages.SURPLUS, self._part.queue_id, self._tag(), surplus), b"")
+            self._theirs = difference(self._theirs, surplus, self._below)
         if not lacking:
             self.past_is_over()
             return
+        self.wanted_count = self.sent_count = 0
+        self.since_ms = self._rings.turn.now_ms
         for span in lacking:
             self.wanted_count += span.last - span.first + 1
         self._reader = self._mastery.copy.read(lacking, self)
@@ -106,6 +112,10 @@ class CatchingUp(PastTaker, Timed):
         self._send(messages.words(messages.PAST, self._part.queue_id, self._tag(), values), payload)
         self._sent_bytes += len(payload)
         self.sent_count += 1
+        if self._sent and self._sent[-1].last == position - 1:
+            self._sent[-1].last = position
+        else:
+            self._sent.append(Span(position, position))
 
     def past_given(self) -> None:
         self._asked = False
@@ -120,6 +130,23 @@ class CatchingUp(PastTaker, Timed):
         """It cannot be read; the newcomer goes without, and is not in sync."""
         self._over = True
         self._part.note("error", "mirror.cannot_catch_up", {"node": self.node, "reason": reason})
+
+    def is_under_way(self) -> bool:
+        return self._reader is not None and not self._over
+
+    def stop(self) -> bool:
+        """Send no more of what it lacks until it is let again; whether it was being sent."""
+        self.allowed = False
+        reader = self._reader
+        if reader is None or self._over:
+            return False
+        reader.cancel()
+        self._reader = None
+        self._asked = False
+        self._theirs = sorted([*self._theirs, *self._sent], key=_first_of)
+        self._sent = []
+        self._look_later()
+        return True
 
     def cancel(self) -> None:
         self._over = True
@@ -139,3 +166,7 @@ class CatchingUp(PastTaker, Timed):
 
     def _send(self, head: bytes, data: bytes) -> None:
         self._rings.links.send_ring(self.node, head, data)
+
+
+def _first_of(span: Span) -> int:
+    return int(span.first)

@@ -23,6 +23,7 @@ from warren.broker.mirrors.upstream import LinkUpstream
 from warren.errors import InvariantBroken
 from warren.mirroring.messages import epoch_of
 from warren.mirroring.mirror import ALONE, Mirror
+from warren.mirroring.story import DROPPED, IN_SYNC, PROMOTED, Story, changes_between
 from warren.mirroring.succession import heirs, patience_ms
 from warren.model.copies import Copy, CopyAsker
 from warren.model.ports import QueueLog
@@ -50,6 +51,7 @@ class Part(CopyAsker, Timed):
         self.queue_id: int = queue_id
         self.copy: Copy = copy
         self.mastery: Mastery | None = None
+        self.story: Story = Story()
         self._rings: Rings = rings
         self._book: QueueLog = book
         self.upstream: LinkUpstream = LinkUpstream(rings, queue_id)
@@ -82,21 +84,49 @@ class Part(CopyAsker, Timed):
 
     def copy_damaged(self, reason: str) -> None:
         """It holds nothing it could vouch for, and takes part no more until an operator has seen to it."""
-        self.note("error", "mirror.damaged", {"reason": reason})
+        self.note("error", "mirror.damaged", {"node": self._rings.own_run[0], "reason": reason})
 
     # -- what was agreed upon
 
     def changed(self, definition: QueueDefinition) -> None:
-        self._predecessor = self.ring.master_run
+        before = self.ring
+        self._predecessor = before.master_run
         self.definition = definition
         self._standing = False
         self._lost_at_ms = 0
-
+        self._tell(before)
         mastery = self.mastery
         if mastery is not None and mastery.master.ring.epoch == self.ring.epoch:
             mastery.changed(self.ring)
         else:
             self.act()
+
+    def _tell(self, before: Ring) -> None:
+        """Let the ring's story go on; the master writes it into the log as well."""
+        ring = self.ring
+        leads = self.mastery is not None and ring.epoch == before.epoch
+        for name, facts in changes_between(before, ring):
+            if name == PROMOTED:
+                facts["reason"] = self._why_another()
+            if leads and name == IN_SYNC:
+                self.note("info", "mirror.in_sync", facts)
+            elif leads and name == DROPPED:
+                self.note("warning", "mirror.dropped", facts)
+            elif name != PROMOTED or ring.master_run != self._rings.own_run:
+                self.story.tell(self._rings.turn.now_ms, name, facts)
+
+    def _why_another(self) -> str:
+        """What became of the master before, as far as this node can tell."""
+        rings, run = self._rings, self._predecessor
+        if run is None:
+            return "the queue was declared"
+        if run[0] == rings.own_run[0]:
+            return f"{run[0]} was master before, and has restarted"
+        if rings.has_ended(run):
+            return f"{run[0]} has stopped"
+        if rings.incarnation_reached(run[0]) == run[1]:
+            return f"{run[0]} handed it over"
+        return f"{run[0]} is not reached"
 
     def act(self) -> None:
         """Be what the ring says this node is."""
@@ -118,7 +148,14 @@ class Part(CopyAsker, Timed):
         self.mastery = Mastery(self._rings, self, ring, self.copy)
         self.mastery.serving.succeeds(self._predecessor)
         self.mastery.begin(self.mirror)
-        self.note("info", "mirror.promoted", {"epoch": ring.epoch, "in_sync": ",".join(ring.synced_names())})
+        facts: dict[str, object] = {
+            "node": ring.master,
+            "epoch": ring.epoch,
+            "in_sync": ",".join(ring.synced_names()),
+            "reason": self._why_another(),
+            "pending": len(self.mirror.steps),
+        }
+        self.note("info", "mirror.promoted", facts)
         self._rings.leads(self)
         self._rings.partners_changed()
 
@@ -236,6 +273,7 @@ class Part(CopyAsker, Timed):
         self.copy.close()
 
     def note(self, level: str, name: str, facts: dict[str, object]) -> None:
+        self.story.tell(self._rings.turn.now_ms, name, facts)
         where: dict[str, object] = {"vhost": self.definition.vhost, "queue": self.definition.name}
         self._rings.turn.note(level, name, {**where, **facts})
 

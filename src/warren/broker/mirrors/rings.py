@@ -118,10 +118,9 @@ class Rings:
 
     def named(self, vhost: str, name: str) -> Part | None:
         """This node's part in the ring of a queue."""
-        for part in self._parts.values():
-            if part.definition.vhost == vhost and part.definition.name == name:
-                return part
-        return None
+        found = self._vhosts.get(vhost)
+        queue = None if found is None else found.topology.queues.get(name)
+        return None if queue is None else self._parts.get(queue.queue_id)
 
     def mastery_of(self, queue_id: int) -> Mastery | None:
         """This node's as the master of that queue, if it is."""
@@ -351,7 +350,11 @@ class Rings:
     def make_queue(self, part: Part, book: QueueLog, mastery: Mastery) -> tuple[Queue, MirroredLog]:
         definition = part.definition
         log = MirroredLog(book, mastery, max_priority_of(definition.arguments))
-        queue = self._vhosts[definition.vhost].make_mastered_queue(definition, part.queue_id, log)
+        vhost = self._vhosts[definition.vhost]
+        queue = vhost.make_mastered_queue(definition, part.queue_id, log)
+        # sessions use what stands in for it, and count there; what it was given before stays counted
+        queue.counted = vhost.topology.queues[queue.name].counted
+        queue.uncounted -= queue.counted.published
         part.copy.hand_over(queue)
         queue.begin_epoch(part.ring.first_position())
         return queue, log

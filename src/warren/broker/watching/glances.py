@@ -41,16 +41,17 @@ class Glance(ABC):
 class QueueGlance(Glance):
     """Figures: those of `taken_figures`, published, ready, unacked."""
 
-    def __init__(self, queue: QueuePort) -> None:
+    def __init__(self, queue: QueuePort, vhost: Vhost) -> None:
         self._queue: QueuePort = queue
+        self._vhost: Vhost = vhost
         self._counted: i64 = 0
         self._ready: i64 = 0
         self._unacked: i64 = 0
 
     def look(self) -> int:
-        queue = self._queue
-        if queue.deleted:
+        if self._queue.deleted:
             return GONE
+        queue = self._real()
         figures = queue.figures
         counted: i64 = figures.published + _sum_taken(figures)
         ready: i64 = queue.ready_count()
@@ -63,13 +64,19 @@ class QueueGlance(Glance):
         return STIRRED
 
     def figures(self) -> list[int]:
-        queue = self._queue
+        queue = self._real()
         figures = queue.figures
         numbers = taken_figures(figures)
         numbers.append(int(figures.published))
         numbers.append(queue.ready_count())
         numbers.append(queue.unacked_count())
         return numbers
+
+    def _real(self) -> QueuePort:
+        """The queue itself, while it is here, though something stands in for it."""
+        if isinstance(self._queue, DistantQueue):
+            return self._vhost.own_queue(self._queue.name) or self._queue
+        return self._queue
 
 
 @final
@@ -168,10 +175,7 @@ def sums_of_queues(vhost: Vhost) -> list[int]:
     unacked: i64 = 0
     disk_reads: i64 = 0
     disk_writes: i64 = 0
-    for queue in vhost.topology.queues.values():
-        if isinstance(queue, DistantQueue):
-            # what is known of it here is what its home told last
-            continue
+    for queue in vhost.own_queues():
         ready += queue.ready_count()
         unacked += queue.unacked_count()
         figures = queue.figures

@@ -36,9 +36,8 @@ class QueueSums:
         self.disk_reads: i64 = 0
         self.disk_writes: i64 = 0
         for vhost in vhosts:
-            for queue in vhost.topology.queues.values():
-                if isinstance(queue, Queue):
-                    self._add(queue)
+            for queue in vhost.own_queues():
+                self._add(queue)
 
     def _add(self, queue: Queue) -> None:
         self.queues += 1
