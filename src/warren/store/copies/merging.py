@@ -25,27 +25,33 @@ def joined_spans(shelves: list[Shelf]) -> list[Span]:
                 blocks.setdefault(number, []).append(block)
     spans: list[Span] = []
     for number in sorted(blocks):
-        bits = 0
-        for block in blocks[number]:
-            bits |= int.from_bytes(block.bits, "little")
+        bits = bytes(blocks[number][0].bits)
+        if len(blocks[number]) > 1:
+            together = 0
+            for block in blocks[number]:
+                together |= int.from_bytes(block.bits, "little")
+            bits = together.to_bytes(512, "little")
         _add_spans(spans, i64(number) << BLOCK_SHIFT, bits)
     return spans
 
 
-def _add_spans(spans: list[Span], start: i64, bits: int) -> None:
+def _add_spans(spans: list[Span], start: i64, bits: bytes) -> None:
     """Those of one block, whose first position is `start`."""
+    span: Span | None = spans[-1] if spans else None
+    if span is not None and span.last + 1 != start:
+        span = None
     at: i64 = 0
-    while bits != 0:
-        gap: i64 = (bits & -bits).bit_length() - 1
-        bits >>= int(gap)
-        length: i64 = (bits ^ (bits + 1)).bit_length() - 1
-        bits >>= int(length)
-        first: i64 = start + at + gap
-        if spans and spans[-1].last + 1 == first:
-            spans[-1].last = first + length - 1
+    while at < BLOCK:
+        octet: i64 = bits[at >> 3]
+        step: i64 = 8 if at & 7 == 0 and (octet == 0 or octet == 0xFF) else 1
+        if octet & 1 << (at & 7) == 0:
+            span = None
+        elif span is None:
+            span = Span(start + at, start + at + step - 1)
+            spans.append(span)
         else:
-            spans.append(Span(first, first + length - 1))
-        at += gap + length
+            span.last += step
+        at += step
 
 
 def merged_runs(lasting: Shelf, passing: Shelf) -> list[Run]:
