@@ -156,6 +156,14 @@ class Hosting:
         for consumer in consumers[self._first :] + consumers[: self._first]:
             consumer.loans.queue.wake()
 
+    def lent_of(self, queue: QueuePort) -> list[Entry]:
+        """What the other node has of a queue."""
+        found: list[Entry] = []
+        for number, loans in self._holders.items():
+            if loans.queue is queue:
+                found.append(loans.lent[number])
+        return found
+
     # -- what comes from there
 
     def publish(self, reader: RecordReader, envelope: Envelope) -> None:

@@ -33,6 +33,9 @@ DELIVERIES_MAX: Final[i64] = 1 << 40
 TURN_BYTES_MAX: Final[i64] = 4 * 1024 * 1024
 """When this much is gathered nothing more is lent before the next turn."""
 
+RING_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
+"""So much of what rings are told may wait for a node that takes nothing; then it has to catch up anew."""
+
 REPLY_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
 """So much of direct replies may wait for a node that takes nothing."""
 
@@ -47,8 +50,11 @@ class Link:
         self.unsettled_bytes: i64 = 0
         # the other node takes no more for now
         self.paused: bool = False
-        # direct replies since then
+        # direct replies since then, and what members of rings told each other
         self._reply_bytes: i64 = 0
+        self._ring_bytes: i64 = 0
+        # it is about to be lost
+        self.doomed: bool = False
         # no two runs, of whichever links, have numbers of deliveries in common
         self.base: i64 = run_no << DELIVERY_BITS
         self.delivered: i64 = self.base
@@ -94,6 +100,19 @@ class Link:
         else:
             self._last_published = message
             self.send_message(records.PUBLISH, flags, number, message)
+
+    def send_ring(self, head: bytes, data: bytes) -> None:
+        """What members of a ring tell each other cannot wait."""
+        records.write_split(self.output(), records.RING, head, data)
+        if self.paused:
+            self._ring_bytes += len(head) + len(data)
+
+    def overcome(self) -> bool:
+        """Whether so much of that waits that the link has to go; said once."""
+        if self._ring_bytes <= RING_BYTES_MAX or self.doomed:
+            return False
+        self.doomed = True
+        return True
 
     def send_got(self, flags: i64, ticket: i64, message: Message, ready: i64) -> None:
         out = self.output()
@@ -154,6 +173,7 @@ class Link:
     def pause(self) -> None:
         self.paused = True
         self._reply_bytes = 0
+        self._ring_bytes = 0
 
     def resume(self) -> None:
         self.paused = False

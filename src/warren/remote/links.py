@@ -53,7 +53,8 @@ from mypy_extensions import i64
 
 from warren.errors import InvariantBroken, PeerFault
 from warren.model.effects import DropPeer
-from warren.model.message import Message
+from warren.model.message import Entry, Message
+from warren.model.ports import QueuePort
 from warren.model.turn import Turn
 from warren.remote import records
 from warren.remote.admission import Admission
@@ -154,6 +155,13 @@ class Links:
     def is_connected(self, node: str) -> bool:
         return node in self._links
 
+    def lent_out(self, queue: QueuePort) -> list[Entry]:
+        """What other nodes have of a queue of this one."""
+        found: list[Entry] = []
+        for link in self._links.values():
+            found += link.hosting.lent_of(queue)
+        return found
+
     def nodes(self) -> list[str]:
         """Those there is a link to."""
         return [node for node, link in self._links.items() if link is not self._own]
@@ -171,7 +179,10 @@ class Links:
         link = self._links.get(node)
         if link is None:
             return False
-        records.write_split(link.output(), records.RING, head, data)
+        if link.overcome():
+            self.turn.effects.append(DropPeer(node, "it takes less than the queues that it mirrors are given"))
+        elif not link.doomed:
+            link.send_ring(head, data)
         return True
 
     def reply(self, node: str, inbox: str, message: Message) -> None:

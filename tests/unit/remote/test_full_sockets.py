@@ -4,8 +4,9 @@ import pytest
 
 from tests.support.core_driver import Client
 from tests.unit.remote.linked import Together
+from warren.model.effects import DropPeer
 from warren.model.events import PeerWritesPaused, PeerWritesResumed
-from warren.remote.link import REPLY_BYTES_MAX, TURN_BYTES_MAX
+from warren.remote.link import REPLY_BYTES_MAX, RING_BYTES_MAX, TURN_BYTES_MAX
 from warren.wire.methods import BasicAck, BasicConsume, BasicDeliver, BasicGet, BasicGetOk
 
 BODY = b"x" * (64 * 1024)
@@ -116,3 +117,14 @@ def test_direct_replies_to_a_node_that_takes_no_more_are_bounded(nodes: Together
     answerer.publish(inbox, b"so")
     nodes.settle()
     assert deliveries(asker) == 1
+
+
+def test_a_node_that_does_not_take_what_it_mirrors_loses_its_link_once(nodes: Together) -> None:
+    here = nodes["here"]
+    here.turn(PeerWritesPaused("there"))
+    for _ in range(RING_BYTES_MAX // len(BODY) + 10):
+        assert here.links.send_ring("there", b"", BODY)
+    assert [effect.node for effect in here.node.turn.effects if isinstance(effect, DropPeer)] == ["there"]
+    here.turn()
+    assert waiting_bytes(nodes, "here") < RING_BYTES_MAX + 3 * len(BODY)
+    assert not here.links.send_ring("nowhere", b"", BODY)
