@@ -91,8 +91,13 @@ def sim(
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which run: the same seed is the same run.")],
     steps: Annotated[int, typer.Option(min=1, metavar="N", help="How many steps to take.")] = 1000,
     nodes: Annotated[int, typer.Option(min=1, max=5, metavar="N", help="How many nodes: several are a cluster.")] = 1,
+    rings: Annotated[bool, typer.Option("--rings", help="The members of one mirrored queue alone.")] = False,
 ) -> int:
     """Replay one simulated run and print its trace."""
+    if rings:
+        from warren.sim.rings.run import replay_rings
+
+        return replay_rings(seed, steps)
     if nodes > 1:
         from warren.sim.cluster.run import replay_cluster
 

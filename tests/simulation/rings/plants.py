@@ -2,15 +2,18 @@
 
 A bug is a change of the sources, of the machines or of the pretend nodes that use them.
 
+    python -m tests.simulation.rings.plants      the table of docs/reliability.md, as it should be
+
 Not here: that they are caught (`test_planted_ring_bugs`), how they are planted (`fresh`).
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tests.simulation.rings.fresh import freshly_loaded
 
 STEPS = 400
-SEEDS_MAX = 500
+SEEDS_MAX = 2_000
 
 MASTER, MIRROR = "mirroring.master", "mirroring.mirror"
 MEMBER, MASTERY, COPY, SEAT = "sim.rings.member", "sim.rings.mastery", "sim.rings.toy_copy", "sim.rings.seat"
@@ -31,10 +34,10 @@ class Catch(NamedTuple):
     by: str
 
 
-def hunt(plant: Plant, seeds_max: int = SEEDS_MAX) -> Catch | None:
+def hunt(plant: Plant, seeds: Iterable[int]) -> Catch | None:
     """Run seeds until a rule objects."""
     with freshly_loaded(plant.edits) as rings:
-        for seed in range(seeds_max):
+        for seed in seeds:
             outcome = rings.run_rings(seed, STEPS)
             if not outcome.good:
                 return Catch(seed, outcome.complaints[0].rule)
@@ -298,3 +301,17 @@ PLANTS = (
         (MASTER, "            and follower.safe >= self.settled\n", ""),
     ),
 )
+
+
+def table() -> str:
+    """All of them, each with the run that catches it, as a table of the documentation has it."""
+    lines = ["| rule | mistake | seed | noticed because it broke |", "|---|---|---|---|"]
+    for plant in PLANTS:
+        catch = hunt(plant, range(SEEDS_MAX))
+        assert catch is not None, plant.bug
+        lines.append(f"| {plant.rule or '–'} | {plant.bug} | {catch.seed} | {catch.by} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())

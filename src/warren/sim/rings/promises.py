@@ -244,6 +244,10 @@ class Promises:
             wrong = sorted(should ^ member.copy.held.keys())
             self.complain(COPIES_AGREE, f"{member.name} differs in {wrong} after step {settled}")
 
+    def picture(self) -> object:
+        """What the rules remember that concerns what may come."""
+        return (frozenset(self.kept), frozenset(self.kept_on_disk), len(self.steps), frozenset(self.gone))
+
     # -- at the end
 
     def ended(self) -> None:

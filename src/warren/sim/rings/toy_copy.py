@@ -88,7 +88,7 @@ class ToyCopy(Held):
     def spans(self) -> list[Span]:
         return spans_of(list(self.held))
 
-    def read(self, spans: list[Span], taker: PastTaker) -> PastReader:
+    def read(self, spans: list[Span], taker: PastTaker) -> "ToyReader":
         return ToyReader(self, spans, taker)
 
     def begin_catching_up(self) -> None:

@@ -18,6 +18,7 @@ from warren.model.rings import Ring
 from warren.sim.rings.agreed import Agreed
 from warren.sim.rings.links import Links
 from warren.sim.rings.member import Member
+from warren.sim.rings.pictures import picture_of
 from warren.sim.rings.promises import UNDERSTOOD, Promises
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -190,6 +191,15 @@ class RingWorld:
             member.see(request.version + 1, request.ring)
         else:
             member.refused()
+
+    def picture(self) -> object:
+        """All that matters for what may come, to be compared."""
+        return (
+            tuple(picture_of(member) for member in self.members.values()),
+            self.links.picture(),
+            self.store.picture(),
+            self.promises.picture(),
+        )
 
     # -- clients
 
