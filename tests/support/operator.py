@@ -1,4 +1,4 @@
-"""An operator who changes users, permissions, virtual hosts and limits over a broker's HTTP API.
+"""An operator who changes users, permissions, virtual hosts, limits and policies over a broker's HTTP API.
 
 The calls are those that Warren and RabbitMQ share, so a conversation can be prepared on either.
 
@@ -46,6 +46,11 @@ class Operator:
 
     def limit_user(self, name: str, limit: str, value: int) -> None:
         self._change("PUT", ["user-limits", name, limit], {"value": value})
+
+    def policy(self, name: str, pattern: str, definition: Mapping[str, object], vhost: str = "/") -> None:
+        """For queues."""
+        body = {"pattern": pattern, "definition": dict(definition), "apply-to": "queues"}
+        self._change("PUT", ["policies", vhost, name], body)
 
     def delete_user(self, name: str) -> None:
         self._change("DELETE", ["users", name])

@@ -1,0 +1,148 @@
+"""Mirrored queues on three real nodes under clients that remember what they were promised.
+
+A queue whose name begins with `mirrored` is held by all nodes, as a policy says. Its master is the node where it was
+declared, until that is lost. Who is master and who is in sync is what the newest epoch's master has written into its
+log; nobody else can tell with certainty.
+
+::
+
+    work      durable, published to everywhere, two consumers
+    row       durable, one consumer, who is promised an order
+    passing   not durable, one consumer
+
+Not here: what is done to the nodes (`trio`), what clients are promised (`promises`).
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.cluster.promises import WINDOW, Load, Publisher
+from tests.cluster.trio import Trio, declare, eventually
+from tests.support.node_process import NodeProcess
+from tests.support.operator import Operator
+
+EVERYWHERE = {"ha-mode": "all", "ha-sync-mode": "automatic"}
+_FACT = re.compile(r'(\w+)=("[^"]*"|\S*)')
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Of a ring."""
+
+    epoch: int
+    master: str
+    in_sync: frozenset[str]
+
+
+def mirror_everything(trio: Trio, pattern: str = "^mirrored ", **wish: object) -> None:
+    """By a policy, from here on."""
+    Operator(trio.nodes[0].addresses["http"]).policy(f"for {pattern}", pattern, wish or EVERYWHERE)
+
+
+def standing(trio: Trio, queue: str) -> Standing:
+    """What the newest master said last; epoch 0 if there was none."""
+    newest = Standing(0, "", frozenset())
+    for node in trio.nodes:
+        said = _last_said(node, queue)
+        if said.epoch > newest.epoch:
+            newest = said
+    return newest
+
+
+def _last_said(node: NodeProcess, queue: str) -> Standing:
+    """Of its own time as master, the last of them."""
+    epoch, in_sync = 0, set[str]()
+    for line in node.log().splitlines():
+        if "event=mirror." not in line:
+            continue
+        facts = {name: value.strip('"') for name, value in _FACT.findall(line)}
+        if facts.get("queue") != queue:
+            continue
+        if facts["event"] == "mirror.promoted":
+            epoch, in_sync = int(facts["epoch"]), set(facts["in_sync"].split(","))
+        elif facts["event"] == "mirror.in_sync":
+            in_sync.add(facts["node"])
+        elif facts["event"] == "mirror.dropped":
+            in_sync.discard(facts["node"])
+    return Standing(epoch, node.name, frozenset(in_sync))
+
+
+def await_in_sync(trio: Trio, queues: Sequence[str], count: int = 3) -> None:
+    """So many nodes hold everything that is in these queues."""
+    for queue in queues:
+        eventually(
+            lambda queue=queue: len(standing(trio, queue).in_sync) == count,  # type: ignore[misc]
+            f"{count} nodes are in sync of {queue!r}",
+        )
+
+
+def await_another_master(trio: Trio, queues: Sequence[str], old: NodeProcess) -> None:
+    for queue in queues:
+        eventually(
+            lambda queue=queue: standing(trio, queue).master != old.name,  # type: ignore[misc]
+            f"{queue!r} has another master than {old.name}",
+        )
+
+
+class Scene:
+    """Queues with one master at first, and clients on all nodes; those of some nodes may be cut off."""
+
+    def __init__(self, trio: Trio, load: Load, mark: str, master: NodeProcess, cut: Sequence[NodeProcess]) -> None:
+        self.trio = trio
+        self.load = load
+        self._cut = cut
+        self.master = master
+        self.others = [node for node in trio.nodes if node is not master]
+        self.work, self.row, self.passing = (f"mirrored {kind} {mark}" for kind in ("work", "row", "passing"))
+        self.queues = [self.work, self.row, self.passing]
+        channel = trio.channel(master)
+        for queue in self.queues:
+            declare(channel, queue, durable=queue is not self.passing)
+        await_in_sync(trio, self.queues)
+
+    def populate(self) -> None:
+        """Every node has a publisher; who consumes alone does so where nothing is cut off."""
+        first, second = ([node for node in [*self.others, self.master] if node not in self._cut] or self.others)[:2]
+        for node in self.trio.nodes:
+            self.publish(self.work, node)
+        for node in (self.master, first):
+            self.consume(self.work, node)
+        self.publish(self.row, self.others[0])
+        self.publish(self.row, self.master)
+        self.consume(self.row, second)
+        self.publish(self.passing, self.others[1])
+        self.consume(self.passing, first)
+        self.load.await_progress()
+
+    def publish(self, queue: str, node: NodeProcess) -> None:
+        self.load.publish(queue, node, may_be_cut=node in self._cut)
+
+    def consume(self, queue: str, node: NodeProcess) -> None:
+        self.load.consume(queue, node, may_be_cut=node in self._cut)
+
+    def await_served(self, *nodes: NodeProcess) -> float:
+        """Publishers at these nodes hear of what they publish from here on; the seconds that took."""
+        began = time.monotonic()
+        for publisher in self.publishers_at(nodes):
+            goal = publisher.confirmed + WINDOW
+            eventually(
+                lambda publisher=publisher, goal=goal: publisher.confirmed > goal or bool(self.load.ledger.complaints),  # type: ignore[misc]
+                f"{publisher.name} is served",
+            )
+        return time.monotonic() - began
+
+    def publishers_at(self, nodes: Sequence[NodeProcess]) -> list[Publisher]:
+        names = [f" at {node.name}" for node in nodes]
+        return [publisher for publisher in self.load.publishers if publisher.name.endswith(tuple(names))]
+
+    def settle(self, queues: Sequence[str] = ()) -> None:
+        """All nodes are in sync again, everybody is served, and nothing that was promised is missing."""
+        eventually(self.trio.is_whole, "all nodes reach one another")
+        await_in_sync(self.trio, queues or self.queues)
+        self.load.await_everybody()
+        self.load.settle()
+        channel = self.trio.channel(self.trio.nodes[0])
+        for queue in self.queues:
+            channel.call("queue.delete", queue=queue)
