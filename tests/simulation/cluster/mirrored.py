@@ -1,0 +1,97 @@
+"""What scenarios about mirrored queues have in common.
+
+Not here: the cluster (`tests.simulation.cluster.scenario`).
+"""
+
+from tests.simulation.cluster.scenario import ClusterScenario, Guest, QuietPublisher
+from warren.broker.mirrors.part import Part
+from warren.model.events import Commanded
+from warren.policy.commands import SetPolicy
+from warren.policy.policy import QUEUES, Policy
+from warren.queue.queue import Queue
+from warren.sim.cluster.member import Member
+from warren.sim.cluster.rings import parts_of
+from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, QueueDeclare, QueueDeclareOk
+from warren.wire.values import Table
+
+ALL: Table = {"x-ha-mode": "all"}
+AUTOMATIC: Table = {"ha-mode": "all", "ha-sync-mode": "automatic"}
+FOREVER_MS = 1_000_000
+
+
+def declare(
+    scenario: ClusterScenario, node: Member, name: str = "work", durable: bool = True, arguments: Table | None = None
+) -> None:
+    """A queue that is mirrored on all nodes, all of them in sync; its master is on this one."""
+    declared = QueueDeclare(name, durable=durable, arguments={**ALL, **(arguments or {})})
+    answer = scenario.ask(scenario.guest(node), declared)
+    assert isinstance(answer, QueueDeclareOk)
+    everybody = sorted(one.name for one in scenario.nodes)
+    scenario.until(lambda: in_sync(node, name) == everybody)
+    assert masters(scenario, name) == [node.name]
+
+
+def set_policy(scenario: ClusterScenario, definition: Table, pattern: str = ".*") -> None:
+    """And wait until everybody has heard of it."""
+    scenario.nodes[0].add(Commanded(3, SetPolicy(Policy("/", "mirroring", pattern, QUEUES, definition), False)))
+    scenario.elapse(200)
+    assert all(node.broker.policies.for_queue("/", "work").definition == definition for node in scenario.nodes)
+
+
+def mastered(node: Member, name: str = "work") -> Queue | None:
+    """The queue itself, if this node is its master."""
+    return node.broker.vhosts["/"].own_queue(name) if node.up else None
+
+
+def masters(scenario: ClusterScenario, name: str = "work") -> list[str]:
+    return [node.name for node in scenario.nodes if mastered(node, name) is not None]
+
+
+def part_of(node: Member, name: str = "work") -> Part | None:
+    """This node's part in the ring of a queue."""
+    return next((part for part in parts_of(node) if part.definition.name == name), None)
+
+
+def in_sync(node: Member, name: str = "work") -> list[str]:
+    """Who is in sync, as a member knows it."""
+    part = part_of(node, name)
+    return [] if part is None else sorted(part.ring.synced_names())
+
+
+def epoch_at(node: Member, name: str = "work") -> int:
+    part = part_of(node, name)
+    return 0 if part is None else part.ring.epoch
+
+
+def served(scenario: ClusterScenario, nodes: list[Member]) -> bool:
+    """Whether one of these nodes is the master, and lets the queue be used."""
+    return any(mastered(node) is not None for node in nodes)
+
+
+def published(scenario: ClusterScenario, publisher: QuietPublisher, count: int, name: str = "work") -> list[int]:
+    """Publish, and wait until all of it is confirmed."""
+    numbers = scenario.publish(publisher, name, count)
+    scenario.until(publisher.done)
+    assert scenario.confirmed(numbers) == numbers
+    return numbers
+
+
+def taken(scenario: ClusterScenario, guest: Guest, name: str = "work") -> list[tuple[int, bool]]:
+    """Everything that is in the queue, in order: the numbers of messages, and whether they are marked."""
+    found: list[tuple[int, bool]] = []
+    while True:
+        answer = scenario.ask(guest, BasicGet(name, no_ack=True))
+        if isinstance(answer, BasicGetEmpty):
+            return found
+        assert isinstance(answer, BasicGetOk)
+        assert guest.link is not None
+        body, promises = guest.answers[-1].body, scenario.world.promises
+        attempt = promises.delivered(guest.who, guest.link, name, body, answer.redelivered, kept=False)
+        assert attempt is not None, "it was published"
+        promises.settled(attempt, name, True, False)
+        found.append((attempt.number, answer.redelivered))
+
+
+def numbers_in(scenario: ClusterScenario, node: Member, name: str = "work") -> list[int]:
+    """The numbers of the messages that are in the queue, in order."""
+    return [number for number, _marked in taken(scenario, scenario.guest(node), name)]
