@@ -121,6 +121,8 @@ class Mirror(FlushWaiter):
 
     def resume(self, common: i64, settled: i64) -> None:
         """It goes on behind the step that both have; what it has beyond does not count."""
+        if self.state == ALONE:
+            return
         if self.state != JOINING or not self.whole or not self.settled <= common <= self.end or settled > common:
             raise PeerFault(f"a mirror that ends with step {self.end} was told to go on behind {common}")
         self._drop_beyond(common)
@@ -135,6 +137,8 @@ class Mirror(FlushWaiter):
 
         It is admitted only when that step is settled, so it may take it to be so.
         """
+        if self.state == ALONE:
+            return
         if self.state != JOINING:
             raise PeerFault("a mirror was told to catch up that did not ask")
         self.state = FOLLOWING

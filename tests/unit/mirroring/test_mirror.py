@@ -131,6 +131,17 @@ def test_a_mirror_that_joins_or_is_alone_hears_no_steps() -> None:
     assert [stage.mirror.state, stage.mirror.end, stage.copy.held, stage.said] == [ALONE, 1, {}, []]
 
 
+def test_an_answer_to_a_question_it_has_taken_back_says_nothing() -> None:
+    stage = MirrorStage().following()
+    stage.mirror.take(stored(2, 10))
+    stage.mirror.follow(2)
+    stage.mirror.leave()
+    stage.mirror.resume(1, 1)
+    stage.mirror.start(9, 5, Marks())
+    stage.end_turn()
+    assert [stage.mirror.state, stage.mirror.end, stage.copy.held, stage.copy.lent] == [ALONE, 2, {10: False}, 0]
+
+
 def test_what_was_not_answered_when_it_left_is_not_answered_afterwards() -> None:
     stage = MirrorStage().following()
     stage.mirror.take(stored(2, 10, persistent=True))
