@@ -30,7 +30,7 @@ from warren.broker.topology_plans import (
     plan_unbinding,
 )
 from warren.broker.vhost_ports import Undertaker, Whereabouts
-from warren.model.message import Message
+from warren.model.message import Entry, Message
 from warren.model.ports import Consumer, DeadLetter, QueueLog, QueueLogs, QueuePort
 from warren.model.turn import Turn
 from warren.policy.policies import Policies
@@ -212,7 +212,6 @@ class Vhost(VhostPort):
     def make_mastered_queue(self, definition: QueueDefinition, queue_id: int, log: QueueLog) -> Queue:
         """The queue of a ring whose master is here; what stands in for it, here as everywhere, is made already."""
         queue = self._new_queue(definition, queue_id, log)
-        queue.count_with(self.topology.queues[queue.name].counted)
         self._queues[queue.name] = queue
         return queue
 
@@ -229,6 +228,14 @@ class Vhost(VhostPort):
     def own_queue(self, name: str) -> Queue | None:
         """The queue of that name that is on this node, whatever stands in for it."""
         return self._queues.get(name)
+
+    def lent_out(self, queue: Queue) -> list[Entry]:
+        """What clients of this node have of it."""
+        found: list[Entry] = []
+        for connection in (self._owners or {}).values():
+            for channel in connection.channels.values():
+                found += [entry for entry, taker in channel.ledger.outstanding() if taker.queue is queue]
+        return found
 
     def _open_log(self, definition: QueueDefinition, queue_id: int) -> QueueLog | None:
         if self._logs is None:

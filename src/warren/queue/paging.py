@@ -52,6 +52,13 @@ class Paging:
         self._waiters: list[OutputPort] = []
         self._mirrored: bool = log.mirrored
 
+    def mirror(self, log: QueueLog) -> None:
+        """Others hold the queue, too, from here on: its dealings are with this log, which has the one before."""
+        self.log = log
+        log.asker = self._asker
+        self.passing = False
+        self._mirrored = True
+
     # -- what is wanted
 
     def at_hand(self) -> bool:

@@ -106,6 +106,21 @@ class Queue(QueuePort, PagedIn, Heir):
             self.wake()
         return SETTLED
 
+    def mirror(self, log: QueueLog) -> None:
+        """Others hold it, too, from here on."""
+        assert self._paging is not None, "it has a log already"
+        self._paging.mirror(log)
+
+    def log(self) -> QueueLog | None:
+        return None if self._paging is None else self._paging.log
+
+    def in_memory(self) -> list[Entry]:
+        """What is ready and can be seen without reading."""
+        return self._contents.ready()
+
+    def on_disk_alone(self) -> int:
+        return int(self._contents.paged_count)
+
     def reserve(self, message: Message) -> Entry | None:
         """Take a message that comes in later, by `arrive`; None if a limit refuses it."""
         if self.deleted or self._stopped_because:

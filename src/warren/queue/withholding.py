@@ -49,6 +49,8 @@ class Withheld(Withholding, FlushWaiter):
         self._known: bool = False
         self._kept: list[KeptPublish] = []
         self._waiting: list[OutputPort] = []
+        # who takes what is published when this is over, if the queue does not take it itself
+        self.next: Withholding | None = None
         # who is told once this turn's batch is on disk
         self._answered: list[SettlementWaiter] = []
 
@@ -72,7 +74,7 @@ class Withheld(Withholding, FlushWaiter):
     def release(self) -> None:
         """The queue stays, unless it is gone already."""
         if not self.over:
-            self._queue.withheld = None
+            self._queue.withheld = self.next
             for kept in self._end():
                 self._decide(kept, self._queue.publish(kept.message))
             self._answer()

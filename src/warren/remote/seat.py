@@ -59,6 +59,8 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
     ) -> None:
         super().__init__(vhost, name, durable, False, auto_delete, arguments, 0, node)
         self.queue_id = queue_id
+        # what stood in for the queue before it was mirrored: who used it then does so to its end
+        self.predecessor: StandIn | None = None
         self._links: Links = links
         self._turn: Turn = links.turn
         self._kept: KeptPublishes = KeptPublishes()
@@ -337,6 +339,8 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         self._open = False
         self._stop_timer()
         self._run.close()
+        if self.predecessor is not None:
+            self.predecessor.close()
         for inquiry in list(self._inquiries):
             self._inquiries.pop(inquiry, None)
             inquiry.fail(self.down())

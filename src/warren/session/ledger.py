@@ -138,6 +138,15 @@ class Ledger:
         self._advance()
         return lifted
 
+    def outstanding(self) -> list[tuple[Entry, "ChannelConsumer"]]:
+        """Everything that awaits its ack, and who took it."""
+        found = [(one.entry, one.taker) for one in self._stragglers.values()]
+        for place in range(int(self._head), len(self._entries)):
+            entry, taker = self._entries[place], self._takers[place]
+            if entry is not None and taker is not None:
+                found.append((entry, taker))
+        return found
+
     def put_back(self, deliveries: list[Unacked]) -> None:
         """Undo `lift`: the deliveries are outstanding again under their old tags."""
         outstanding = sorted(deliveries + self.lift_to(0), key=tag_of)

@@ -92,3 +92,40 @@ def test_the_only_copy_in_sync_is_kept_until_another_has_everything() -> None:
     assert in_sync(one) == ["one"]
     scenario.consumer(three, "work")
     scenario.until(lambda: delivered(scenario, numbers))
+
+
+def test_a_queue_with_messages_and_clients_becomes_mirrored_and_outlives_its_home() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two)
+    publisher = scenario.publisher(one)
+    at_home = scenario.publisher(two)
+    numbers = scenario.publish(publisher, "work", 10) + scenario.publish(at_home, "work", 10)
+    scenario.until(lambda: publisher.done() and at_home.done())
+    numbers += scenario.publish(publisher, "work", 10) + scenario.publish(at_home, "work", 10)
+    set_policy(three, EVERYWHERE)
+    for _ in range(20):
+        numbers += scenario.publish(publisher, "work", 2) + scenario.publish(at_home, "work", 2)
+        scenario.elapse(5)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    scenario.until(lambda: publisher.done() and at_home.done())
+    assert scenario.confirmed(numbers) == numbers
+    two.lose_power(down_ms=60_000)
+    scenario.until(lambda: len(master_of(scenario)) == 1)
+    scenario.consumer(three, "work")
+    scenario.until(lambda: delivered(scenario, numbers))
+
+
+def test_transient_messages_in_memory_get_mirrors_too() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two, durable=False)
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    set_policy(three, EVERYWHERE)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    two.lose_power(down_ms=60_000)
+    scenario.until(lambda: len(master_of(scenario)) == 1)
+    scenario.consumer(three, "work")
+    scenario.until(lambda: delivered(scenario, numbers))

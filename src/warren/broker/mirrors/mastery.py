@@ -86,13 +86,22 @@ class Mastery(RingOwner, Timed):
         self._waits: bool = False
         self._ended: bool = False
         self._going: bool = False
+        self.begun: bool = False
+        # it was a queue of this node alone before
+        self._adopted: bool = False
 
     # -- the beginning
+
+    def adopt(self, queue: Queue, log: MirroredLog) -> None:
+        """There is a queue already. It begins when it is known what it has."""
+        self.queue, self._log = queue, log
+        self._adopted = True
 
     def begin(self, mirror: Mirror) -> None:
         """Open the epoch with what this node has as a mirror."""
         master = self.master
-        self.knows_marks = mirror.whole
+        self.begun = True
+        self.knows_marks = mirror.whole or self._adopted
         if mirror.whole:
             master.end = mirror.end
             master.opening = mirror.end + 1
@@ -118,7 +127,7 @@ class Mastery(RingOwner, Timed):
 
     def _let_in(self) -> None:
         """Whoever waits may use the queue, if that is open, and a new one has its mirrors."""
-        if self.queue is None or not self._has_first_mirrors():
+        if self.queue is None or not self.master.opened or not self._has_first_mirrors():
             return
         waiting = self._waiting
         self._waiting = []
@@ -128,7 +137,7 @@ class Mastery(RingOwner, Timed):
     def _has_first_mirrors(self) -> bool:
         ring = self.master.ring
         until_ms = self._since_ms + FIRST_PATIENCE_MS
-        if ring.epoch != FIRST_EPOCH or self._turn.now_ms >= until_ms:
+        if ring.epoch != FIRST_EPOCH or self._adopted or self._turn.now_ms >= until_ms:
             return True
         synced = ring.synced_names()
         if all(name in synced or not self.reached(name) for name in ring.members):
@@ -205,6 +214,8 @@ class Mastery(RingOwner, Timed):
     def end_round(self) -> None:
         """What was gathered becomes a step."""
         self._touched = False
+        if not self.begun:
+            return
         master, log = self.master, self._log
         gone: list[Gone] = []
         if log is not None:
@@ -265,6 +276,8 @@ class Mastery(RingOwner, Timed):
             queue.lent()
         if arrived:
             queue.arrive(arrived)
+        if self._waiting:
+            self._let_in()
         if self._catching_up:
             self.look_at_newcomers()
         for waiter in told:

@@ -17,6 +17,7 @@ from warren.mirroring.steps import StepWriter
 from warren.model.journal import Holding, Run
 from warren.model.message import Entry, Message
 from warren.model.ports import PagedIn, QueueLog
+from warren.wire.values import Table
 
 if TYPE_CHECKING:
     from warren.broker.mirrors.mastery import Mastery
@@ -91,6 +92,8 @@ class MirroredLog(QueueLog):
         if self._returned:
             for position, count in self._returned:
                 writer.returned(position, count)
+                # it did come back, whatever becomes of the step
+                self._mastery.copy.returned(position, count)
             self._returned = []
         lent = self.lending.take_unwritten()
         if lent:
@@ -106,3 +109,8 @@ class MirroredLog(QueueLog):
         else:
             gone.append((int(level), int(first), int(last)))
             self._mastery.touch()
+
+
+def max_priority_of(arguments: Table) -> int:
+    found = arguments.get("x-max-priority")
+    return found if isinstance(found, int) else 0

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.broker.mirrors.mastery import Mastery
-from warren.broker.mirrors.mirrored_log import MirroredLog
+from warren.broker.mirrors.mirrored_log import MirroredLog, max_priority_of
 from warren.broker.mirrors.upstream import LinkUpstream
+from warren.broker.moves.adopting import hold_all
 from warren.errors import InvariantBroken
 from warren.mirroring.messages import epoch_of
 from warren.mirroring.mirror import ALONE, Mirror
@@ -86,6 +87,17 @@ class Part(CopyAsker, Timed):
         """It holds nothing it could vouch for, and takes part no more until an operator has seen to it."""
         self.note("error", "mirror.damaged", {"node": self._rings.own_run[0], "reason": reason})
 
+    def adopt(self, queue: Queue) -> None:
+        """This node has the queue already: it goes on as the master's, whose copy is to be made of it."""
+        mastery = Mastery(self._rings, self, self.ring, self.copy)
+        log = MirroredLog(self._book, mastery, max_priority_of(self.definition.arguments))
+        # of what is in memory alone nobody knows what was handed out
+        log.lending.ask(self.copy.lent_to() if queue.durable else self.ring.first_position() - 1)
+        mastery.adopt(queue, log)
+        queue.mirror(log)
+        queue.begin_epoch(self.ring.first_position())
+        self.mastery = mastery
+
     # -- what was agreed upon
 
     def changed(self, definition: QueueDefinition) -> None:
@@ -134,7 +146,9 @@ class Part(CopyAsker, Timed):
             return
         ring, mastery = self.ring, self.mastery
         if mastery is not None:
-            if mastery.master.ring.epoch == ring.epoch:
+            if mastery.master.ring.epoch == ring.epoch and ring.master_run == self._rings.own_run:
+                if not mastery.begun:
+                    self._begin(ring, mastery)
                 return
             self._step_down()
         if ring.master_run == self._rings.own_run:
@@ -147,7 +161,12 @@ class Part(CopyAsker, Timed):
         self.mirror.leave()
         self.mastery = Mastery(self._rings, self, ring, self.copy)
         self.mastery.serving.succeeds(self._predecessor)
-        self.mastery.begin(self.mirror)
+        self._begin(ring, self.mastery)
+
+    def _begin(self, ring: Ring, mastery: Mastery) -> None:
+        if mastery.queue is not None:
+            hold_all(mastery.queue, self.copy, self._rings.lent_out(mastery.queue))
+        mastery.begin(self.mirror)
         facts: dict[str, object] = {
             "node": ring.master,
             "epoch": ring.epoch,

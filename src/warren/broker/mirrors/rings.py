@@ -13,10 +13,11 @@ from mypy_extensions import i64
 from warren.broker.agreement import Agreement
 from warren.broker.membership import Membership
 from warren.broker.mirrors.mastery import Mastery
-from warren.broker.mirrors.mirrored_log import MirroredLog
+from warren.broker.mirrors.mirrored_log import MirroredLog, max_priority_of
 from warren.broker.mirrors.part import Part
 from warren.broker.mirrors.pulse import Pulse
 from warren.broker.mirrors.wishes import Wishes
+from warren.broker.moves.adopting import Adopting, close_old_road
 from warren.broker.moves.placing import RingPlacing
 from warren.broker.names import FreshNames
 from warren.broker.vhost import Vhost
@@ -26,8 +27,9 @@ from warren.mirroring.messages import MessageReader
 from warren.mirroring.mirror import JoinRequest
 from warren.mirroring.steps import Step
 from warren.model.copies import Copy
+from warren.model.message import Entry
 from warren.model.mirrored import MasterWaiter
-from warren.model.ports import QueueLog, QueueLogs
+from warren.model.ports import QueueLog, QueueLogs, QueuePort
 from warren.model.rings import Run
 from warren.model.turn import Turn
 from warren.queue.queue import Queue
@@ -36,7 +38,6 @@ from warren.store.copies.disk_copy import DiskCopy
 from warren.store.copies.memory_copy import MemoryCopy
 from warren.store.queue_book import QueueBook
 from warren.store.topology_definitions import QueueDefinition
-from warren.wire.values import Table
 
 
 @final
@@ -67,6 +68,7 @@ class Rings:
         self._logs: QueueLogs = logs
         self.wishes: Wishes = wishes
         self.placing: RingPlacing = RingPlacing(self, names)
+        self.adopting: Adopting = Adopting(self, vhosts)
         self._parts: dict[int, Part] = {}
         self._early: dict[int, dict[str, tuple[int, int, JoinRequest]]] = {}
         # the runs of other nodes that there are links to
@@ -96,6 +98,20 @@ class Rings:
         else:
             self._take_part(definition, queue_id)
 
+    def adopt(self, definition: QueueDefinition, queue: Queue, seat: QueuePort) -> None:
+        """A queue of this node alone is to be held by others, too."""
+        book = queue.log()
+        assert isinstance(book, QueueBook), "this node's journal has it"
+        part = self._new_part(definition, queue.queue_id, book)
+        part.adopt(queue)
+        close_old_road(queue, seat)
+        self._fresh.append(part)
+
+    def lent_out(self, queue: Queue) -> list[Entry]:
+        """What clients of this node and others have of a queue that was this node's alone."""
+        vhost = self._vhosts[queue.vhost]
+        return vhost.lent_out(queue) + self.links.lent_out(queue)
+
     def act(self) -> None:
         """Everything that was told is known: what is proposed from here on relies on that."""
         if not self._began:
@@ -106,6 +122,7 @@ class Rings:
         fresh, self._fresh = self._fresh, []
         for part in fresh:
             part.prepare()
+        self.adopting.act()
 
     def delete(self, queue_id: int) -> None:
         """The queue is gone."""
@@ -130,18 +147,21 @@ class Rings:
     def begin(self) -> None:
         """What is on disk was read: from here on this node acts."""
         self._began = True
+        self.adopting.look_soon()
         self.act()
 
     def _take_part(self, definition: QueueDefinition, queue_id: int) -> None:
         log_id = queue_id if definition.durable else -abs(queue_id)
         book = self._logs.open(log_id, definition.durable, max_priority_of(definition.arguments))
         assert isinstance(book, QueueBook), "this node's journal has it"
-        copy: Copy = (
-            DiskCopy(book) if definition.durable else MemoryCopy(self.turn, max_priority_of(definition.arguments))
-        )
+        self._fresh.append(self._new_part(definition, queue_id, book))
+
+    def _new_part(self, definition: QueueDefinition, queue_id: int, book: QueueBook) -> Part:
+        max_priority = max_priority_of(definition.arguments)
+        copy: Copy = DiskCopy(book) if definition.durable else MemoryCopy(self.turn, max_priority)
         part = Part(self, definition, queue_id, book, copy)
         self._parts[queue_id] = part
-        self._fresh.append(part)
+        return part
 
     def _drop(self, part: Part) -> None:
         if part.mastery is not None:
@@ -366,11 +386,7 @@ class Rings:
             vhost.unmake_mastered_queue(definition.name)
 
     def policies_changed(self, vhost: str) -> None:
+        self.adopting.look_soon()
         for part in self._parts.values():
             if part.definition.vhost == vhost:
                 self.placing.look(part)
-
-
-def max_priority_of(arguments: Table) -> int:
-    found = arguments.get("x-max-priority")
-    return found if isinstance(found, int) else 0

@@ -1,0 +1,156 @@
+"""A queue that one node has becomes the queue of a ring, with all it has, while it is used.
+
+::
+
+    policies, arguments, bindings ──► a wish for mirrors ──► the home proposes a ring: itself, in sync, and members
+    the ring is agreed upon ──► everywhere a seat takes the queue's place; at home the queue goes on as the master's,
+                                its log says what leaves in steps, its copy is made of what it has
+
+Whoever consumes goes on with the queue as before; whoever publishes does so through the seat. What was on its way to
+the queue by the old road is passed to the seat. Nothing is handed out or removed between the moment at which the queue
+has another log and the one at which its copy is known.
+
+What is in memory alone, lent out or not, gets onto the copy. A queue that is not durable and has a part of its messages
+on disk, because memory was short, is left alone until it has not: its copy would be in memory.
+
+Not here: the ring's beginning (`broker.mirrors.part`), where its members are (`broker.moves.placing`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.model.agreeing import AgreementWaiter
+from warren.model.copies import Copy
+from warren.model.distant import SettlementWaiter
+from warren.model.message import Entry, Message
+from warren.model.ports import OutputPort, QueuePort, Withholding
+from warren.model.turn import Timed
+from warren.queue.queue import Queue
+from warren.queue.withholding import Withheld
+from warren.store.copies.disk_copy import DiskCopy
+from warren.store.payloads import message_payload
+from warren.store.plan import Plan
+from warren.store.topology_definitions import QueueDefinition
+
+if TYPE_CHECKING:
+    from warren.broker.mirrors.rings import Rings
+    from warren.broker.vhost import Vhost
+
+AGAIN_MS: Final[i64] = 500
+AT_A_TIME: Final = 100
+
+
+@final
+class Adopting(AgreementWaiter, Timed):
+    """One node's queues that nobody else holds, and should."""
+
+    def __init__(self, rings: "Rings", vhosts: dict[str, "Vhost"]) -> None:
+        self._rings: Rings = rings
+        self._vhosts: dict[str, Vhost] = vhosts
+        self._due: bool = False
+        self._under_way: bool = False
+        self._waits: bool = False
+
+    def look_soon(self) -> None:
+        """Something changed that may make somebody want mirrors."""
+        self._due = True
+
+    def act(self) -> None:
+        """All that is agreed upon is known."""
+        if not self._due or self._under_way:
+            return
+        self._due = False
+        plan, left = self._plan()
+        if plan.changes:
+            self._under_way = True
+            if self._rings.agreement.agree(plan, self):
+                self._under_way = False
+        if left:
+            self._look_later()
+
+    def _plan(self) -> tuple[Plan, bool]:
+        """Rings for some of them; and whether others are to be looked at again."""
+        plan = Plan()
+        left = False
+        rings = self._rings
+        for vhost in self._vhosts.values():
+            for queue in vhost.own_queues():
+                if queue.exclusive or queue.deleted or vhost.topology.queues.get(queue.name) is not queue:
+                    continue
+                definition = _definition_of(vhost.name, queue)
+                wish = rings.wishes.of(definition)
+                if wish is None:
+                    continue
+                if len(plan.changes) >= AT_A_TIME or (not queue.durable and queue.on_disk_alone()):
+                    left = True
+                    continue
+                plan.put(definition.with_ring(rings.placing.first_ring(wish, rings.own_run)))
+        return plan, left
+
+    def agreed(self) -> None:
+        self._under_way = False
+        self.act()
+
+    def outdated(self) -> None:
+        self._under_way = False
+        self._look_later()
+
+    def failed(self, reason: str) -> None:
+        self._under_way = False
+        self._look_later()
+
+    def _look_later(self) -> None:
+        self._due = True
+        if not self._waits:
+            self._waits = True
+            turn = self._rings.turn
+            turn.set_timer(turn.now_ms + AGAIN_MS, self)
+
+    def timer_fired(self) -> None:
+        self._waits = False
+        self.act()
+
+
+@final
+class OldRoad(Withholding):
+    """Takes what is published to a queue that has come to be mirrored by whoever had not heard of that."""
+
+    def __init__(self, seat: QueuePort) -> None:
+        super().__init__()
+        self._seat: QueuePort = seat
+
+    def keep(self, message: Message) -> i64:
+        return self._seat.publish(message)
+
+    def await_settlement(self, waiter: SettlementWaiter, place: i64) -> None:
+        self._seat.await_settlement(waiter, place)
+
+    def await_end(self, waiter: OutputPort) -> bool:
+        return False
+
+    def gone(self) -> None:
+        """The seat knows."""
+
+
+def close_old_road(queue: Queue, seat: QueuePort) -> None:
+    """What is published to the queue from here on is passed to the seat."""
+    withheld = queue.withheld
+    if isinstance(withheld, Withheld) and not withheld.over:
+        withheld.next = OldRoad(seat)
+    else:
+        queue.withheld = OldRoad(seat)
+
+
+def hold_all(queue: Queue, copy: Copy, lent: list[Entry]) -> None:
+    """Let a copy hold what its queue has in memory alone, and what of that is lent out."""
+    entries = [entry for entry in queue.in_memory() + lent if entry.holding is None]
+    if isinstance(copy, DiskCopy) and entries:
+        copy.make_room_for(entries)
+    for entry in entries:
+        payload, crc = message_payload(entry.message)
+        copy.hold(entry, payload, crc)
+
+
+def _definition_of(vhost: str, queue: Queue) -> QueueDefinition:
+    return QueueDefinition(vhost, queue.name, queue.durable, False, queue.auto_delete, queue.arguments)
