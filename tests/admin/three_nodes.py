@@ -50,15 +50,18 @@ class OneNode:
 
     def ctl(self, *words: str) -> str:
         """What `warren ctl` prints when it asks this node."""
+        done = self.try_ctl(*words)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def try_ctl(self, *words: str) -> "subprocess.CompletedProcess[str]":
         host, port = self.addresses["http"]
-        done = subprocess.run(
+        return subprocess.run(
             [*_COMMAND, "ctl", "--http", f"http://{host}:{port}", *words],
             capture_output=True,
             text=True,
             timeout=DEADLINE_S,
         )
-        assert done.returncode == 0, done
-        return done.stdout
 
 
 class Trio:

@@ -57,7 +57,15 @@ _REPORTED = (
     "state",
 )
 
-_MIRRORED = ("slave_nodes", "synchronised_slave_nodes", "recoverable_slaves", "state", "sync_messages")
+_MIRRORED = (
+    "slave_nodes",
+    "synchronised_slave_nodes",
+    "recoverable_slaves",
+    "state",
+    "sync_messages",
+    "sync_percent",
+    "sync_seconds_left",
+)
 _SHORT: dict[str, Callable[[Queue], Any]] = {
     "consumers": lambda queue: queue.consumer_count(),
     "memory": lambda queue: queue.report().memory_bytes,

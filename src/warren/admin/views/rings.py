@@ -38,10 +38,14 @@ class Mirrors:
         row["slave_nodes"] = running
         row["synchronised_slave_nodes"] = [name for name in running if name in synced]
         row["recoverable_slaves"] = mirrors
-        under_way = [one for one in self._newcomers(queue) if one.is_under_way()]
+        under_way = [self._progress(one) for one in self._newcomers(queue) if one.is_under_way()]
         if under_way and row.get("state") != "down":
+            # of several, the one that has the farthest to go
+            last = min(under_way, key=lambda one: float(one["percent"]))
             row["state"] = "syncing"
-            row["sync_messages"] = max(int(one.sent_count) for one in under_way)
+            row["sync_messages"] = last["sent"]
+            row["sync_percent"] = last["percent"]
+            row["sync_seconds_left"] = last.get("seconds_left")
 
     def ring(self, queue: StandIn) -> Row:
         """The ring, who catches up, and what happened to it of late; an empty row for a queue without one."""
@@ -86,8 +90,7 @@ class Mirrors:
         """How far a mirror has come; `seconds_left` is known when some of it is sent."""
         wanted, sent = int(one.wanted_count), int(one.sent_count)
         row: Row = {"node": one.node, "wanted": wanted, "sent": sent, "under_way": one.is_under_way()}
-        if wanted:
-            row["percent"] = round(100 * sent / wanted, 1)
+        row["percent"] = round(100 * sent / wanted, 1) if wanted else 0.0
         if sent and one.is_under_way():
             taken_ms = int(self._broker.turn.now_ms - one.since_ms)
             row["seconds_left"] = round(taken_ms * (wanted - sent) / sent / 1000, 1)

@@ -10,6 +10,7 @@ import { Facts } from "../parts/facts.js";
 import { bindToForm, bindingTable } from "../sections/bindings.js";
 import { consumerTable } from "../sections/consumers.js";
 import { getSection } from "../sections/get_messages.js";
+import { mirrorSection } from "../sections/mirrors.js";
 import { publishForm } from "../sections/publish.js";
 import { deleteQueueForm, moveForm, purgeForm } from "../sections/queue_actions.js";
 import { queueBadges, queueState } from "./queues.js";
@@ -26,8 +27,7 @@ export default function queue({ names: [, vhost, name = ""] }) {
   const facts = new Facts();
   const contents = new Facts();
   const figures = new Facts();
-  const mirrors = new Facts();
-  const mirrorPanel = panel("Master and mirrors", mirrors.element);
+  const mirrors = mirrorSection(here);
   const lengths = lengthChart("Messages");
   const rates = rateChart("Message rates", RATES);
   const consumers = consumerTable("channel");
@@ -38,14 +38,12 @@ export default function queue({ names: [, vhost, name = ""] }) {
     facts.update(ruleFacts(one));
     contents.update(contentFacts(one));
     figures.update(figureFacts(one.message_stats));
-    mirrors.update(mirrorFacts(one));
-    mirrorPanel.hidden = copiesOf(one).length === 0;
+    mirrors.update(one);
     lengths.update(one);
     rates.update(one.message_stats);
     consumers.update(one.consumer_details ?? []);
   }
 
-  mirrorPanel.hidden = true;
   const content = [
     h("div", { class: "row" }, rangeChooser()),
     h(
@@ -59,8 +57,8 @@ export default function queue({ names: [, vhost, name = ""] }) {
       { class: "side-by-side" },
       panel("Rules", facts.element),
       panel("Contents", contents.element),
-      mirrorPanel,
     ),
+    mirrors.element,
     panel("Consumers", consumers.element),
     panel("Bindings", bindings.element),
     folded("Bind this queue", bindToForm(vhost, "queue", name)),
@@ -80,9 +78,9 @@ export default function queue({ names: [, vhost, name = ""] }) {
 
 function ruleFacts(one) {
   return [
-    ["State", queueState(one.state)],
+    ["State", queueState(one)],
     ["Type", one.type],
-    ["Features", queueBadges({ ...one, arguments: {}, slave_nodes: [] })],
+    ["Features", queueBadges({ ...one, arguments: {} })],
     ["Arguments", tableText(one.arguments)],
     ["Policy", one.policy || "none"],
     ["Operator policy", one.operator_policy || "none"],
@@ -114,16 +112,4 @@ function contentFacts(one) {
     ["Oldest message", one.head_message_timestamp ? moment(one.head_message_timestamp * 1000) : ""],
     ["Idle for", one.idle_since ? duration(Date.now() - Date.parse(one.idle_since)) : ""],
   ];
-}
-
-/** The nodes that have a copy of the queue beside its master. */
-function copiesOf(one) {
-  return (one.slave_nodes ?? one.members ?? []).filter((node) => node !== (one.leader ?? one.node));
-}
-
-function mirrorFacts(one) {
-  const synced = new Set(one.synchronised_slave_nodes ?? one.online ?? []);
-  const state = (node) =>
-    synced.has(node) ? { badge: "in sync", kind: "good" } : { badge: "not in sync", kind: "warn" };
-  return [["Master", one.leader ?? one.node], ...copiesOf(one).map((node) => [node, state(node)])];
 }

@@ -12,6 +12,7 @@ import { form } from "../parts/form.js";
 import { Listing } from "../parts/listing.js";
 import { mapField } from "../parts/map_field.js";
 import { QUEUE_ARGUMENTS } from "../sections/known_arguments.js";
+import { mirrorBadges } from "../sections/mirrors.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
 // The marks operators know; what each stands for is in its title.
@@ -78,8 +79,8 @@ function columns() {
       key: "state",
       title: "State",
       sort: "state",
-      fields: ["state"],
-      cell: (row) => queueState(row.state),
+      fields: ["state", "sync_percent"],
+      cell: queueState,
     },
     amount("messages_ready", "Ready", { phone: true }),
     amount("messages_unacknowledged", "Unacked"),
@@ -98,7 +99,7 @@ function columns() {
     {
       key: "features",
       title: "Features",
-      fields: ["type", "durable", "auto_delete", "exclusive", "arguments", "slave_nodes", "synchronised_slave_nodes"],
+      fields: ["type", "durable", "auto_delete", "exclusive", "arguments"],
       cell: queueBadges,
     },
     {
@@ -120,28 +121,32 @@ function columns() {
       cell: (row) => bytes(row.memory),
     },
     speed("redeliver", "Redelivered", { hidden: true }),
-    { key: "node", title: "Node", sort: "node", hidden: !isCluster(), fields: ["node"], cell: (row) => row.node },
+    {
+      key: "node",
+      title: "Node",
+      sort: "node",
+      hidden: !isCluster(),
+      fields: ["node", "slave_nodes", "synchronised_slave_nodes"],
+      cell: (row) => [row.node, ...mirrorBadges(row)],
+    },
   ];
 }
 
-export function queueState(state) {
+export function queueState({ state, sync_percent: percent }) {
   return state
     ? {
-        badge: state,
+        badge: percent === undefined ? state : `${state} ${count(percent)} %`,
         kind: { running: "good", flow: "warn", down: "bad", crashed: "bad", stopped: "bad" }[state] ?? "",
       }
     : "";
 }
 
 export function queueBadges(row) {
-  const mirrors = row.slave_nodes?.length;
-  const synced = row.synchronised_slave_nodes?.length ?? 0;
   return [
     row.type && row.type !== "classic" ? { badge: row.type } : "",
     row.durable ? { badge: "durable" } : { badge: "transient" },
     row.exclusive ? { badge: "exclusive" } : "",
     row.auto_delete ? { badge: "auto-delete" } : "",
-    mirrors ? { badge: `${synced} of ${mirrors} mirrors in sync`, kind: synced === mirrors ? "good" : "warn" } : "",
     ...Object.entries(row.arguments ?? {})
       .filter(([key]) => key !== "x-queue-type")
       .map(([key, value]) => ({

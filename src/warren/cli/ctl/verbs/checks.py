@@ -112,6 +112,23 @@ def check_certificate_expiration(call: Call) -> Text:
     return Text(f"No certificates are expiring within {within} {unit}.")
 
 
+def check_mirror_sync(call: Call) -> Text:
+    """Whether stopping the node would cost a queue the only copy that is in sync."""
+    refusal = _refusal(call, "health", "checks", "node-is-mirror-sync-critical")
+    if refusal is not None:
+        lines = [
+            f"{queue.get('readable_name')} would lose its only synchronised replica (master)"
+            f" if node {call.node} is stopped"
+            for queue in _list(refusal, "queues")
+        ]
+        raise failed("\n".join(lines) or refusal.reason)
+    if len(call.api.get("nodes", columns="name")) == 1:
+        words = f"Node {call.node} seems to be the only one in a single node cluster, the check does not apply"
+        return Text(words, {"result": "ok", "message": words})
+    words = f"Node {call.node} reported no classic mirrored queues without online synchronised mirrors"
+    return Text(words, {"result": "ok"})
+
+
 def node_health_check(call: Call) -> Text:
     for check in ("local-alarms", "virtual-hosts"):
         refusal = _refusal(call, "health", "checks", check)
@@ -225,6 +242,14 @@ VERBS: Final = [
         "check_certificate_expiration --within 2 --unit months",
         "Checking certificate expiration on node {node} ...",
         switches={"within": int, "unit": str},
+    ),
+    Verb(
+        "check_if_node_is_mirror_sync_critical",
+        "Checks that no mirrored queue would be left without a synchronised mirror if a node stopped",
+        check_mirror_sync,
+        "[--timeout <timeout>]",
+        "check_if_node_is_mirror_sync_critical",
+        "Checking if node {node} is critical for data safety of any classic mirrored queues ...",
     ),
     Verb(
         "node_health_check",

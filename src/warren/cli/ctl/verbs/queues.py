@@ -23,12 +23,15 @@ COLUMNS: Final[dict[str, Source]] = {
     "owner_pid": Source(("owner_pid_details", "node"), lambda queue: _owner(queue)),
     "pid": Source(("node", "name", "type"), lambda queue: _process(queue, queue.get("node"))),
     "slave_pids": Source(("slave_nodes", "name"), lambda queue: _mirrors(queue, "slave_nodes")),
-    "state": Source(("state",), lambda queue: Atom(queue.get("state") or "")),
+    "recoverable_slaves": Source(("recoverable_slaves",), lambda queue: _nodes(queue, "recoverable_slaves")),
+    "state": Source(("state", "sync_messages"), lambda queue: _state(queue)),
+    "sync_progress": Source(("sync_percent", "sync_seconds_left"), lambda queue: _progress(queue)),
     "synchronised_slave_pids": Source(
         ("synchronised_slave_nodes", "name"), lambda queue: _mirrors(queue, "synchronised_slave_nodes")
     ),
     "type": Source(("type",), lambda queue: Atom(queue.get("type") or "")),
 }
+BAR_CELLS: Final = 20
 REACHABLE: Final = ("running", "syncing", "live", "idle", "flow")
 
 
@@ -47,6 +50,26 @@ def _process(queue: dict[str, Any], node: object) -> Atom | None:
 def _mirrors(queue: dict[str, Any], name: str) -> list[Atom | None] | None:
     nodes = queue.get(name)
     return None if nodes is None else [pid(node, queue.get("name")) for node in nodes]
+
+
+def _nodes(queue: dict[str, Any], name: str) -> list[Atom] | None:
+    nodes = queue.get(name)
+    return None if nodes is None else [Atom(node) for node in nodes]
+
+
+def _state(queue: dict[str, Any]) -> Atom:
+    state = queue.get("state") or ""
+    return Atom(f"{{syncing,{queue.get('sync_messages', 0)}}}" if state == "syncing" else state)
+
+
+def _progress(queue: dict[str, Any]) -> Atom | None:
+    """How far the mirrors of a queue have caught up: a bar, and an estimate once there is one."""
+    percent, left_s = queue.get("sync_percent"), queue.get("sync_seconds_left")
+    if percent is None:
+        return None
+    filled = int(percent * BAR_CELLS / 100)
+    estimate = "" if left_s is None else f", {left_s:.0f} s left"
+    return Atom(f"[{'#' * filled}{'.' * (BAR_CELLS - filled)}] {percent:.0f} %{estimate}")
 
 
 def list_queues(call: Call) -> Rows:
