@@ -317,12 +317,16 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
 
     def ack(self, entry: Entry) -> None:
         self._run.ack(entry)
+        # an earlier master's deliveries took room, too: what this one sent may have waited for that
+        self._run.wake()
 
     def requeue(self, entries: list[Entry]) -> None:
         self._run.requeue(entries)
+        self._run.wake()
 
     def reject(self, entry: Entry) -> None:
         self._run.reject(entry)
+        self._run.wake()
 
     def wake(self) -> None:
         self._run.wake()

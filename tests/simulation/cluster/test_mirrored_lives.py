@@ -1,7 +1,7 @@
 """Rings over time: policies that change while queues are used, masters that move, nodes that stop and are gone."""
 
+from tests.simulation.cluster.mirrored import in_sync, masters, part_of
 from tests.simulation.cluster.scenario import ClusterScenario
-from tests.simulation.cluster.test_mirrored_queues import delivered, in_sync, master_of
 from warren.model.events import Commanded
 from warren.policy.commands import ClearPolicy, SetPolicy
 from warren.policy.policy import Policy
@@ -26,11 +26,13 @@ def clear_policy(node: Member) -> None:
 
 
 def members(node: Member) -> list[str]:
-    clustering = node.broker.clustering
-    assert clustering is not None
-    assert clustering.rings is not None
-    part = clustering.rings.named("/", "work")
+    part = part_of(node)
     return [] if part is None else sorted(part.ring.members)
+
+
+def delivered(scenario: ClusterScenario, numbers: list[int]) -> bool:
+    attempts = scenario.world.promises.attempts
+    return all("work" in attempts[number].copies for number in numbers)
 
 
 def mirrored(scenario: ClusterScenario, home: Member, definition: Table) -> None:
@@ -38,7 +40,7 @@ def mirrored(scenario: ClusterScenario, home: Member, definition: Table) -> None
     set_policy(home, definition)
     scenario.elapse(200)
     declare(scenario, home)
-    scenario.until(lambda: master_of(scenario) == [home.name])
+    scenario.until(lambda: masters(scenario) == [home.name])
 
 
 def test_without_a_policy_any_more_the_master_goes_on_alone() -> None:
@@ -67,7 +69,7 @@ def test_a_policy_that_names_other_nodes_moves_the_queue_there_with_all_it_has()
     scenario.until(publisher.done)
     set_policy(two, {"ha-mode": "nodes", "ha-params": ["three", "two"], "ha-sync-mode": "automatic"})
     # whichever of them is the first to have everything
-    scenario.until(lambda: master_of(scenario) in (["two"], ["three"]) and in_sync(three) == ["three", "two"])
+    scenario.until(lambda: masters(scenario) in (["two"], ["three"]) and in_sync(three) == ["three", "two"])
     scenario.until(lambda: members(one) == [])
     numbers += scenario.publish(publisher, "work", 10)
     scenario.until(publisher.done)
@@ -88,7 +90,7 @@ def test_the_only_copy_in_sync_is_kept_until_another_has_everything() -> None:
     set_policy(two, {"ha-mode": "nodes", "ha-params": ["two"]})
     scenario.until(lambda: members(two) == ["one", "two"])
     scenario.elapse(5_000)
-    assert master_of(scenario) == ["one"]
+    assert masters(scenario) == ["one"]
     assert in_sync(one) == ["one"]
     scenario.consumer(three, "work")
     scenario.until(lambda: delivered(scenario, numbers))
@@ -111,7 +113,7 @@ def test_a_queue_with_messages_and_clients_becomes_mirrored_and_outlives_its_hom
     scenario.until(lambda: publisher.done() and at_home.done())
     assert scenario.confirmed(numbers) == numbers
     two.lose_power(down_ms=60_000)
-    scenario.until(lambda: len(master_of(scenario)) == 1)
+    scenario.until(lambda: len(masters(scenario)) == 1)
     scenario.consumer(three, "work")
     scenario.until(lambda: delivered(scenario, numbers))
 
@@ -126,6 +128,38 @@ def test_transient_messages_in_memory_get_mirrors_too() -> None:
     set_policy(three, EVERYWHERE)
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
     two.lose_power(down_ms=60_000)
-    scenario.until(lambda: len(master_of(scenario)) == 1)
+    scenario.until(lambda: len(masters(scenario)) == 1)
+    scenario.consumer(three, "work")
+    scenario.until(lambda: delivered(scenario, numbers))
+
+
+def test_a_transient_queue_is_gone_when_all_who_had_it_are_and_comes_back_with_nobody() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    set_policy(one, {"ha-mode": "nodes", "ha-params": ["one", "two"], "ha-sync-mode": "automatic"})
+    scenario.elapse(200)
+    declare(scenario, two, durable=False)
+    scenario.until(lambda: in_sync(two) == ["one", "two"])
+    scenario.publish(scenario.publisher(two), "work", 10)
+    one.lose_power(down_ms=2_000)
+    two.lose_power(down_ms=2_000)
+    scenario.until(lambda: not scenario.knows(three, "work"))
+    scenario.until(lambda: one.up and two.up and scenario.world.whole())
+    scenario.until(lambda: not any(scenario.knows(node, "work") for node in scenario.nodes))
+    assert masters(scenario) == []
+
+
+def test_a_transient_queue_lives_on_with_a_mirror_that_was_in_sync() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    set_policy(one, EVERYWHERE)
+    scenario.elapse(200)
+    declare(scenario, two, durable=False)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    two.lose_power(down_ms=2_000)
+    scenario.until(lambda: two.up and scenario.world.whole() and in_sync(one) == ["one", "three", "two"])
     scenario.consumer(three, "work")
     scenario.until(lambda: delivered(scenario, numbers))

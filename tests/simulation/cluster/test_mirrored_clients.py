@@ -1,0 +1,195 @@
+"""Clients of mirrored queues when the master is lost: consumers elsewhere go on, and what they held comes again."""
+
+import pytest
+
+from tests.simulation.cluster.mirrored import FOREVER_MS, declare, mastered, part_of, published, served
+from tests.simulation.cluster.scenario import ClusterScenario, Guest
+from warren.wire.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicQos,
+    BasicQosOk,
+    ConfirmSelect,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueuePurge,
+    QueuePurgeOk,
+)
+from warren.wire.values import Table
+
+
+def consuming(scenario: ClusterScenario, guest: Guest, prefetch: int = 0, arguments: Table | None = None) -> Guest:
+    if prefetch:
+        assert isinstance(scenario.ask(guest, BasicQos(prefetch_count=prefetch)), BasicQosOk)
+    consume = BasicConsume("work", "c", arguments=arguments or {})
+    assert isinstance(scenario.ask(guest, consume), BasicConsumeOk)
+    guest.answers.clear()
+    return guest
+
+
+def deliveries(guest: Guest) -> list[tuple[int, bool]]:
+    """What it was given, in order: the number of each message, and whether it was marked."""
+    return [
+        (int(heard.body[:10]), heard.method.redelivered)
+        for heard in guest.answers
+        if isinstance(heard.method, BasicDeliver)
+    ]
+
+
+def cancelled(guest: Guest) -> bool:
+    return any(isinstance(heard.method, BasicCancel) for heard in guest.answers)
+
+
+def test_consumers_elsewhere_go_on_and_are_told_nothing() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, one)
+    consumers = [consuming(scenario, scenario.guest(node)) for node in (two, three)]
+    one.kill(FOREVER_MS)
+    scenario.until(lambda: served(scenario, [two, three]))
+    numbers = published(scenario, scenario.publisher(three), 6)
+    scenario.until(lambda: sum(len(deliveries(guest)) for guest in consumers) == 6)
+    assert sorted(number for guest in consumers for number, _marked in deliveries(guest)) == numbers
+    assert not any(cancelled(guest) or guest.faults for guest in consumers)
+
+
+def test_a_consumer_that_asked_for_it_is_cancelled_when_the_master_changes() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, one)
+    told = consuming(scenario, scenario.guest(two), arguments={"x-cancel-on-ha-failover": True})
+    untold = consuming(scenario, scenario.guest(three))
+    one.kill(FOREVER_MS)
+    scenario.until(lambda: cancelled(told))
+    scenario.until(lambda: served(scenario, [two, three]))
+    numbers = published(scenario, scenario.publisher(three), 3)
+    scenario.until(lambda: len(deliveries(untold)) == 3)
+    assert deliveries(untold) == [(number, False) for number in numbers]
+    assert deliveries(told) == []
+
+
+def test_what_was_held_comes_back_marked_and_nothing_else_does() -> None:
+    scenario = ClusterScenario()
+    one, _two, three = scenario.nodes
+    declare(scenario, one)
+    numbers = published(scenario, scenario.publisher(three), 6)
+    taker = consuming(scenario, scenario.guest(three), prefetch=2)
+    scenario.until(lambda: len(deliveries(taker)) == 2)
+    assert deliveries(taker) == [(number, False) for number in numbers[:2]]
+    taker.answers.clear()
+    one.lose_power(FOREVER_MS)
+    # it has its two still, so it gets others when it has settled them
+    scenario.until(lambda: served(scenario, scenario.nodes[1:]))
+    scenario.elapse(4_000)
+    assert deliveries(taker) == []
+    taker.send(1, BasicAck(2, multiple=True))
+    seen: list[tuple[int, bool]] = []
+    while len(seen) < 6:
+        scenario.until(lambda: bool(deliveries(taker)))
+        seen += deliveries(taker)
+        last = max(heard.method.delivery_tag for heard in taker.answers if isinstance(heard.method, BasicDeliver))
+        taker.answers.clear()
+        taker.send(1, BasicAck(last, multiple=True))
+    assert seen[:2] == [(number, True) for number in numbers[:2]]
+    assert [number for number, _marked in seen] == numbers
+    assert seen[-1] == (numbers[-1], False)
+
+
+def test_acks_of_what_the_lost_master_delivered_are_harmless() -> None:
+    scenario = ClusterScenario()
+    one, _two, three = scenario.nodes
+    declare(scenario, one)
+    numbers = published(scenario, scenario.publisher(three), 2)
+    taker = scenario.guest(three)
+    answer = scenario.ask(taker, BasicGet("work"))
+    assert isinstance(answer, BasicGetOk)
+    one.lose_power(FOREVER_MS)
+    scenario.until(lambda: served(scenario, scenario.nodes[1:]))
+    taker.send(1, BasicAck(answer.delivery_tag))
+    other = consuming(scenario, scenario.guest(three))
+    scenario.until(lambda: len(deliveries(other)) == 2)
+    assert [number for number, _marked in deliveries(other)] == numbers
+    assert taker.faults == []
+
+
+@pytest.mark.parametrize("question", [QueueDeclare("work", passive=True), BasicGet("work"), QueuePurge("work")])
+def test_what_was_asked_when_the_master_was_lost_is_answered_by_the_next(question: QueueDeclare) -> None:
+    scenario = ClusterScenario()
+    one, _two, three = scenario.nodes
+    declare(scenario, one)
+    published(scenario, scenario.publisher(three), 3)
+    guest = scenario.guest(three)
+    one.kill(FOREVER_MS)
+    answer = scenario.ask(guest, question)
+    assert isinstance(answer, QueueDeclareOk | BasicGetOk | QueuePurgeOk)
+    assert getattr(answer, "message_count", 3) in (2, 3)
+
+
+def test_a_queue_that_nobody_can_serve_refuses_after_a_while_and_takes_again_later() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, one)
+    publisher = scenario.publisher(two)
+    published(scenario, publisher, 3)
+    scenario.isolate(two)
+    two.cut_off_from_store(True)
+    refused = scenario.publish(publisher, "work", 2)
+    scenario.until(publisher.done)
+    assert scenario.confirmed(refused) == []
+    scenario.isolate(two, False)
+    two.cut_off_from_store(False)
+    scenario.until(lambda: scenario.world.whole() and part_of(two) is not None)
+    scenario.elapse(3_000)
+    published(scenario, publisher, 3)
+    scenario.consumer(three, "work")
+    scenario.finish()
+
+
+def test_a_master_that_was_deposed_delivers_nothing_more() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, one)
+    numbers = published(scenario, scenario.publisher(three), 4)
+    # it hears of nothing, and goes on by itself
+    scenario.isolate(one)
+    one.cut_off_from_store(True)
+    scenario.until(lambda: mastered(two) is not None or mastered(three) is not None)
+    scenario.elapse(2_500)
+    assert mastered(one) is not None, "it does not know"
+    lonely = scenario.guest(one)
+    lonely.ask(BasicGet("work", no_ack=True))
+    scenario.elapse(3_000)
+    assert not isinstance(lonely.answer(), BasicGetOk)
+    other = consuming(scenario, scenario.guest(three))
+    scenario.until(lambda: len(deliveries(other)) == 4)
+    assert [number for number, _marked in deliveries(other)] == numbers
+
+
+def test_a_publisher_on_a_deposed_master_is_not_told_that_its_messages_are_safe() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, one)
+    publisher = scenario.guest(one)
+    scenario.ask(publisher, ConfirmSelect())
+    scenario.isolate(one)
+    one.cut_off_from_store(True)
+    scenario.until(lambda: mastered(two) is not None or mastered(three) is not None)
+    publisher.answers.clear()
+    publisher.publish("", "work", {})
+    scenario.elapse(20_000)
+    assert not any(isinstance(heard.method, BasicAck) for heard in publisher.answers)
+    scenario.isolate(one, False)
+    one.cut_off_from_store(False)
+    scenario.until(scenario.world.whole)
+    scenario.until(lambda: any(isinstance(heard.method, BasicAck | BasicNack) for heard in publisher.answers))
+    confirmed = any(isinstance(heard.method, BasicAck) for heard in publisher.answers)
+    found = scenario.ask(scenario.guest(three), BasicGet("work", no_ack=True))
+    assert isinstance(found, BasicGetOk) or not confirmed
+    assert isinstance(found, BasicGetOk | BasicGetEmpty)
