@@ -20,10 +20,11 @@ from warren.model.rings import Ring, Run
 NEXT_AFTER_MS: Final[i64] = 1_000
 
 
-def heirs(ring: Ring, living: dict[str, int], anybody: bool) -> list[Run]:
+def heirs(ring: Ring, living: dict[str, int], anybody: bool, lasting: bool = True) -> list[Run]:
     """Those who may become master, in the order in which they should; `living` has the incarnation of each node.
 
-    The master's own run is over. `anybody`: also members that are not in sync.
+    The master's own run is over. `anybody`: also members that are not in sync. `lasting`: members that were restarted
+    have something; a queue that is not durable is gone with the last run that had it.
     """
     last = ring.master_run
     unbroken = [run for run in ring.in_sync if run != last and living.get(run[0]) == run[1]]
@@ -31,6 +32,8 @@ def heirs(ring: Ring, living: dict[str, int], anybody: bool) -> list[Run]:
         return unbroken
     names = [ring.master, *[name for name in ring.synced_names() if name != ring.master]]
     restarted = [(name, living[name]) for name in names if name in living and (name, living[name]) != last]
+    if not lasting:
+        return []
     if restarted or not anybody:
         return restarted
     return [(name, living[name]) for name in ring.members if name in living and (name, living[name]) != last]

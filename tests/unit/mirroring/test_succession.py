@@ -31,3 +31,8 @@ def test_one_that_was_not_in_sync_is_taken_only_if_that_is_allowed() -> None:
 def test_each_leaves_it_to_those_before_it_for_a_while() -> None:
     order = [("c", 1), ("b", 1)]
     assert [patience_ms(order, run) for run in [("c", 1), ("b", 1), ("d", 1)]] == [0, NEXT_AFTER_MS, -1]
+
+
+def test_who_was_restarted_has_nothing_of_a_queue_that_is_not_durable() -> None:
+    assert heirs(RING, {"a": 2, "b": 2, "d": 1}, anybody=True, lasting=False) == []
+    assert heirs(RING, {"a": 2, "b": 1}, anybody=False, lasting=False) == [("b", 1)]

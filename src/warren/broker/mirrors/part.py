@@ -239,7 +239,7 @@ class Part(CopyAsker, Timed):
     def _stand(self) -> None:
         """Stand for election, when those before have had their time."""
         rings, ring, now_ms = self._rings, self.ring, self._rings.turn.now_ms
-        order = heirs(ring, rings.all_living(), rings.wishes.promotes_anybody(self.definition))
+        order = heirs(ring, rings.all_living(), rings.wishes.promotes_anybody(self.definition), self.definition.durable)
         if rings.own_run not in order:
             self._wait(AGAIN_MS)
             return

@@ -2,11 +2,12 @@
 and all queues of a node that is no member any more.
 
 A queue is a leftover exactly if its node is no member, or it ends with a run of its node that is not the one that
-lives. That is seen by every node at the same revision, so it needs no messenger: whoever sees it plans the removal. All
-keys are relied on, so however many do it at once, each queue goes once; and as everybody would, they take turns: the
-first of the living in the order of all members begins at once, the next one waits a while longer, and so on. What could
-not be agreed upon is tried again, as long as there is anything left; when the node that had begun dies, the next one
-goes on.
+lives. A mirrored one is if none of those that hold it is a member, or if it is transient and every run that was in sync
+is over: whoever is restarted has nothing of it. That is seen by every node at the same revision, so it needs no
+messenger: whoever sees it plans the removal. All keys are relied on, so however many do it at once, each queue goes
+once; and as everybody would, they take turns: the first of the living in the order of all members begins at once, the
+next one waits a while longer, and so on. What could not be agreed upon is tried again, as long as there is anything
+left; when the node that had begun dies, the next one goes on.
 
 A node that starts has a new run, so what its earlier runs left are leftovers like all others. Transient exchanges have
 no home: those there are go when a node starts and nobody else is alive, for then all nodes were down. If another one
@@ -21,7 +22,7 @@ from typing import Final, final
 
 from warren.broker.agreement import Agreement
 from warren.broker.membership import LifeWatcher, Membership
-from warren.broker.sharing.homes import QueueHomes
+from warren.broker.sharing.homes import Mirrored, QueueHomes
 from warren.broker.topology_plans import plan_removal_of
 from warren.broker.vhost import Vhost
 from warren.model.ports import QueuePort
@@ -75,13 +76,16 @@ class Leftovers(AgreementWaiter, LifeWatcher, Timed):
 
     def look(self) -> None:
         """Once in a while: a queue that was agreed upon too late for its node comes when nobody's life changes."""
-        if self._timer is None and not self._under_way and (self._dead_homes() or self._strangers()):
+        if self._timer is None and not self._under_way and self._anything_dead():
             self.lives_changed()
 
     @property
     def clear(self) -> bool:
         """Whether nothing is left to be cleared up."""
-        return not self._under_way and not self._exchanges and not self._dead_homes() and not self._strangers()
+        return not self._under_way and not self._exchanges and not self._anything_dead()
+
+    def _anything_dead(self) -> bool:
+        return bool(self._dead_homes() or self._strangers() or self._dead_rings())
 
     # -- one batch after another
 
@@ -115,18 +119,26 @@ class Leftovers(AgreementWaiter, LifeWatcher, Timed):
                 return plan
         for node, incarnation in self._dead_homes():
             # it must not come alive first
-            plan = self._plan_queues(alive_key(node), self._homes.fleeting((node, incarnation)))
+            plan = self._plan_queues([alive_key(node)], self._homes.fleeting((node, incarnation)))
             if plan.changes:
                 return plan
         for node in self._strangers():
-            plan = self._plan_queues(node_key(node), self._homes.of_node(node))
+            plan = self._plan_queues([node_key(node)], self._homes.of_node_alone(node))
+            if plan.changes:
+                return plan
+        for mirrored in self._dead_rings():
+            # none of those may come alive, or be a member, first
+            relied_on = [alive_key(name) for name in mirrored.ring.synced_names()]
+            relied_on += [node_key(name) for name in mirrored.ring.members]
+            plan = self._plan_queues(relied_on, [mirrored.queue])
             if plan.changes:
                 return plan
         return None
 
-    def _plan_queues(self, relied_on: str, queues: list[tuple[str, str]]) -> Plan:
+    def _plan_queues(self, relied_on: list[str], queues: list[tuple[str, str]]) -> Plan:
         plan = Plan()
-        plan.rely_on(relied_on)
+        for key in relied_on:
+            plan.rely_on(key)
         doomed: dict[str, list[QueuePort]] = {}
         for vhost, name in queues[:BATCH_MAX]:
             queue = None if vhost not in self._vhosts else self._vhosts[vhost].topology.queues.get(name)
@@ -169,7 +181,24 @@ class Leftovers(AgreementWaiter, LifeWatcher, Timed):
         members = self._membership.members
         if members.get(self._membership.own) is None:
             return []
-        return [node for node in self._homes.nodes() if node and members.get(node) is None]
+        found = [node for node in self._homes.nodes() if node and members.get(node) is None]
+        return [node for node in found if self._homes.of_node_alone(node)]
+
+    def _dead_rings(self) -> list[Mirrored]:
+        """Mirrored queues that nobody has any more."""
+        members, own = self._membership.members, self._membership.own
+        if members.get(own) is None:
+            return []
+        living = {name: members.incarnation(name) for name in members.alive_names()}
+        living[own] = self._membership.incarnation
+        dead: list[Mirrored] = []
+        for mirrored in self._homes.mirrored():
+            ring = mirrored.ring
+            strange = all(members.get(name) is None for name in ring.members)
+            gone = all(living.get(name) != incarnation for name, incarnation in ring.in_sync)
+            if strange or (gone and not mirrored.durable):
+                dead.append(mirrored)
+        return dead
 
     def _place(self) -> int:
         """How many of the living go before this node."""

@@ -1,6 +1,7 @@
 """Which queues live where, and which of them end with a run of their node."""
 
 from warren.broker.sharing.homes import QueueHomes
+from warren.model.rings import Ring
 from warren.store.topology_definitions import QueueDefinition
 
 
@@ -43,6 +44,16 @@ def test_the_queues_of_a_node_are_those_that_live_there() -> None:
     homes.put(queue("one", "a"))
     homes.put(queue("two", "a", 3))
     homes.put(queue("three", "b"))
-    assert (homes.nodes(), homes.of_node("a")) == (["a", "b"], [("/", "one"), ("/", "two")])
+    assert (homes.nodes(), homes.of_node_alone("a")) == (["a", "b"], [("/", "one"), ("/", "two")])
     homes.delete(queue("three", "b").key())
-    assert (homes.nodes(), homes.of_node("b")) == (["a"], [])
+    assert (homes.nodes(), homes.of_node_alone("b")) == (["a"], [])
+
+
+def test_a_mirrored_queue_is_its_masters_and_not_its_alone() -> None:
+    homes = QueueHomes()
+    ring = Ring(1, "a", ["a", "b"], [("a", 1), ("b", 1)])
+    homes.put(queue("one", "a").with_ring(ring))
+    assert (homes.count("a"), homes.of_node_alone("a")) == (1, [])
+    assert [(mirrored.queue, mirrored.ring) for mirrored in homes.mirrored()] == [(("/", "one"), ring)]
+    homes.delete(queue("one", "a").key())
+    assert homes.mirrored() == []
