@@ -163,3 +163,55 @@ def test_a_transient_queue_lives_on_with_a_mirror_that_was_in_sync() -> None:
     scenario.until(lambda: two.up and scenario.world.whole() and in_sync(one) == ["one", "three", "two"])
     scenario.consumer(three, "work")
     scenario.until(lambda: delivered(scenario, numbers))
+
+
+def test_a_node_that_stops_hands_its_queues_over_first() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    mirrored(scenario, two, EVERYWHERE)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    two.stop(down_ms=60_000)
+    scenario.until(lambda: masters(scenario) in (["one"], ["three"]))
+    assert two.up
+    numbers += scenario.publish(publisher, "work", 10)
+    scenario.until(lambda: not two.up)
+    scenario.until(publisher.done)
+    assert scenario.confirmed(numbers) == numbers
+    scenario.consumer(three, "work")
+    scenario.until(lambda: delivered(scenario, numbers))
+
+
+def test_a_queue_without_a_mirror_in_sync_waits_for_its_node() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    mirrored(scenario, two, {"ha-mode": "nodes", "ha-params": ["two"]})
+    publisher = scenario.publisher(two)
+    numbers = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    set_policy(one, {"ha-mode": "nodes", "ha-params": ["two", "one"]})
+    scenario.until(lambda: members(one) == ["one", "two"])
+    two.stop(down_ms=5_000)
+    scenario.until(lambda: not two.up)
+    scenario.elapse(4_000)
+    assert masters(scenario) == []
+    scenario.until(lambda: two.up and masters(scenario) == ["two"])
+    scenario.consumer(three, "work")
+    scenario.until(lambda: delivered(scenario, numbers))
+
+
+def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_that_stops() -> None:
+    scenario = ClusterScenario()
+    one, two, _three = scenario.nodes
+    mirrored(scenario, two, {"ha-mode": "nodes", "ha-params": ["two"]})
+    publisher = scenario.publisher(two)
+    scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    both: Table = {"ha-mode": "nodes", "ha-params": ["two", "one"], "ha-promote-on-shutdown": "always"}
+    set_policy(one, both)
+    scenario.until(lambda: members(one) == ["one", "two"])
+    two.stop(down_ms=60_000)
+    scenario.until(lambda: masters(scenario) == ["one"])
+    assert in_sync(one) == ["one"]

@@ -290,6 +290,9 @@ class Part(CopyAsker, Timed):
             self.mastery.end()
             self.mastery = None
         self.copy.close()
+        if not self.definition.durable:
+            # that copy was in memory
+            self._book.close()
 
     def note(self, level: str, name: str, facts: dict[str, object]) -> None:
         self.story.tell(self._rings.turn.now_ms, name, facts)
