@@ -297,6 +297,8 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         self._stopping = True
         self.turn.note("info", "node.stopping", {"connections": len(self.connections)})
         self._guests.shut_door("shutdown")
+        if self._entry.clustering is not None:
+            self._entry.clustering.retreat()
 
     # -- partitions
 
@@ -319,10 +321,11 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
 
     def _finish(self) -> None:
         turn = self.turn
-        if self._stopping and not self.connections and self._entry.clustering is not None:
-            self._entry.clustering.leave()
-        budget_bytes = DEAD_LETTER_BYTES_A_TURN
         clustering = self._entry.clustering
+        goes = self._stopping and not self.connections and (clustering is None or clustering.may_leave())
+        if goes and clustering is not None:
+            clustering.leave()
+        budget_bytes = DEAD_LETTER_BYTES_A_TURN
         while (
             turn.drains
             or (budget_bytes > 0 and self._dead_letters.waiting())
@@ -336,7 +339,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
             if clustering is not None:
                 clustering.end_round()
         turn.fold_tallies()
-        if self._stopping and not self.connections:
+        if goes:
             self._come_to_rest()
         if self._storage is not None:
             self._storage.journal.end_turn()

@@ -221,6 +221,14 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
             self._turn.note("warning", "node.outlived", {})
             self._turn.effects.append(StartAnew())
 
+    def retreat(self) -> None:
+        """The node is to stop: it looks for others to be masters of its queues."""
+        if self.rings is not None:
+            self.rings.retreating.begin()
+
+    def may_leave(self) -> bool:
+        return self.rings is None or self.rings.retreating.over()
+
     def leave(self) -> None:
         """The node stops, or stays alone after all: from here on it takes and lends nothing over links, so what goes to
         its disk stays true."""

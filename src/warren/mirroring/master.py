@@ -136,6 +136,7 @@ class Master(FlushWaiter, Timed):
         self._wanted: list[str] = []
         # who is to be master; empty: this node
         self._heir: str = ""
+        self._heir_anyhow: bool = False
 
     def inherit(self, steps: list[Step], settled: i64, epochs: Epochs, marks: Marks) -> None:
         """It was a mirror before: these steps are not known to be settled."""
@@ -255,13 +256,14 @@ class Master(FlushWaiter, Timed):
         self._wanted = members
         self._improve()
 
-    def want_master(self, name: str) -> None:
-        """Let another node be master as soon as it is in sync, or none if there is no name.
+    def want_master(self, name: str, anyhow: bool = False) -> None:
+        """Let another node be master as soon as it is in sync, or none if there is no name; `anyhow`: in sync or not.
 
         Nothing has to come to rest for that: whatever is settled is held by all who count, the other one among them,
         and once it hears that it is master this one settles nothing without it.
         """
         self._heir = name
+        self._heir_anyhow = anyhow
         self._improve()
 
     def changed(self, ring: Ring) -> None:
@@ -336,9 +338,11 @@ class Master(FlushWaiter, Timed):
         ]
         if newcomers:
             ring = ring.admitting(newcomers)
-        heir = (self._heir, self.ring.synced_run(self._heir))
-        if heir in ring.in_sync and self._follows(*heir):
-            return ring.promoting(heir)
+        heir = self.followers.get(self._heir)
+        if heir is not None:
+            run = (heir.node, heir.incarnation)
+            if self._heir_anyhow or (run in self.ring.in_sync and run in ring.in_sync and heir.complete):
+                return ring.promoting(run)
         return self._as_wanted(ring)
 
     def _as_wanted(self, ring: Ring) -> Ring:

@@ -19,6 +19,7 @@ from warren.broker.mirrors.pulse import Pulse
 from warren.broker.mirrors.wishes import Wishes
 from warren.broker.moves.adopting import Adopting, close_old_road
 from warren.broker.moves.placing import RingPlacing
+from warren.broker.moves.retreat import Retreat
 from warren.broker.names import FreshNames
 from warren.broker.vhost import Vhost
 from warren.errors import PeerFault
@@ -69,6 +70,7 @@ class Rings:
         self.wishes: Wishes = wishes
         self.placing: RingPlacing = RingPlacing(self, names)
         self.adopting: Adopting = Adopting(self, vhosts)
+        self.retreating: Retreat = Retreat(self)
         self._parts: dict[int, Part] = {}
         self._early: dict[int, dict[str, tuple[int, int, JoinRequest]]] = {}
         # the runs of other nodes that there are links to

@@ -6,7 +6,7 @@ Not here: what may be said (`policy.mirroring_keys`), which nodes follow from it
 from typing import Final, final
 
 from warren.mirroring.placement import ALL, EXACTLY, NODES, Wish
-from warren.policy.mirroring_keys import MIN_IN_SYNC, MODE, PARAMS, PROMOTE_ON_FAILURE, SYNC_MODE
+from warren.policy.mirroring_keys import MIN_IN_SYNC, MODE, PARAMS, PROMOTE_ON_FAILURE, PROMOTE_ON_SHUTDOWN, SYNC_MODE
 from warren.policy.policies import Policies
 from warren.store.topology_definitions import QueueDefinition
 from warren.wire.values import Table
@@ -43,6 +43,10 @@ class Wishes:
     def promotes_anybody(self, queue: QueueDefinition) -> bool:
         """Whether a mirror may be promoted that is not in sync, should there be no other."""
         return self._policy(queue).get(PROMOTE_ON_FAILURE) == ALWAYS
+
+    def promotes_on_shutdown(self, queue: QueueDefinition) -> bool:
+        """Whether that may be done when its master stops on purpose."""
+        return self._policy(queue).get(PROMOTE_ON_SHUTDOWN) == ALWAYS
 
     def _policy(self, queue: QueueDefinition) -> Table:
         return self._policies.for_queue(queue.vhost, queue.name).definition

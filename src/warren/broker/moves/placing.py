@@ -22,6 +22,8 @@ class RingPlacing:
     """One node's view of that."""
 
     def __init__(self, rings: "Rings", names: FreshNames) -> None:
+        # this node is about to stop: others are to be masters
+        self.retreats: bool = False
         self._rings: Rings = rings
         self._names: FreshNames = names
 
@@ -32,6 +34,9 @@ class RingPlacing:
             return
         wish = wishes.of(part.definition)
         mastery.min_in_sync = wishes.min_in_sync(part.definition)
+        if self.retreats:
+            mastery.master.want_master(self.successor(part), wishes.promotes_on_shutdown(part.definition))
+            return
         if wish is None:
             mastery.master.want([ring.master])
             return
@@ -39,6 +44,18 @@ class RingPlacing:
         mastery.master.want(members_wanted(wish, ring, nodes, running, self._names.draw()))
         wanted = master_wanted(wish, ring, running)
         mastery.master.want_master("" if wanted == ring.master else wanted)
+
+    def successor(self, part: "Part") -> str:
+        """Who is to be master when this node is not: the eldest in sync that is reached, or, if a policy says so and
+        there is none, any other mirror; empty if there is nobody."""
+        rings, ring = self._rings, part.ring
+        synced = [name for name, incarnation in ring.in_sync if rings.incarnation_reached(name) == incarnation]
+        if synced:
+            return synced[0]
+        if not rings.wishes.promotes_on_shutdown(part.definition):
+            return ""
+        others = [name for name in ring.members if rings.incarnation_reached(name)]
+        return others[0] if others else ""
 
     def mirror_new(self, definition: QueueDefinition) -> None:
         """A queue that is about to be proposed gets the mirrors it should have from its first moment on."""
