@@ -98,7 +98,26 @@ class MirrorStage(Upstream):
             waiter.flushed()
 
 
-class MasterStage(Downstream, RingOwner):
+class NotedDownstream(Downstream):
+    """Writes down what followers are told."""
+
+    def __init__(self, said: list[tuple[object, ...]]) -> None:
+        self.said = said
+
+    def resume(self, node: str, common: int, settled: int) -> None:
+        self.said.append(("resume", node, common, settled))
+
+    def start(self, node: str, number: int) -> None:
+        self.said.append(("start", node, number))
+
+    def step(self, node: str, step: Step) -> None:
+        self.said.append(("step", node, int(step.number), int(step.epoch)))
+
+    def settle(self, node: str, number: int) -> None:
+        self.said.append(("settle", node, number))
+
+
+class MasterStage(RingOwner):
     """One master; `own` is `a`."""
 
     def __init__(self, ring: Ring, end: int = 0) -> None:
@@ -108,7 +127,7 @@ class MasterStage(Downstream, RingOwner):
         self.settled_steps: list[int] = []
         self.unreached: set[str] = set()
         self.lacking: dict[str, list[Span]] = {}
-        self.master = Master(ring, ("a", 1), self, self, self.turn, end)
+        self.master = Master(ring, ("a", 1), NotedDownstream(self.said), self, self.turn, end)
 
     def opened(self) -> "MasterStage":
         """Its first step is written; nothing is settled if others are in sync."""
@@ -125,18 +144,6 @@ class MasterStage(Downstream, RingOwner):
         if flushed:
             self.master.must_be_flushed()
         self.master.end_turn()
-
-    def resume(self, node: str, common: int, settled: int) -> None:
-        self.said.append(("resume", node, common, settled))
-
-    def start(self, node: str, number: int) -> None:
-        self.said.append(("start", node, number))
-
-    def step(self, node: str, step: Step) -> None:
-        self.said.append(("step", node, int(step.number), int(step.epoch)))
-
-    def settle(self, node: str, number: int) -> None:
-        self.said.append(("settle", node, number))
 
     def settled(self, number: int) -> None:
         self.settled_steps.append(number)

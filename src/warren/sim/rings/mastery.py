@@ -33,7 +33,7 @@ EPOCH_SHIFT = 40
 """Each epoch has its own positions: so many bits of them."""
 
 
-class Mastery(Downstream, RingOwner):
+class Mastery(RingOwner):
     """One node's, in one epoch."""
 
     def __init__(self, member: "Member", ring: Ring, mirror: Mirror | None) -> None:
@@ -67,7 +67,7 @@ class Mastery(Downstream, RingOwner):
         self.told_spans: dict[str, list[Span]] = {}
         self.feeding: dict[str, Feed] = {}
         end = 0 if mirror is None else int(mirror.end)
-        self.master = Master(ring, member.run, self, self, member.turn, end)
+        self.master = Master(ring, member.run, Downlink(self), self, member.turn, end)
         if mirror is None:
             self.copy.caught_up()
         else:
@@ -254,7 +254,7 @@ class Mastery(Downstream, RingOwner):
         there = [position for position in self.copy.held if self.gone.get(position, began + 1) > began]
         ours = spans_of(there)
         for span in difference(theirs, ours, self.next_position):
-            self.send_past(node, letters.SURPLUS, 0, span)
+            self.say(node, letters.SURPLUS, 0, span)
         self.feeding[node] = Feed(self, node, difference(ours, theirs, self.next_position))
 
     def feed(self, node: str, count: int) -> None:
@@ -264,8 +264,9 @@ class Mastery(Downstream, RingOwner):
         if feed.over:
             del self.feeding[node]
 
-    def send_past(self, node: str, kind: str, number: int, what: object) -> None:
-        self._send(node, Letter(kind, self.epoch, self.joins[node], number, what=what))
+    def say(self, node: str, kind: str, number: int, what: object, other: int = 0) -> None:
+        """Something to a follower."""
+        self._send(node, Letter(kind, self.epoch, self.joins[node], number, other, what))
 
     def _send(self, node: str, letter: Letter) -> None:
         if not self.over:
@@ -273,26 +274,32 @@ class Mastery(Downstream, RingOwner):
 
     # -- what the machine wants
 
-    def resume(self, node: str, common: int, settled: int) -> None:
-        self._send(node, Letter(letters.RESUME, self.epoch, self.joins[node], common, settled))
-
-    def start(self, node: str, number: int) -> None:
-        marks = tuple(sorted(self.master.marks.runs.items()))
-        self._send(node, Letter(letters.START, self.epoch, self.joins[node], number, self.asked, marks))
-
-    def step(self, node: str, step: Step) -> None:
-        what = (int(step.epoch), step.data)
-        self._send(node, Letter(letters.STEP, self.epoch, self.joins[node], int(step.number), what=what))
-
-    def settle(self, node: str, number: int) -> None:
-        self._send(node, Letter(letters.SETTLE, self.epoch, self.joins[node], number))
-
     def propose(self, ring: Ring) -> None:
         if not self.over:
             self.member.propose(ring)
 
     def reached(self, node: str) -> bool:
         return node in self.member.peers
+
+
+class Downlink(Downstream):
+    """The way to the followers."""
+
+    def __init__(self, mastery: Mastery) -> None:
+        self._mastery = mastery
+
+    def resume(self, node: str, common: int, settled: int) -> None:
+        self._mastery.say(node, letters.RESUME, common, None, settled)
+
+    def start(self, node: str, number: int) -> None:
+        mastery = self._mastery
+        mastery.say(node, letters.START, number, tuple(sorted(mastery.master.marks.runs.items())), mastery.asked)
+
+    def step(self, node: str, step: Step) -> None:
+        self._mastery.say(node, letters.STEP, int(step.number), (int(step.epoch), step.data))
+
+    def settle(self, node: str, number: int) -> None:
+        self._mastery.say(node, letters.SETTLE, number, None)
 
 
 class Feed(PastTaker):
@@ -315,14 +322,14 @@ class Feed(PastTaker):
         payload_crc: int,
     ) -> None:
         what = (Kept(priority, persistent, payload), returned)
-        self._mastery.send_past(self._node, letters.PAST, position, what)
+        self._mastery.say(self._node, letters.PAST, position, what)
 
     def past_given(self) -> None:
         pass
 
     def past_is_over(self) -> None:
         self.over = True
-        self._mastery.send_past(self._node, letters.PAST_OVER, 0, None)
+        self._mastery.say(self._node, letters.PAST_OVER, 0, None)
 
     def past_failed(self, reason: str) -> None:
         raise InvariantBroken(reason)

@@ -1,0 +1,158 @@
+"""Tries every schedule of a small ring that differs from the plain one in no more than so many places.
+
+The plain schedule of a world is: whatever goes on by itself happens in a fixed order; when all is quiet, clients do the
+next thing they have to do, then whoever died is restarted, then time passes. A *deviation* is another action in the
+place of the plain one: something else that goes on, a client that is early, or a fault. From each deviation the plain
+schedule goes on, and from every state on the way other deviations branch off, until they are used up. A state that was
+seen with as many deviations left is not looked at again. Each schedule ends when nothing is left to do, and the ring
+must be at rest.
+
+A state is found again by repeating the actions that led to it, because machines cannot be copied.
+
+Not here: schedules by chance (`sim.rings.run`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from warren.sim.outcome import Complaint
+from warren.sim.rings.promises import REST
+from warren.sim.rings.world import Action, RingWorld
+
+SCHEDULE_MAX = 2_000
+
+CLIENTS: tuple[Action, ...] = (
+    ("publish", "b", "", 2),
+    ("publish", "a", "", 0),
+    ("consume", "", "lend", 0),
+    ("consume", "", "deliver", 0),
+    ("consume", "", "ack", 0),
+    ("publish", "b", "", 3),
+)
+"""What clients do, in this order; consumers wherever the master is."""
+
+
+class Branch(NamedTuple):
+    """A schedule to be looked at: how it begins, and how many deviations it may still take."""
+
+    actions: tuple[Action, ...]
+    faults: int
+    delays: int
+
+
+@dataclass
+class Explored:
+    """What came of it."""
+
+    schedules: int = 0
+    states: int = 0
+    # nothing was left to look at
+    complete: bool = False
+    complaints: list[Complaint] = field(default_factory=list)
+    # what led to them
+    actions: tuple[Action, ...] = ()
+
+
+class Explorer:
+    """Looks at one small world."""
+
+    def __init__(self, size: int, faults: int, delays: int, make_world: Callable[[int], RingWorld] = RingWorld) -> None:
+        self.found = Explored()
+        self._size = size
+        self._make_world = make_world
+        self._seen: set[tuple[int, int, int]] = set()
+        self._branches = [Branch((), faults, delays)]
+        self._beginning = self._come_together()
+
+    def explore(self, schedules_max: int) -> Explored:
+        """Go on until so many schedules were looked at, all were, or one is bad."""
+        while self._branches and self.found.schedules < schedules_max and not self.found.complaints:
+            self._follow(self._branches.pop())
+        self.found.states = len(self._seen)
+        self.found.complete = not self._branches
+        return self.found
+
+    def _come_together(self) -> tuple[Action, ...]:
+        """What makes everybody be in sync."""
+        world = self._make_world(self._size)
+        actions: list[Action] = []
+        while True:
+            action = _first(world.ordinary()) or _first(world.timers())
+            if action is None:
+                return tuple(actions)
+            actions.append(action)
+            world.act(action)
+
+    def _follow(self, branch: Branch) -> None:
+        self.found.schedules += 1
+        world = self._make_world(self._size)
+        for action in (*self._beginning, *branch.actions):
+            world.act(action)
+        actions = list(branch.actions)
+        while not world.promises.complaints:
+            state = hash(world.picture()), branch.faults, branch.delays
+            if state in self._seen:
+                return
+            self._seen.add(state)
+            plain = _plain(world, actions)
+            self._branch_off(world, actions, branch, plain)
+            if plain is None:
+                world.promises.ended()
+                break
+            if len(actions) > SCHEDULE_MAX:
+                world.promises.complain(REST, "something goes on for ever")
+                break
+            actions.append(plain)
+            world.act(plain)
+        if world.promises.complaints:
+            self.found.complaints = world.promises.complaints
+            self.found.actions = (*self._beginning, *actions)
+
+    def _branch_off(self, world: RingWorld, actions: list[Action], branch: Branch, plain: Action | None) -> None:
+        if branch.delays:
+            others = world.ordinary()
+            client = _client(world, actions)
+            if client is not None:
+                others.append(client)
+            for other in others:
+                if other != plain:
+                    self._branches.append(Branch((*actions, other), branch.faults, branch.delays - 1))
+        if branch.faults:
+            for fault in _faults(world):
+                self._branches.append(Branch((*actions, fault), branch.faults - 1, branch.delays))
+
+
+def _first(actions: list[Action]) -> Action | None:
+    return actions[0] if actions else None
+
+
+def _plain(world: RingWorld, actions: list[Action]) -> Action | None:
+    down: list[Action] = [("restart", name, "", 0) for name, member in world.members.items() if not member.up]
+    return _first(world.ordinary()) or _client(world, actions) or _first(down) or _first(world.timers())
+
+
+def _client(world: RingWorld, actions: list[Action]) -> Action | None:
+    """The next thing that clients do, if they can."""
+    done = sum(1 for action in actions if action[0] in ("publish", "consume"))
+    if done >= len(CLIENTS):
+        return None
+    what, name, other, number = CLIENTS[done]
+    if what == "publish":
+        return CLIENTS[done] if world.members[name].up else None
+    for name, member in world.members.items():
+        mastery = member.mastery
+        if member.up and mastery is not None and mastery.is_open:
+            able = {"lend": mastery.lendable(), "deliver": bool(mastery.deliverable()), "ack": bool(mastery.out)}
+            if able[other]:
+                return what, name, other, number
+    return None
+
+
+def _faults(world: RingWorld) -> list[Action]:
+    found: list[Action] = [("crash", name, "", 0) for name, member in world.members.items() if member.up]
+    found += [("lose", one, other, 0) for one, other, link in world.links.all() if one != other and not link.broken]
+    for number, request in enumerate(world.store.requests):
+        if not request.given_up:
+            found.append(("give up", request.run[0], "", number))
+    return found
