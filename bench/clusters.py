@@ -1,7 +1,9 @@
 """The two brokers as clusters of several nodes, each private, on free ports, with data that is thrown away.
 
     with CLUSTERS["warren"]() as cluster: …     `warren cluster up` of this checkout (`make setup` first)
-    with CLUSTERS["rabbitmq"]() as cluster: …   Debian's rabbitmq-server, several times; nothing is mirrored
+    with CLUSTERS["rabbitmq"]() as cluster: …   Debian's rabbitmq-server, several times
+
+Nothing is mirrored, until `Cluster.mirror` says otherwise.
 
 Both are stopped when the block ends, whatever happened in it. What counts as a node is its broker and whatever runs
 only for it: the etcd member of a Warren node. Erlang's port mapper serves all nodes, and counts for the cluster.
@@ -15,11 +17,13 @@ import pathlib
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from brokers import STOP_LIMIT_S, WARREN, NotAvailable, PortMapper, RabbitNode, own_folder
 from measure import processes_naming
 
 NODES = 3
+EVERYWHERE = {"ha-mode": "all", "ha-sync-mode": "automatic"}
 Address = tuple[str, int]
 
 
@@ -30,6 +34,13 @@ class Cluster:
     node_pids: list[list[int]]
     """For each node its broker's process, then those that run for it alone."""
     shared_pids: list[int]
+    control: Callable[..., object]
+    """Carries out an order that `rabbitmqctl` and `warren ctl` know alike."""
+
+    def mirror(self, wanted: bool) -> None:
+        """Whether all nodes are to hold the queues that are declared from here on."""
+        pattern = "^" if wanted else "^none$"
+        self.control("set_policy", "mirrored", pattern, json.dumps(EVERYWHERE), "--apply-to", "queues")
 
     @property
     def pids(self) -> list[int]:
@@ -51,14 +62,19 @@ def warren_cluster(count: int = NODES) -> Iterator[Cluster]:
             [("127.0.0.1", node["amqp"]) for node in nodes],
             [_processes_of(directory, node["name"]) for node in nodes],
             [],
+            partial(_run, str(WARREN), "ctl", "--http", f"http://127.0.0.1:{nodes[0]['http']}"),
         )
 
 
 def _warren(command: str, directory: pathlib.Path, *options: str) -> None:
-    words = [WARREN, "cluster", command, f"--data={directory}", *options]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    _run(str(WARREN), "cluster", command, f"--data={directory}", *options)
+
+
+def _run(*words: str, environment: dict[str, str] | None = None) -> str:
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise NotAvailable(f"`warren cluster {command}` failed: {done.stderr[-2000:]}")
+        raise NotAvailable(f"`{' '.join(words[:3])} …` failed: {done.stderr[-2000:]}")
+    return done.stdout
 
 
 def _processes_of(directory: pathlib.Path, name: str) -> list[int]:
@@ -80,7 +96,9 @@ def rabbitmq_cluster(count: int = NODES) -> Iterator[Cluster]:
             held.callback(nodes[-1].close)
             brokers.append(nodes[-1].start())
         _check_joined(nodes[0], names)
-        yield Cluster("RabbitMQ", [broker.address for broker in brokers], [[b.pid] for b in brokers], [mapper.pid])
+        control = partial(_run, nodes[0].tool("rabbitmqctl"), "-q", environment=nodes[0].environment)
+        pids = [[broker.pid] for broker in brokers]
+        yield Cluster("RabbitMQ", [broker.address for broker in brokers], pids, [mapper.pid], control)
 
 
 def _joining(names: list[str]) -> tuple[str, ...]:
