@@ -83,6 +83,11 @@ def pages() -> list[Page]:
     return [read_page(path) for path in paths if path.exists()]
 
 
+def starts_cluster(page: Page) -> bool:
+    """Whether a reader of its examples has a cluster, and not a node alone."""
+    return any("$ warren cluster up" in block.text for block in page.blocks_in("console"))
+
+
 def read_page(path: Path) -> Page:
     text = path.read_text()
     return Page(path, text, _blocks(text.splitlines(), path))

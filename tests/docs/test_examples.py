@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 
 from tests.docs import run_blocks
-from tests.docs.pages import Block, Page, pages
+from tests.docs.pages import Block, Page, pages, starts_cluster
 from tests.node.serving import Serving
 
 RUN_DEADLINE_S = 90
 
-PAGES_WITH_EXAMPLES = [page for page in pages() if page.blocks_in("python")]
+PAGES_WITH_EXAMPLES = [page for page in pages() if page.blocks_in("python") and not starts_cluster(page)]
 
 
 def page_id(page: Page) -> str:
@@ -106,7 +106,11 @@ def test_every_example_does_what_its_page_says(page: Page, start: Callable[[], S
 
 
 def check_examples(page: Page, blocks: list[Block], node: Serving, directory: Path) -> None:
-    sources = [[page.name, block.line, pointed_at(node, block.text)] for block in blocks]
+    check_blocks(page, blocks, [[page.name, block.line, pointed_at(node, block.text)] for block in blocks], directory)
+
+
+def check_blocks(page: Page, blocks: list[Block], sources: list[list[str | int]], directory: Path) -> None:
+    """Run the sources, which are those blocks made to find their nodes, and compare what each prints."""
     ended = subprocess.run(
         [sys.executable, "-W", "error", run_blocks.__file__],
         input=json.dumps(sources),
