@@ -1,12 +1,20 @@
 """Rings over time: policies that change while queues are used, masters that move, nodes that stop and are gone."""
 
-from tests.simulation.cluster.mirrored import in_sync, masters, part_of
+from tests.simulation.cluster.mirrored import in_sync, mastered, masters, part_of
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.model.events import Commanded
 from warren.policy.commands import ClearPolicy, SetPolicy
 from warren.policy.policy import Policy
 from warren.sim.cluster.member import Member
-from warren.wire.methods import QueueDeclare, QueueDeclareOk
+from warren.wire.methods import (
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    QueueBind,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueUnbind,
+)
 from warren.wire.values import Table
 
 EVERYWHERE: Table = {"ha-mode": "all", "ha-sync-mode": "automatic"}
@@ -215,3 +223,67 @@ def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_th
     two.stop(down_ms=60_000)
     scenario.until(lambda: masters(scenario) == ["one"])
     assert in_sync(one) == ["one"]
+
+
+def test_whoever_consumes_goes_on_while_the_queue_becomes_mirrored() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two)
+    scenario.consumer(two, "work")
+    scenario.consumer(three, "work")
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 20)
+    set_policy(three, EVERYWHERE)
+    for _ in range(40):
+        numbers += scenario.publish(publisher, "work", 3)
+        scenario.elapse(3)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    scenario.finish()
+    assert scenario.confirmed(numbers) == numbers
+    attempts = scenario.world.promises.attempts
+    assert all(attempts[number].copies["work"].deliveries == 1 for number in numbers)
+
+
+def test_what_is_unacked_while_the_queue_becomes_mirrored_is_with_its_mirrors() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two, durable=False)
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 2)
+    scenario.until(publisher.done)
+    at_home, elsewhere = scenario.guest(two), scenario.guest(three)
+    assert isinstance(scenario.ask(at_home, BasicGet("work")), BasicGetOk)
+    assert isinstance(scenario.ask(elsewhere, BasicGet("work")), BasicGetOk)
+    set_policy(three, EVERYWHERE)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    assert isinstance(scenario.ask(elsewhere, BasicGet("work")), BasicGetEmpty)
+    two.lose_power(down_ms=60_000)
+    scenario.until(lambda: len(masters(scenario)) == 1)
+    scenario.consumer(three, "work")
+    scenario.until(lambda: delivered(scenario, numbers))
+
+
+def test_bindings_lead_to_a_queue_that_becomes_mirrored() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two)
+    guest = scenario.guest(one)
+    for exchange, key, arguments in (
+        ("amq.topic", "a.*", {}),
+        ("amq.headers", "", {"x-match": "all", "colour": "red"}),
+    ):
+        scenario.ask(guest, QueueBind("work", exchange, key, arguments=arguments))
+    set_policy(three, EVERYWHERE)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    guest.publish("amq.topic", "a.b", {})
+    guest.publish("amq.headers", "", {"colour": "red"})
+    scenario.until(lambda: counted(two) == 2)
+    scenario.ask(guest, QueueUnbind("work", "amq.headers", "", arguments={"x-match": "all", "colour": "red"}))
+    guest.publish("amq.headers", "", {"colour": "red"})
+    guest.publish("amq.topic", "a.b", {})
+    scenario.until(lambda: counted(two) == 3)
+
+
+def counted(node: Member) -> int:
+    queue = mastered(node)
+    return 0 if queue is None else queue.ready_count()
