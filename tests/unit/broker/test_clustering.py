@@ -66,7 +66,7 @@ def agree_on_vhost(core: Core, name: str) -> int:
     core.now_ms += 1
     ticket = TICKET + len(core.answers)
     proposed = [
-        effect for effect in core.turn(Commanded(ticket, PutVhost(name, "", [], {}))) if isinstance(effect, Propose)
+        effect for effect in core.turn(Commanded(ticket, PutVhost(name, "", [], None))) if isinstance(effect, Propose)
     ]
     revision = core.broker.clustering.shared.applied + 1 if core.broker.clustering is not None else 0
     changes = [Change(revision, key, value) for key, value in proposed[0].changes]
