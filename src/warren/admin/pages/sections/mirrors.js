@@ -53,13 +53,11 @@ export function mirrorSection(here) {
 }
 
 function order(here, text, action, answer) {
-  return actionButton({
-    text,
-    act: async () => {
-      await post(`${here}/actions`, { action });
-      return answer;
-    },
-  });
+  const act = async () => {
+    await post(`${here}/actions`, { action });
+    return answer;
+  };
+  return h("div", {}, actionButton({ text, act }));
 }
 
 /** The nodes that have a copy of the queue beside its master. */
