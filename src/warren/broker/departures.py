@@ -3,7 +3,7 @@
 A queue that *outlived its use* (its last consumer, its owner or its time is gone) goes without a client waiting for it.
 It is closed at once, and whoever declares one of its name waits until it is unmade. Its removal is planned again
 whenever something it relies on has changed, and after a pause when it could not be agreed upon, as long as the queue is
-there: nobody else would.
+there: nobody else would. A mirrored one is not closed before it is unmade: another node may become its master.
 
 A queue that was *checked* is deleted because it is empty, or unused. It stays as it is, but that nothing comes into it
 and nobody begins to consume, until that is decided; if the plan is outdated it goes on as if nothing had been. If
@@ -51,6 +51,10 @@ class Departures:
                 departure.withheld = Withheld(queue, self._turn, refuses)
                 queue.withheld = departure.withheld
             queue.close()
+
+    def let_go_mirrored(self, queue: Queue, stand_in: QueuePort) -> None:
+        """A queue that several nodes hold outlived its use, as its master, here, found."""
+        MirroredDeparture(queue, stand_in, self._topology, self._agreement, self._turn).plan()
 
     def remove_checked(self, queue: QueuePort, waiter: AgreementWaiter) -> bool:
         """Whether it is done; if not, the waiter is told."""
@@ -125,6 +129,43 @@ class Departure(AgreementWaiter, Timed):
             self.plan()
         else:
             self.agreed()
+
+
+@final
+class MirroredDeparture(AgreementWaiter, Timed):
+    """One queue's that several nodes hold. It is there until it is unmade, and stays if somebody begins to use it."""
+
+    def __init__(self, queue: Queue, stand_in: QueuePort, topology: Topology, agreement: Agreement, turn: Turn) -> None:
+        self._queue: Queue = queue
+        self._stand_in: QueuePort = stand_in
+        self._topology: Topology = topology
+        self._agreement: Agreement = agreement
+        self._turn: Turn = turn
+
+    def plan(self) -> None:
+        plan = Plan()
+        plan_queue_removal(plan, self._topology, self._stand_in)
+        self._agreement.agree(plan, self)
+
+    def agreed(self) -> None:
+        """It is unmade."""
+
+    def outdated(self) -> None:
+        """Its ring may have changed meanwhile."""
+        self._go_on()
+
+    def failed(self, reason: str) -> None:
+        self._turn.set_timer(self._turn.now_ms + PAUSE_MS, self)
+
+    def timer_fired(self) -> None:
+        self._go_on()
+
+    def _go_on(self) -> None:
+        queue = self._queue
+        # it is closed when another node becomes its master
+        unused = not queue.deleted and queue.consumer_count() == 0
+        if unused and self._topology.queues.get(queue.name) is self._stand_in:
+            self.plan()
 
 
 @final

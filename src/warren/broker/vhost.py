@@ -175,7 +175,7 @@ class Vhost(VhostPort):
         self._send_on_dead_letters(queue)
         stand_in = self.topology.queues.get(queue.name)
         if stand_in is not None and stand_in is not queue:
-            self.delete_queue(stand_in)
+            self._departures.let_go_mirrored(self._queues[queue.name], stand_in)
         else:
             self._departures.let_go(self._queues[queue.name], refuses)
 
