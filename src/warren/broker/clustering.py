@@ -125,7 +125,7 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         self.rings: Rings | None = None
         if logs is not None:
             self.links.open_own(own)
-            wishes = Wishes(policies)
+            wishes = Wishes(policies, vhosts)
             self.rings = Rings(turn, self.membership, self.shared, self.links, vhosts, logs, wishes, names)
         self.agreement: PlacingAgreement = PlacingAgreement(self.shared, placer, self.rings)
         self.notices: Notices = Notices(self.links, self.shared, headcounts)

@@ -6,6 +6,7 @@ Not here: how (`broker.vhost`), those that were there when the node started (`br
 from typing import final
 
 from warren.broker.applying import Applier
+from warren.broker.mirrors.wishes import mirrors_bound_queues
 from warren.broker.vhost import Vhost
 from warren.model.figures import NodeFigures
 from warren.store.metadata import Definition, path
@@ -41,6 +42,7 @@ class TopologyApplier(Applier):
             vhost = self._vhosts.get(definition.vhost)
             if vhost is not None:
                 vhost.bindings.make(definition)
+                self._look_at_mirrors(vhost, definition.source)
 
     def _put_queue(self, definition: QueueDefinition, revision: int) -> None:
         vhost = self._vhosts.get(definition.vhost)
@@ -66,7 +68,18 @@ class TopologyApplier(Applier):
             vhost.unmake_queue(parts[2])
         elif parts[0] == EXCHANGES:
             vhost.unmake_exchange(parts[2])
-        elif parts[6] == NO_ARGUMENTS:
+        else:
+            self._delete_binding(vhost, parts)
+
+    def _delete_binding(self, vhost: Vhost, parts: list[str]) -> None:
+        if parts[6] == NO_ARGUMENTS:
             vhost.bindings.unmake(parts[2], parts[4], parts[3] == TO_QUEUE, parts[5])
         else:
             vhost.bindings.unmake_with_arguments(path(BINDINGS, parts[1:]))
+        self._look_at_mirrors(vhost, parts[2])
+
+    def _look_at_mirrors(self, vhost: Vhost, source: str) -> None:
+        """Some exchanges say of the queues that are bound to them that they are to be mirrored."""
+        exchange = vhost.topology.exchanges.get(source)
+        if exchange is not None and mirrors_bound_queues(exchange) and vhost.whereabouts is not None:
+            vhost.whereabouts.policies_changed(vhost.name)

@@ -5,7 +5,8 @@ clients match on those texts. Arguments that no queue type knows are accepted an
 type knows is refused.
 
 Where this differs from RabbitMQ 3.10: `x-delivery-limit` works on every queue and must be a number; an unknown
-`x-queue-master-locator` is refused rather than crashing the declaration.
+`x-queue-master-locator` is refused rather than crashing the declaration; `x-ha-mode` and `x-ha-params` ask for mirrors
+as a policy's keys do, and are refused in the words with which those are.
 
 Not here: what the arguments mean (`queue.settings`), comparing them with those of a queue that exists
 (`queue.equivalence`).
@@ -49,6 +50,8 @@ CLASSIC_ARGUMENTS: Final = (
     "x-single-active-consumer",
     "x-queue-master-locator",
     "x-delivery-limit",
+    "x-ha-mode",
+    "x-ha-params",
 )
 QUORUM_ARGUMENTS: Final = (
     *COMMON_ARGUMENTS,
@@ -62,6 +65,7 @@ QUORUM_ARGUMENTS: Final = (
 QUEUE_MODES: Final = ("default", "lazy")
 OVERFLOWS: Final = (DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX)
 MASTER_LOCATORS: Final = ("min-masters", "client-local", "random")
+MIRRORING_MODES: Final = ("all", "exactly", "nodes")
 LEADER_LOCATORS: Final = ("client-local", "balanced", "least-leaders", "random")
 DEAD_LETTER_STRATEGIES: Final = ("at-most-once", "at-least-once")
 
@@ -200,6 +204,34 @@ def _master_locator_refusal(value: object, arguments: Table) -> str:
     return _text_refusal(value, MASTER_LOCATORS, f"\"unsupported queue master locator '{value}'\"")
 
 
+def _ha_mode_refusal(value: object, arguments: Table) -> str:
+    refusal = _text_refusal(value, MIRRORING_MODES, f'"{value} is not a valid ha-mode value"')
+    if refusal or value == "all" or "x-ha-params" in arguments:
+        return refusal
+    wanted = "an integer" if value == "exactly" else "a list"
+    return f'"ha-mode {value} takes {wanted}, none given"'
+
+
+def _ha_params_refusal(value: object, arguments: Table) -> str:
+    mode = arguments.get("x-ha-mode")
+    if mode is None:
+        return '"ha-mode must be specified to specify ha-params"'
+    if mode == "exactly":
+        return _size_refusal(value, arguments)
+    if mode == "nodes":
+        return _names_refusal(value)
+    return '"ha-mode all does not take parameters"'
+
+
+def _names_refusal(value: object) -> str:
+    if not isinstance(value, list):
+        return f'"expected list, got {type_name(value)}"'
+    if not value:
+        return '"ha-mode nodes list must be non-empty"'
+    others = [name for name in value if not isinstance(name, str)]
+    return f'"ha-mode nodes takes a list of strings, got {type_name(others[0])}"' if others else ""
+
+
 def _leader_locator_refusal(value: object, arguments: Table) -> str:
     return _text_refusal(value, LEADER_LOCATORS, "invalid_queue_locator_arg")
 
@@ -230,5 +262,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[object, Table], str]], ...]] = (
     ("x-queue-leader-locator", _leader_locator_refusal),
     ("x-queue-master-locator", _master_locator_refusal),
     ("x-delivery-limit", _count_refusal),
+    ("x-ha-mode", _ha_mode_refusal),
+    ("x-ha-params", _ha_params_refusal),
 )
 """In the order they are made. A queue type that does not know an argument refuses it before its value is looked at."""

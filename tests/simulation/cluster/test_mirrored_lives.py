@@ -10,6 +10,7 @@ from warren.wire.methods import (
     BasicGet,
     BasicGetEmpty,
     BasicGetOk,
+    ExchangeDeclare,
     QueueBind,
     QueueDeclare,
     QueueDeclareOk,
@@ -287,3 +288,31 @@ def test_bindings_lead_to_a_queue_that_becomes_mirrored() -> None:
 def counted(node: Member) -> int:
     queue = mastered(node)
     return 0 if queue is None else queue.ready_count()
+
+
+def test_an_exchange_may_mirror_the_queues_that_are_bound_to_it_for_as_long_as_they_are() -> None:
+    scenario = ClusterScenario()
+    one, two, _three = scenario.nodes
+    declare(scenario, two)
+    guest = scenario.guest(one)
+    scenario.ask(guest, ExchangeDeclare("safe", "fanout", durable=True, arguments={"x-mirrored": True}))
+    publisher = scenario.publisher(one)
+    scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    scenario.ask(guest, QueueBind("work", "safe"))
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    scenario.ask(guest, QueueUnbind("work", "safe"))
+    scenario.until(lambda: members(two) == ["two"])
+
+
+def test_the_first_master_is_on_a_node_that_is_to_hold_the_queue() -> None:
+    scenario = ClusterScenario()
+    one, _two, _three = scenario.nodes
+    set_policy(one, {"ha-mode": "nodes", "ha-params": ["nobody", "three", "two"]})
+    scenario.elapse(200)
+    declare(scenario, one)
+    scenario.until(lambda: masters(scenario) == ["three"])
+    assert members(one) == []
+    wanted: Table = {"x-ha-mode": "nodes", "x-ha-params": ["nobody"]}
+    scenario.ask(scenario.guest(one), QueueDeclare("other", durable=True, arguments=wanted))
+    scenario.until(lambda: masters(scenario, "other") == ["one"])

@@ -61,6 +61,9 @@ def invalid(name: str, reason: str) -> str:
         {"x-queue-version": 1},
         {"x-queue-version": 2},
         {"x-queue-master-locator": "min-masters"},
+        {"x-ha-mode": "all"},
+        {"x-ha-mode": "exactly", "x-ha-params": 2},
+        {"x-ha-mode": "nodes", "x-ha-params": ["warren@a", "warren@b"]},
         {"x-single-active-consumer": False},
         {"x-queue-type": "classic"},
         {"x-queue-type": "quorum", "x-delivery-limit": 3, "x-max-in-memory-length": 1},
@@ -120,6 +123,31 @@ def test_an_unknown_word_is_refused(name: str, reason: str) -> None:
 
 def test_a_queue_version_is_one_or_two() -> None:
     assert refusal({"x-queue-version": 3}) == invalid("x-queue-version", "\"unsupported queue version '3'\"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "reason"),
+    [
+        ({"x-ha-mode": "some"}, "x-ha-mode", '"some is not a valid ha-mode value"'),
+        ({"x-ha-mode": 1}, "x-ha-mode", "{unacceptable_type,signedint}"),
+        ({"x-ha-mode": "exactly"}, "x-ha-mode", '"ha-mode exactly takes an integer, none given"'),
+        ({"x-ha-mode": "nodes"}, "x-ha-mode", '"ha-mode nodes takes a list, none given"'),
+        ({"x-ha-params": 1}, "x-ha-params", '"ha-mode must be specified to specify ha-params"'),
+        ({"x-ha-mode": "all", "x-ha-params": 1}, "x-ha-params", '"ha-mode all does not take parameters"'),
+        ({"x-ha-mode": "exactly", "x-ha-params": 0}, "x-ha-params", "{value_zero,0}"),
+        ({"x-ha-mode": "exactly", "x-ha-params": -2}, "x-ha-params", "{value_negative,-2}"),
+        ({"x-ha-mode": "exactly", "x-ha-params": "2"}, "x-ha-params", '"expected integer, got longstr"'),
+        ({"x-ha-mode": "nodes", "x-ha-params": "a"}, "x-ha-params", '"expected list, got longstr"'),
+        ({"x-ha-mode": "nodes", "x-ha-params": []}, "x-ha-params", '"ha-mode nodes list must be non-empty"'),
+        (
+            {"x-ha-mode": "nodes", "x-ha-params": ["a", 5]},
+            "x-ha-params",
+            '"ha-mode nodes takes a list of strings, got signedint"',
+        ),
+    ],
+)
+def test_mirrors_are_asked_for_as_a_policy_does(arguments: Table, name: str, reason: str) -> None:
+    assert refusal(arguments) == invalid(name, reason)
 
 
 def test_a_stream_is_not_on_offer() -> None:

@@ -1,17 +1,25 @@
-"""What is wanted of a queue's mirrors: by the policy that counts for it, or by its arguments where no policy speaks.
+"""What is wanted of a queue's mirrors: by the policy that counts for it, or, where no policy speaks, by its arguments
+or by an exchange it is bound to that is declared with `x-mirrored`: that mirrors every queue bound to it on all nodes.
+
+Who cannot set policies cannot order a mirror to catch up either: without one mirrors do so by themselves.
 
 Not here: what may be said (`policy.mirroring_keys`), which nodes follow from it (`mirroring.placement`).
 """
 
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from warren.mirroring.placement import ALL, EXACTLY, NODES, Wish
 from warren.policy.mirroring_keys import MIN_IN_SYNC, MODE, PARAMS, PROMOTE_ON_FAILURE, PROMOTE_ON_SHUTDOWN, SYNC_MODE
 from warren.policy.policies import Policies
+from warren.routing.exchange import Exchange
 from warren.store.topology_definitions import QueueDefinition
 from warren.wire.values import Table
 
+if TYPE_CHECKING:
+    from warren.broker.vhost import Vhost
+
 ARGUMENT_PREFIX: Final = "x-"
+MIRRORED: Final = "x-mirrored"
 AUTOMATIC: Final = "automatic"
 ALWAYS: Final = "always"
 
@@ -20,8 +28,9 @@ ALWAYS: Final = "always"
 class Wishes:
     """One node's view of what policies say."""
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(self, policies: Policies, vhosts: "dict[str, Vhost]") -> None:
         self._policies: Policies = policies
+        self._vhosts: dict[str, Vhost] = vhosts
 
     def of(self, queue: QueueDefinition) -> Wish | None:
         """How a queue is to be mirrored; nothing if it is not. An exclusive one never is."""
@@ -30,7 +39,16 @@ class Wishes:
         policy = self._policy(queue)
         if MODE in policy:
             return _wish(policy.get(MODE), policy.get(PARAMS))
-        return _wish(queue.arguments.get(ARGUMENT_PREFIX + MODE), queue.arguments.get(ARGUMENT_PREFIX + PARAMS))
+        if ARGUMENT_PREFIX + MODE in queue.arguments:
+            return _wish(queue.arguments.get(ARGUMENT_PREFIX + MODE), queue.arguments.get(ARGUMENT_PREFIX + PARAMS))
+        return Wish(ALL) if self._is_bound_to_mirrored(queue) else None
+
+    def _is_bound_to_mirrored(self, queue: QueueDefinition) -> bool:
+        vhost = self._vhosts.get(queue.vhost)
+        found = None if vhost is None else vhost.topology.queues.get(queue.name)
+        if vhost is None or found is None:
+            return False
+        return any(mirrors_bound_queues(binding.source) for binding in vhost.topology.bindings_of(found))
 
     def min_in_sync(self, queue: QueueDefinition) -> int:
         """How many must hold a message for it to be taken."""
@@ -38,7 +56,8 @@ class Wishes:
         return least if isinstance(least, int) else 1
 
     def syncs_by_itself(self, queue: QueueDefinition) -> bool:
-        return self._policy(queue).get(SYNC_MODE) == AUTOMATIC
+        policy = self._policy(queue)
+        return MODE not in policy or policy.get(SYNC_MODE) == AUTOMATIC
 
     def promotes_anybody(self, queue: QueueDefinition) -> bool:
         """Whether a mirror may be promoted that is not in sync, should there be no other."""
@@ -50,6 +69,10 @@ class Wishes:
 
     def _policy(self, queue: QueueDefinition) -> Table:
         return self._policies.for_queue(queue.vhost, queue.name).definition
+
+
+def mirrors_bound_queues(exchange: Exchange) -> bool:
+    return exchange.arguments.get(MIRRORED) is True
 
 
 def _wish(mode: object, params: object) -> Wish | None:

@@ -42,8 +42,14 @@ class QueuePlacer:
         if not exclusive:
             policy = self._policies.for_queue(vhost, name).definition
             locator = locator_of(arguments.get("x-queue-master-locator"), policy.get(MASTER_LOCATOR), self._setting)
+            listed = _listed(policy, arguments)
+            candidates = self._candidates(planned or {})
             if locator != CLIENT_LOCAL:
-                node = place(locator, node, self._candidates(planned or {}), _listed(policy), self._names.draw())
+                node = place(locator, node, candidates, listed, self._names.draw())
+            elif listed and node not in listed:
+                # those that are to hold it come before the one that asked for it, if any of them runs
+                running = [name for name in listed if name in [candidate.name for candidate in candidates]]
+                node = running[0] if running else node
         return node, 0 if durable and not exclusive else self._run_of(node)
 
     def _candidates(self, planned: dict[str, int]) -> list[Candidate]:
@@ -59,9 +65,11 @@ class QueuePlacer:
         return self._membership.members.incarnation(node) or 0
 
 
-def _listed(policy: Table) -> list[str]:
-    """The nodes on which a policy wants copies, if it names any."""
-    params = policy.get(PARAMS)
-    if policy.get(MODE) != "nodes" or not isinstance(params, list):
+def _listed(policy: Table, arguments: Table) -> list[str]:
+    """The nodes on which a policy, or the queue's own arguments, want copies, if any are named."""
+    mode, params = policy.get(MODE), policy.get(PARAMS)
+    if MODE not in policy:
+        mode, params = arguments.get("x-" + MODE), arguments.get("x-" + PARAMS)
+    if mode != "nodes" or not isinstance(params, list):
         return []
     return [name for name in params if isinstance(name, str)]
