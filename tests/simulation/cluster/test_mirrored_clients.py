@@ -193,3 +193,28 @@ def test_a_publisher_on_a_deposed_master_is_not_told_that_its_messages_are_safe(
     found = scenario.ask(scenario.guest(three), BasicGet("work", no_ack=True))
     assert isinstance(found, BasicGetOk) or not confirmed
     assert isinstance(found, BasicGetOk | BasicGetEmpty)
+
+
+def test_two_masters_never_hand_out_at_once() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, one)
+    published(scenario, scenario.publisher(three), 200)
+    lonely, other = scenario.guest(one), scenario.guest(three)
+    # one that takes much may take some more without asking
+    for _ in range(30):
+        assert isinstance(scenario.ask(lonely, BasicGet("work")), BasicGetOk)
+    # the others see their links end, which the master does not hear of
+    scenario.isolate(one)
+    one.cut_off_from_store(True)
+    for node in (two, three):
+        scenario.world.wires.between("one", node.name).drop(node, "it seems to be gone")
+    other.ask(BasicConsume("work", "c"))
+    last_ms = 0
+    while not deliveries(other):
+        lonely.ask(BasicGet("work"))
+        scenario.elapse(50)
+        if isinstance(lonely.answer(), BasicGetOk):
+            last_ms = scenario.world.now_ms
+            assert not deliveries(other)
+    assert 0 < last_ms < scenario.world.now_ms - 100

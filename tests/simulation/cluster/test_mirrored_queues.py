@@ -20,7 +20,7 @@ from tests.simulation.cluster.mirrored import (
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.sim.cluster.member import Member
 from warren.sim.publisher import TRANSACTION
-from warren.wire.methods import BasicAck, BasicGet, BasicGetOk
+from warren.wire.methods import BasicAck, BasicGet, BasicGetOk, QueueDeclare, QueueDeclareOk
 
 OUTAGE_MS = 3_000
 ENDS: dict[str, Callable[[Member], None]] = {
@@ -207,4 +207,25 @@ def test_nodes_that_are_cut_off_lose_nothing_and_double_nothing(place: int, stor
     assert set(scenario.confirmed(numbers)) <= set(found)
     # the two others were never without a master for long
     assert len(scenario.confirmed(numbers)) >= 2 * 20
+    scenario.finish()
+
+
+def test_a_restarted_mirror_does_not_take_the_place_of_a_master_that_it_cannot_reach() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    set_policy(scenario, {"ha-mode": "nodes", "ha-params": ["one", "three"]})
+    assert isinstance(scenario.ask(scenario.guest(one), QueueDeclare("work", durable=True)), QueueDeclareOk)
+    scenario.until(lambda: in_sync(one) == ["one", "three"])
+    publisher = scenario.publisher(two)
+    publisher.persistent_share = 0.0
+    numbers = published(scenario, publisher, 10)
+    wire = scenario.world.wires.between("one", "three")
+    for place in (0, 1):
+        wire.set_cut(place, True)
+    three.kill(100)
+    scenario.elapse(9_000)
+    assert masters(scenario) == ["one"]
+    wire.mend()
+    scenario.until(lambda: three.up and scenario.world.whole())
+    assert numbers_in(scenario, three) == numbers
     scenario.finish()

@@ -19,6 +19,11 @@ def test_a_restarted_member_is_not_taken_as_long_as_an_unbroken_one_lives() -> N
     assert heirs(RING, {"a": 2, "b": 1, "c": 2}, anybody=False) == [("b", 1)]
 
 
+def test_a_restarted_member_does_not_take_the_place_of_a_master_that_lives() -> None:
+    assert heirs(RING, {"a": 1, "b": 2, "c": 2}, anybody=True) == []
+    assert heirs(RING, {"b": 2, "c": 2}, anybody=True) == [("c", 2), ("b", 2)]
+
+
 def test_after_a_full_stop_the_last_master_comes_before_the_others() -> None:
     assert heirs(RING, {"a": 2, "b": 2, "c": 2, "d": 2}, anybody=False) == [("a", 2), ("c", 2), ("b", 2)]
 

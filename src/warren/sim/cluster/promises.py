@@ -7,7 +7,7 @@ which must come to a consumer, unless something happened since it was sent that 
 
 - the queue was deleted or purged, or had been deleted by others and the publisher's node did not know that yet;
 - the queue's home ended, and either the message or the queue does not outlive it; if the queue is mirrored, all those
-  ended that were in sync at one moment.
+  ended, or seemed to for want of the store, that were in sync at one moment.
 
 Rules that are looked at here, with every delivery: only what was published arrives, where its route leads; a second
 delivery is marked; the deliveries of one consumer that are not marked follow the order of publishing; nobody gets what
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from warren.model.rings import Run
 from warren.sim.history import CONFIRMED, NUMBER_DIGITS, SENT, WITHDRAWN
+from warren.store.cluster_definitions import AliveDefinition
 from warren.store.definition_kinds import decode_definition
 from warren.store.topology_definitions import QueueDefinition
 
@@ -89,7 +90,7 @@ class QueueStory:
     purged_ms: int = 0
     purges_open: int = 0
     shaken_ms: list[int] = field(default_factory=list)
-    # of a mirrored one: who is in sync, and when none of them was alive any more
+    # of a mirrored one: who is in sync; and when the last of those was lost that had it
     in_sync: list[Run] = field(default_factory=list)
     forsaken_ms: int = 0
 
@@ -104,6 +105,8 @@ class Promises:
         self.graves: dict[str, str] = {}
         self._world = world
         self._node_ended_ms: Counter[str] = Counter()
+        # the run of each node that is alive, as the store has it
+        self._lives: dict[str, int] = {}
         # by consumer and publisher
         self._last: dict[tuple[str, str], int] = {}
 
@@ -141,6 +144,8 @@ class Promises:
 
     def definition_changed(self, key: str, value: bytes | None) -> None:
         """The store was changed."""
+        if key.startswith("alive/"):
+            self._note_life(key, value)
         if not key.startswith("queues/"):
             return
         name = key.split("/")[2]
@@ -151,6 +156,9 @@ class Promises:
             return
         definition = decode_definition(key, value)
         assert isinstance(definition, QueueDefinition), "its key says so"
+        if not story.in_sync:
+            # until now it was one node's alone
+            story.forsaken_ms = max(story.forsaken_ms, self._node_ended_ms[definition.node])
         story.node, story.durable = definition.node, definition.durable
         story.in_sync = [] if definition.ring is None else definition.ring.in_sync
         self._look_for_members(story)
@@ -160,9 +168,18 @@ class Promises:
         for story in self.queues.values():
             self._look_for_members(story)
 
+    def _note_life(self, key: str, value: bytes | None) -> None:
+        name = key.split("/")[1]
+        self._lives.pop(name, None)
+        definition = None if value is None else decode_definition(key, value)
+        if isinstance(definition, AliveDefinition):
+            self._lives[name] = definition.incarnation
+        for story in self.queues.values():
+            self._look_for_members(story)
+
     def _look_for_members(self, story: QueueStory) -> None:
-        runs = [(member.name, member.disk.incarnation) for member in self._world.members if member.up]
-        if story.in_sync and not any(run in runs for run in story.in_sync):
+        up = [member.name for member in self._world.members if member.up]
+        if story.in_sync and not any(name in up and self._lives.get(name) == run for name, run in story.in_sync):
             story.forsaken_ms = self._world.now_ms
 
     def ended_ms(self, node: str) -> int:
