@@ -205,7 +205,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         self.control.add(self.parameters)
         self.control.add(TopologyCommands(self.vhosts))
         self.control.add(ConnectionCommands(self.connections))
-        self.control.add(MirrorCommands(self._entry))
+        self.control.add(MirrorCommands(self._entry, self.vhosts))
         self.control.add_deferring(self._entry)
 
     # -- what sessions ask for

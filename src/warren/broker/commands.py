@@ -80,6 +80,11 @@ class StopSynchronising(Command):
 
 
 @final
+class RebalanceQueues(Command):
+    """Spread the masters of mirrored queues evenly; answered with how many move."""
+
+
+@final
 class DismissConnection(Command):
     """End a client's connection; the reason is told to the client."""
 

@@ -2,6 +2,7 @@
 
 from tests.simulation.cluster.mirrored import in_sync, mastered, masters, part_of
 from tests.simulation.cluster.scenario import ClusterScenario
+from warren.broker.commands import RebalanceQueues
 from warren.model.events import Commanded
 from warren.policy.commands import ClearPolicy, SetPolicy
 from warren.policy.policy import Policy
@@ -18,6 +19,7 @@ from warren.wire.methods import (
 )
 from warren.wire.values import Table
 
+SPREAD = ["one", "one", "three", "three", "two", "two"]
 EVERYWHERE: Table = {"ha-mode": "all", "ha-sync-mode": "automatic"}
 
 
@@ -316,3 +318,23 @@ def test_the_first_master_is_on_a_node_that_is_to_hold_the_queue() -> None:
     wanted: Table = {"x-ha-mode": "nodes", "x-ha-params": ["nobody"]}
     scenario.ask(scenario.guest(one), QueueDeclare("other", durable=True, arguments=wanted))
     scenario.until(lambda: masters(scenario, "other") == ["one"])
+
+
+def test_masters_are_spread_evenly_over_those_who_hold_the_queues() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    set_policy(one, EVERYWHERE)
+    scenario.elapse(200)
+    names = [f"work{number}" for number in range(6)]
+    for name in names:
+        declare(scenario, one, name)
+    scenario.until(lambda: all(in_sync(one, name) == ["one", "three", "two"] for name in names))
+    publisher = scenario.publisher(two)
+    for name in names:
+        scenario.publish(publisher, name, 3)
+    scenario.until(publisher.done)
+    three.add(Commanded(3, RebalanceQueues()))
+    scenario.until(lambda: sorted(masters(scenario, name)[0] for name in names if masters(scenario, name)) == SPREAD)
+    for name in names:
+        scenario.consumer(three, name)
+    scenario.finish()

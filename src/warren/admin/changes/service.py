@@ -1,4 +1,4 @@
-"""What keeps a node in service: a message sent through it, and orders that a node alone has nothing to do for.
+"""What keeps a node in service: a message sent through it, and orders that a node alone has little to do for.
 
 Not here: health checks that only look (`resources.health`).
 """
@@ -11,6 +11,7 @@ from warren.admin.http.levels import administrator, in_vhost
 from warren.admin.http.router import Resource
 from warren.admin.resources.node import FEATURE_FLAGS
 from warren.admin.station import Station
+from warren.broker.commands import RebalanceQueues
 from warren.errors import ACCESS_REFUSED, REPLY_NAMES
 from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, QueueDeclare, QueueDeclareOk
 from warren.wire.properties import Properties
@@ -43,7 +44,8 @@ async def aliveness(call: Call) -> Answer:
 
 
 async def rebalance(call: Call) -> Answer:
-    """All queues of a node alone are where they belong."""
+    """Masters of mirrored queues are spread evenly; all queues of a node alone are where they belong."""
+    await call.station.desk.carry_out(RebalanceQueues())
     return no_content()
 
 
