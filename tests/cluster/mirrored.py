@@ -141,8 +141,19 @@ class Scene:
         """All nodes are in sync again, everybody is served, and nothing that was promised is missing."""
         eventually(self.trio.is_whole, "all nodes reach one another")
         await_in_sync(self.trio, queues or self.queues)
+        for queue in queues or self.queues:
+            eventually(lambda queue=queue: self._is_agreed(queue), f"all nodes say the same of {queue!r}")  # type: ignore[misc]
         self.load.await_everybody()
         self.load.settle()
         channel = self.trio.channel(self.trio.nodes[0])
         for queue in self.queues:
             channel.call("queue.delete", queue=queue)
+
+    def _is_agreed(self, queue: str) -> bool:
+        """Whether operators are told the same by every node, and what the master has said."""
+        known = standing(self.trio, queue)
+        told = [Operator(node.addresses["http"]).read("queues", "/", queue) for node in self.trio.nodes]
+        return all(
+            row["node"] == known.master and {row["node"], *row["synchronised_slave_nodes"]} == known.in_sync
+            for row in told
+        )

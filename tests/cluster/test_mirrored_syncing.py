@@ -20,7 +20,7 @@ from tests.support.node_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(240)
 
-BACKLOG = 20_000
+BACKLOG = 10_000
 SIZE_BYTES = 1024
 WINDOW = 500
 CONFIRMED_S_MAX = 2.0
