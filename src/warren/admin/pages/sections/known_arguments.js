@@ -32,6 +32,13 @@ export const QUEUE_ARGUMENTS = [
     hint: "The routing key they get there; else their own.",
   },
   {
+    key: "x-ha-mode",
+    type: "text",
+    title: "Mirrors",
+    values: ["all", "exactly", "nodes"],
+    hint: "Which nodes hold the queue, where no policy says so.",
+  },
+  {
     key: "x-max-priority",
     type: "number",
     title: "Max priority",

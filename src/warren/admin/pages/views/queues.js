@@ -25,6 +25,7 @@ const SHORT = {
   "x-dead-letter-exchange": "DLX",
   "x-dead-letter-routing-key": "DLK",
   "x-max-priority": "Pri",
+  "x-ha-mode": "Mir",
   "x-single-active-consumer": "SAC",
   "x-delivery-limit": "Dlv lim",
   "x-queue-mode": "mode",

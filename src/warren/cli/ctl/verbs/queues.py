@@ -14,11 +14,15 @@ COLUMNS: Final[dict[str, Source]] = {
         "auto_delete consumer_capacity consumer_utilisation consumers durable exclusive"
         " exclusive_consumer_tag head_message_timestamp leader members memory message_bytes message_bytes_persistent"
         " message_bytes_ram message_bytes_ready message_bytes_unacknowledged messages messages_persistent messages_ram"
-        " messages_ready messages_ready_ram messages_unacknowledged messages_unacknowledged_ram name online policy"
+        " messages_ready messages_ready_ram messages_unacknowledged messages_unacknowledged_ram name online"
+        " operator_policy policy"
     ),
     "arguments": Source(("arguments",), lambda queue: Table(queue.get("arguments") or {})),
     "disk_reads": Source(("backing_queue_status",), lambda queue: _kept(queue, "disk_reads")),
     "disk_writes": Source(("backing_queue_status",), lambda queue: _kept(queue, "disk_writes")),
+    "effective_policy_definition": Source(
+        ("effective_policy_definition",), lambda queue: queue.get("effective_policy_definition") or {}
+    ),
     "exclusive_consumer_pid": Source((), lambda queue: None),
     "owner_pid": Source(("owner_pid_details", "node"), lambda queue: _owner(queue)),
     "pid": Source(("node", "name", "type"), lambda queue: _process(queue, queue.get("node"))),
