@@ -164,6 +164,28 @@ def test_mirrors_catch_up_are_stopped_and_get_the_rest(trio: Trio) -> None:
     assert row(trio[2], "large")["state"] == "running"
 
 
+def test_nothing_is_lost_from_sight_when_a_queue_in_use_becomes_mirrored(trio: Trio) -> None:
+    publish(trio[0], "in use", 6)
+    with trio[0].connect() as near, trio[1].connect() as far:
+        for connection, tag in ((near, "near"), (far, "far")):
+            channel = connection.channel()
+            channel.basic_qos(prefetch_count=2)
+            channel.basic_consume("in use", lambda *delivery: None, consumer_tag=tag)
+        eventually(lambda: row(trio[2], "in%20use"), handed_out)
+        policy = {"pattern": "^in use$", "definition": {"ha-mode": "all"}, "apply-to": "queues"}
+        assert trio[2].api.call("PUT", "policies/%2F/used", policy).status in (201, 204)
+        for node in trio.nodes:
+            told = eventually(
+                lambda node=node: row(node, "in%20use"), lambda found: len(found.get("slave_nodes", [])) == 2
+            )
+            told = eventually(lambda node=node: row(node, "in%20use"), handed_out)
+            assert (told["messages"], told["consumers"], told["policy"]) == (6, 2, "used")
+            assert told["message_stats"]["publish"] == 6
+            assert {one["consumer_tag"] for one in told["consumer_details"]} == {"near", "far"}
+            assert {one["consumer_tag"] for one in node.api.read("consumers")} >= {"near", "far"}
+    assert trio[1].api.call("DELETE", "queues/%2F/in%20use").status == 204
+
+
 def test_a_queue_without_mirrors_has_nothing_to_synchronise(trio: Trio) -> None:
     publish(trio[0], "plain", 1)
     told = row(trio[1], "plain")

@@ -329,12 +329,15 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
     def _seat_in_place_of(self, queue: QueuePort, definition: QueueDefinition, rings: Rings) -> None:
         """A queue that one node had is mirrored from here on."""
         seat = self._new_seat(definition, queue.queue_id)
+        # whoever uses what was there before goes on to, and both are counted together
+        seat.counted = queue.counted
         self._vhosts[definition.vhost].bindings.replace_queue(queue, seat)
         if isinstance(queue, Queue):
             rings.adopt(definition, queue, seat)
-        elif isinstance(queue, StandIn):
+        elif isinstance(queue, RemoteQueue):
             rings.put(definition, queue.queue_id)
             seat.predecessor = queue
+            queue.successor = seat
 
     def forget(self, queue: QueuePort) -> None:
         assert isinstance(queue, StandIn), "it stands in for the queue"

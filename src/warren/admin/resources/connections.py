@@ -20,9 +20,7 @@ from warren.admin.listing.rows import answer_list, answer_object
 from warren.admin.station import Station
 from warren.admin.views.channels import ChannelRows, channel_name, consumer_row
 from warren.admin.views.connections import ConnectionRows, connection_name, listed_connections
-from warren.admin.views.queues import waiting_consumers
-from warren.model.ports import Consumer
-from warren.queue.queue import Queue
+from warren.admin.views.queues import consumers_here, waiting_consumers
 from warren.remote.stand_in import StandIn
 from warren.session.channel import Channel
 from warren.session.connection import Connection
@@ -212,13 +210,7 @@ def _consumers(call: Call, vhosts: list[str]) -> Iterator[tuple[ChannelConsumer,
         if name not in broker.vhosts:
             continue
         for queue in broker.vhosts[name].topology.queues.values():
-            found: list[tuple[Consumer, bool]] = []
-            if isinstance(queue, Queue) and queue.consumer_count():
-                found = queue.consumers()
-            elif isinstance(queue, StandIn):
-                # which of several is active its home knows
-                found = [(consumer, True) for consumer in queue.consumers()]
-            for consumer, active in found:
+            for consumer, active in consumers_here(queue, broker.vhosts[name].own_queue(queue.name)):
                 if not isinstance(consumer, ChannelConsumer) or consumer.channel.connection.opened.internal:
                     continue
                 if visitor.is_monitor or consumer.channel.connection.user == visitor.name:

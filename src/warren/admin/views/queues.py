@@ -17,11 +17,12 @@ from warren.admin.views.connections import connection_details
 from warren.admin.views.erlang import GARBAGE_COLLECTION, NO_RATE
 from warren.admin.views.rings import Mirrors
 from warren.broker.broker import Broker
-from warren.model.ports import QueuePort
+from warren.model.ports import Consumer, QueuePort
 from warren.queue.arguments import type_of
 from warren.queue.queue import Queue
 from warren.queue.report import QueueReport
 from warren.remote.hosted_consumer import HostedConsumer
+from warren.remote.seat import Seat
 from warren.remote.stand_in import StandIn
 
 _BARE = ("arguments", "auto_delete", "durable", "exclusive", "name", "node", "owner_pid_details", "type", "vhost")
@@ -79,6 +80,22 @@ _SHORT: dict[str, Callable[[Queue], Any]] = {
 """Short ways to what queues are mostly sorted by."""
 
 _Part = Callable[[dict[str, Any], Queue], None]
+
+
+def consumers_here(queue: QueuePort, real: Queue | None) -> list[tuple[Consumer, bool]]:
+    """Those whose clients are connected to this node, and whether each is active, as far as is known here.
+
+    A queue that became mirrored has some that know the queue itself, or what stood in for it before.
+    """
+    found: list[tuple[Consumer, bool]] = []
+    if real is not None and real.consumer_count():
+        found = [one for one in real.consumers() if not isinstance(one[0], HostedConsumer)]
+    if isinstance(queue, StandIn):
+        # which of several is active the queue's home knows
+        found += [(consumer, True) for consumer in queue.consumers()]
+    if isinstance(queue, Seat) and queue.predecessor is not None:
+        found += [(consumer, True) for consumer in queue.predecessor.consumers()]
+    return found
 
 
 def waiting_consumers(queue: Queue) -> list[list[str]]:
@@ -187,15 +204,8 @@ class QueueRows:
 
     def _consumers_of(self, queue: QueuePort) -> list[dict[str, Any]]:
         """Those whose clients are connected to this node."""
-        if isinstance(queue, Queue):
-            consumers = queue.consumers()
-        else:
-            consumers = [(one, True) for one in queue.consumers()] if isinstance(queue, StandIn) else []
-        return [
-            consumer_row(self._node, consumer, active)
-            for consumer, active in consumers
-            if not isinstance(consumer, HostedConsumer)
-        ]
+        found = consumers_here(queue, self.real(queue))
+        return [consumer_row(self._node, consumer, active) for consumer, active in found]
 
     def without_stats(self, queue: QueuePort) -> dict[str, Any]:
         lives = not isinstance(queue, StandIn) or queue.reachable()
