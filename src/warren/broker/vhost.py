@@ -19,6 +19,7 @@ from warren.broker.agreement import Agreement
 from warren.broker.bindings import Bindings
 from warren.broker.delays import Delays
 from warren.broker.departures import Departures
+from warren.broker.moves.moving_consumers import move_consumers
 from warren.broker.policy.governor import Governor, tell
 from warren.broker.topology_plans import (
     definition_of,
@@ -38,6 +39,7 @@ from warren.policy.policy import Policy
 from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
 from warren.queue.settings import settings_of
+from warren.remote.seat import Seat
 from warren.remote.stand_in import StandIn
 from warren.routing.exchange import Binding, Exchange
 from warren.routing.removal import Removal
@@ -218,8 +220,12 @@ class Vhost(VhostPort):
     def unmake_mastered_queue(self, name: str) -> None:
         """The master is here no more."""
         queue = self._queues.pop(name, None)
-        if queue is not None:
-            queue.close()
+        if queue is None:
+            return
+        seat = self.topology.queues.get(name)
+        if isinstance(seat, Seat):
+            move_consumers(queue, seat)
+        queue.close()
 
     def own_queues(self) -> list[Queue]:
         """Those that are on this node, whatever stands in for them."""

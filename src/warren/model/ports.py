@@ -64,6 +64,10 @@ class Consumer(ABC):
     def cancelled(self) -> None:
         """The queue is gone: tell the client, forget the consumer."""
 
+    def moved(self, queue: "QueuePort") -> None:
+        """Another takes its queue's place: whatever it does from here on it does there."""
+        return
+
     def unacked_max(self) -> int:
         """How many unacked it takes at most, whatever others of its client have; 0 for no limit."""
         return 0

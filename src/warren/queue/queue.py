@@ -235,6 +235,10 @@ class Queue(QueuePort, PagedIn, Heir):
         if self.auto_delete:
             self._keeper.queue_unused(self)
 
+    def dismiss(self) -> list[Consumer]:
+        """Nobody consumes any more; who did, to be told by whoever asks."""
+        return self._consumers.clear()
+
     # -- the turn
 
     def wake(self) -> None:

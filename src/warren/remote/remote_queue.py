@@ -36,6 +36,7 @@ from warren.wire.values import Table, write_longstr
 if TYPE_CHECKING:
     from warren.remote.link import Link
     from warren.remote.links import Links
+    from warren.remote.seat import Seat
 
 SOMEBODY_ELSE: Final = -1
 """The owner of an exclusive queue elsewhere: no connection of this node."""
@@ -62,6 +63,8 @@ class RemoteQueue(StandIn):
         super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, owner_id, node)
         # 0 if whatever has this name there will do
         self.queue_id: int = queue_id
+        # who goes on with its consumers when it ends, because the queue has come to be mirrored
+        self.successor: Seat | None = None
         self._links: Links = links
         self._turn: Turn = links.turn
         self._link: Link | None = None
@@ -376,7 +379,9 @@ class RemoteQueue(StandIn):
             self._dismiss(subscription, self.down())
 
     def _dismiss(self, subscription: Subscription, fault: ChannelFault) -> None:
-        if subscription.started:
+        if subscription.started and self.successor is not None and not self.deleted:
+            self.successor.take_over(subscription.consumer)
+        elif subscription.started:
             subscription.consumer.cancelled()
         else:
             # the client does not know of it yet, and will be told why it does not consume

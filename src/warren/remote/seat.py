@@ -32,7 +32,7 @@ from warren.remote.inquiry import Inquiry
 from warren.remote.kept_publishes import Kept, KeptPublishes
 from warren.remote.opening import Opening
 from warren.remote.remote_queue import RemoteQueue
-from warren.remote.seated_consumer import SeatedConsumer
+from warren.remote.seated_consumer import CANCEL_ON_FAILOVER, SeatedConsumer
 from warren.remote.stand_in import StandIn
 from warren.wire.values import Table
 
@@ -60,7 +60,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         super().__init__(vhost, name, durable, False, auto_delete, arguments, 0, node)
         self.queue_id = queue_id
         # what stood in for the queue before it was mirrored: who used it then does so to its end
-        self.predecessor: StandIn | None = None
+        self.predecessor: RemoteQueue | None = None
         self._links: Links = links
         self._turn: Turn = links.turn
         self._kept: KeptPublishes = KeptPublishes()
@@ -306,6 +306,17 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
 
     def consumers(self) -> list[Consumer]:
         return list(self._seated)
+
+    def take_over(self, consumer: Consumer) -> None:
+        """One that consumed before the queue was mirrored, from a node that is master no more."""
+        consumer.moved(self)
+        seated = SeatedConsumer(self, consumer)
+        seated.known = True
+        self._seated[consumer] = seated
+        if consumer.arguments.get(CANCEL_ON_FAILOVER) is True or self._given_up:
+            self.let_go(consumer)
+        elif self._open:
+            seated.attach(self._run)
 
     def let_go(self, consumer: Consumer) -> None:
         """It consumes no more, and is told so, or, if it never knew that it did, why it does not."""

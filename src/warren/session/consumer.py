@@ -4,7 +4,7 @@ Not here: which consumer is next (`queue.consumers`), the bytes of a delivery (`
 (`session.ledger`).
 """
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
@@ -18,6 +18,9 @@ from warren.wire.values import Table
 
 if TYPE_CHECKING:
     from warren.session.channel import Channel
+
+NOWHERE: Final[i64] = -1
+"""The position of a delivery that no queue knows any more."""
 
 
 @final
@@ -101,6 +104,14 @@ class ChannelConsumer(Consumer):
         self.unacked -= 1
         if self._subscribed:
             self.channel.unacked -= 1
+
+    def moved(self, queue: QueuePort) -> None:
+        """Deliveries of the queue before can be acked or not: it makes no difference."""
+        for entry, taker in self.channel.ledger.outstanding():
+            if taker is self:
+                entry.position = NOWHERE
+        self.queue = queue
+        self.tally = self.channel.tallies.of_queue(queue)
 
     def cancelled(self) -> None:
         channel = self.channel

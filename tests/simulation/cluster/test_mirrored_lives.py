@@ -338,3 +338,23 @@ def test_masters_are_spread_evenly_over_those_who_hold_the_queues() -> None:
     for name in names:
         scenario.consumer(three, name)
     scenario.finish()
+
+
+def test_whoever_consumed_before_the_queue_was_mirrored_goes_on_with_another_master() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two)
+    scenario.consumer(two, "work")
+    scenario.consumer(three, "work")
+    scenario.until(lambda: scenario.world.seen["consumer started"] == 2)
+    set_policy(three, EVERYWHERE)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    set_policy(three, {"ha-mode": "nodes", "ha-params": ["one"], "ha-sync-mode": "automatic"})
+    scenario.until(lambda: masters(scenario) == ["one"])
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 40)
+    scenario.finish()
+    attempts = scenario.world.promises.attempts
+    assert all(attempts[number].copies["work"].deliveries == 1 for number in numbers)
+    # nobody was told to consume anew
+    assert scenario.world.seen["consumer started"] == 2

@@ -1,0 +1,17 @@
+"""Consumers that a queue had before it was mirrored go on with its seat when the master is another node.
+
+Not here: those that came later (`remote.seated_consumer`).
+"""
+
+from warren.queue.queue import Queue
+from warren.remote.seat import Seat
+from warren.session.consumer import ChannelConsumer
+
+
+def move_consumers(queue: Queue, seat: Seat) -> None:
+    """The queue of this node's is about to close, and lives elsewhere."""
+    for consumer in queue.dismiss():
+        if isinstance(consumer, ChannelConsumer):
+            seat.take_over(consumer)
+        else:
+            consumer.cancelled()
