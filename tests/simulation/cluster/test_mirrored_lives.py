@@ -358,3 +358,39 @@ def test_whoever_consumed_before_the_queue_was_mirrored_goes_on_with_another_mas
     assert all(attempts[number].copies["work"].deliveries == 1 for number in numbers)
     # nobody was told to consume anew
     assert scenario.world.seen["consumer started"] == 2
+
+
+def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_that_is_lost() -> None:
+    scenario = ClusterScenario()
+    one, two, _three = scenario.nodes
+    mirrored(scenario, two, {"ha-mode": "nodes", "ha-params": ["two"]})
+    publisher = scenario.publisher(two)
+    scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    set_policy(one, {"ha-mode": "nodes", "ha-params": ["two", "one"], "ha-promote-on-failure": "always"})
+    scenario.until(lambda: members(one) == ["one", "two"])
+    two.lose_power(down_ms=60_000)
+    scenario.until(lambda: masters(scenario) == ["one"])
+    part = part_of(one)
+    assert part is not None
+    assert "mirror.promoted_unsynced" in [said.name for said in part.story.happenings]
+
+
+def test_with_fewer_nodes_in_sync_than_a_policy_demands_publishes_are_refused() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    mirrored(scenario, two, {**EVERYWHERE, "ha-min-in-sync": 3})
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    assert scenario.confirmed(numbers) == numbers
+    three.lose_power(down_ms=3_000)
+    scenario.until(lambda: in_sync(two) == ["one", "two"])
+    refused = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    assert scenario.confirmed(refused) == []
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    numbers = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    assert scenario.confirmed(numbers) == numbers

@@ -66,6 +66,7 @@ class Part(CopyAsker, Timed):
         self._lost_at_ms: i64 = 0
         # the master of the ring before this one
         self._predecessor: Run | None = None
+        self._synced_before: list[str] = []
 
     @property
     def ring(self) -> Ring:
@@ -103,6 +104,7 @@ class Part(CopyAsker, Timed):
     def changed(self, definition: QueueDefinition) -> None:
         before = self.ring
         self._predecessor = before.master_run
+        self._synced_before = before.synced_names()
         self.definition = definition
         self._standing = False
         self._lost_at_ms = 0
@@ -175,6 +177,9 @@ class Part(CopyAsker, Timed):
             "pending": len(self.mirror.steps),
         }
         self.note("info", "mirror.promoted", facts)
+        if self._synced_before and ring.master not in self._synced_before:
+            left = {"epoch": ring.epoch, "messages": self.copy.count(), "body_bytes": self.copy.body_bytes()}
+            self.note("warning", "mirror.promoted_unsynced", {**left, "had_all": ",".join(self._synced_before)})
         self._rings.leads(self)
         self._rings.partners_changed()
 
@@ -240,7 +245,7 @@ class Part(CopyAsker, Timed):
         """Stand for election, when those before have had their time."""
         rings, ring, now_ms = self._rings, self.ring, self._rings.turn.now_ms
         order = heirs(ring, rings.all_living(), rings.wishes.promotes_anybody(self.definition), self.definition.durable)
-        if rings.own_run not in order:
+        if rings.own_run not in order or rings.placing.retreats:
             self._wait(AGAIN_MS)
             return
         before = [run for run in order if run == rings.own_run or rings.incarnation_reached(run[0]) == run[1]]
