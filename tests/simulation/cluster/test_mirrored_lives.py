@@ -7,6 +7,7 @@ from warren.model.events import Commanded
 from warren.policy.commands import ClearPolicy, SetPolicy
 from warren.policy.policy import Policy
 from warren.sim.cluster.member import Member
+from warren.store.naming import NAMES_A_REVISION
 from warren.wire.methods import (
     BasicGet,
     BasicGetEmpty,
@@ -394,3 +395,22 @@ def test_with_fewer_nodes_in_sync_than_a_policy_demands_publishes_are_refused() 
     numbers = scenario.publish(publisher, "work", 10)
     scenario.until(publisher.done)
     assert scenario.confirmed(numbers) == numbers
+
+
+def test_a_node_that_stops_hands_many_queues_over_in_a_few_transactions() -> None:
+    scenario = ClusterScenario()
+    one, two, _three = scenario.nodes
+    set_policy(one, EVERYWHERE)
+    scenario.elapse(200)
+    guest = scenario.guest(two)
+    names = [f"work{number}" for number in range(70)]
+    for name in names:
+        scenario.ask(guest, QueueDeclare(name, durable=True))
+    scenario.until(lambda: all(in_sync(two, name) == ["one", "three", "two"] for name in names))
+    scenario.elapse(1_000)
+    before = scenario.world.store.revision
+    two.stop(down_ms=60_000)
+    scenario.until(lambda: not two.up)
+    scenario.until(lambda: all(masters(scenario, name) in (["one"], ["three"]) for name in names))
+    # one for each transaction, a few of which are about something else
+    assert (scenario.world.store.revision - before) // NAMES_A_REVISION < 10

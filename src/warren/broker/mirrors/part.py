@@ -31,7 +31,6 @@ from warren.model.ports import QueueLog
 from warren.model.rings import Ring, Run
 from warren.model.turn import Timed, Timer
 from warren.queue.queue import Queue
-from warren.store.plan import AgreementWaiter, Plan
 from warren.store.topology_definitions import QueueDefinition
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Part(CopyAsker, Timed):
         self.upstream: LinkUpstream = LinkUpstream(rings, queue_id)
         self.mirror: Mirror = Mirror(copy, self.upstream, rings.turn)
         self._prepared: bool = False
-        self._over: bool = False
+        self.over: bool = False
         # what it proposed, until it is seen to have come about or not
         self._standing: bool = False
         self._timer: Timer | None = None
@@ -144,7 +143,7 @@ class Part(CopyAsker, Timed):
 
     def act(self) -> None:
         """Be what the ring says this node is."""
-        if not self._prepared or self._over:
+        if not self._prepared or self.over:
             return
         ring, mastery = self.ring, self.mastery
         if mastery is not None:
@@ -215,7 +214,7 @@ class Part(CopyAsker, Timed):
     def master_lost(self, refused: bool) -> None:
         """The link to the master is gone."""
         self.mirror.leave()
-        if not self._prepared or self._over or self._standing:
+        if not self._prepared or self.over or self._standing:
             return
         if refused:
             self._stand()
@@ -231,7 +230,7 @@ class Part(CopyAsker, Timed):
 
     def timer_fired(self) -> None:
         self._timer = None
-        if self._over or self.mastery is not None or not self._prepared:
+        if self.over or self.mastery is not None or not self._prepared:
             return
         if self._standing:
             # nobody knows what became of it: until the ring is seen to change, this node follows nobody
@@ -260,13 +259,11 @@ class Part(CopyAsker, Timed):
         self.propose(ring.promoting(rings.own_run))
 
     def propose(self, ring: Ring) -> None:
-        plan = Plan()
-        plan.put(self.definition.with_ring(ring))
-        self._rings.agreement.agree(plan, Proposal(self, ring))
+        self._rings.proposals.add(self, ring)
 
     def proposal_failed(self, ring: Ring) -> None:
         """It is not known to have come about, or has not."""
-        if self._over:
+        if self.over:
             return
         mastery = self.mastery
         if mastery is not None:
@@ -288,7 +285,7 @@ class Part(CopyAsker, Timed):
 
     def close(self) -> None:
         """This node is not to hold the queue any more, or there is none."""
-        self._over = True
+        self.over = True
         self._stop_timer()
         self.mirror.leave()
         if self.mastery is not None:
@@ -312,21 +309,3 @@ class Part(CopyAsker, Timed):
         if self._timer is not None:
             self._rings.turn.cancel_timer(self._timer)
             self._timer = None
-
-
-@final
-class Proposal(AgreementWaiter):
-    """A change of a ring that was proposed."""
-
-    def __init__(self, part: Part, ring: Ring) -> None:
-        self._part: Part = part
-        self._ring: Ring = ring
-
-    def agreed(self) -> None:
-        """It is heard of as every change is."""
-
-    def outdated(self) -> None:
-        self._part.proposal_failed(self._ring)
-
-    def failed(self, reason: str) -> None:
-        self._part.proposal_failed(self._ring)

@@ -19,6 +19,7 @@ from warren.broker.mirrors.pulse import Pulse
 from warren.broker.mirrors.wishes import Wishes
 from warren.broker.moves.adopting import Adopting, close_old_road
 from warren.broker.moves.placing import RingPlacing
+from warren.broker.moves.proposals import RingProposals
 from warren.broker.moves.retreat import Retreat
 from warren.broker.names import FreshNames
 from warren.broker.vhost import Vhost
@@ -71,6 +72,7 @@ class Rings:
         self.placing: RingPlacing = RingPlacing(self, names)
         self.adopting: Adopting = Adopting(self, vhosts)
         self.retreating: Retreat = Retreat(self)
+        self.proposals: RingProposals = RingProposals(agreement)
         self._parts: dict[int, Part] = {}
         self._early: dict[int, dict[str, tuple[int, int, JoinRequest]]] = {}
         # the runs of other nodes that there are links to
@@ -336,7 +338,7 @@ class Rings:
     # -- the turn
 
     def waiting(self) -> bool:
-        return len(self.touched) > 0 or len(self._moved) > 0
+        return len(self.touched) > 0 or len(self._moved) > 0 or self.proposals.waiting()
 
     def end_round(self) -> None:
         """What was gathered becomes steps, and what came is told to be safe."""
@@ -346,6 +348,7 @@ class Rings:
         moved, self._moved = self._moved, {}
         for part in moved:
             part.mirror.end_turn()
+        self.proposals.make()
 
     # -- queues
 

@@ -12,6 +12,7 @@ from warren.broker.topology_plans import plan_binding, plan_exchange, plan_queue
 from warren.broker.vhost import Vhost
 from warren.cluster.partitions import PartitionHandling
 from warren.model.effects import Propose
+from warren.model.rings import Ring
 from warren.sim.metadata_store import LEASE_MS
 from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, node_key
 from warren.store.metadata import Definition
@@ -148,6 +149,34 @@ def test_all_queues_of_a_node_go_that_is_no_member_any_more(world: World) -> Non
         assert living.queues() == ["theirs"]
         assert living.leftovers.clear
     assert keys(world) == ["queues/%2F/theirs"]
+
+
+def mirrored(name: str, durable: bool, members: list[str], in_sync: list[str]) -> QueueDefinition:
+    ring = Ring(1, in_sync[0], members, [(node, 1) for node in in_sync])
+    return QueueDefinition("/", name, durable, False, False, {}).with_ring(ring)
+
+
+def test_a_mirrored_queue_of_a_node_that_is_no_member_any_more_stays_with_those_who_hold_it(world: World) -> None:
+    world.agree("c", mirrored("ours", True, ["c", "b"], ["c", "b"]), mirrored("theirs", True, ["c"], ["c"]))
+    world.kill("c")
+    world.pass_ms(LONG_MS)
+    assert world.living["a"].queues() == ["ours", "theirs"]
+    world.forget("c")
+    world.pass_ms(LONG_MS)
+    for living in world.living.values():
+        assert living.queues() == ["ours"]
+        assert living.leftovers.clear
+
+
+def test_a_transient_mirrored_queue_goes_with_the_last_run_that_was_in_sync(world: World) -> None:
+    world.agree("c", mirrored("ours", False, ["c", "b"], ["c", "b"]), mirrored("theirs", False, ["c", "b"], ["c"]))
+    world.kill("c")
+    world.pass_ms(LONG_MS)
+    assert world.living["a"].queues() == ["ours"]
+    world.kill("b")
+    world.start("b")
+    world.pass_ms(LONG_MS)
+    assert world.living["a"].queues() == []
 
 
 def test_a_run_with_a_lower_number_is_another_run_all_the_same(world: World) -> None:
