@@ -20,7 +20,7 @@ from warren.store.topology_definitions import QUEUES, ExchangeDefinition, QueueD
 
 @final
 class PassingDefinitions:
-    """Whatever does not outlive the node, and a revision that is higher than everything it has used as a name."""
+    """Whatever does not outlive the node, and a revision that leaves each of it a name that the node has not used."""
 
     def __init__(self, definitions: list[Definition], revision: int) -> None:
         self.definitions: list[Definition] = definitions
@@ -28,7 +28,10 @@ class PassingDefinitions:
 
 
 def shared_snapshot(kept: Snapshot, passing: list[Definition], node: str, revision: int) -> Snapshot:
-    """What is recorded and what is not, as all nodes of a cluster may read it; `revision` names what was not."""
+    """What is recorded and what is not, as all nodes of a cluster may read it.
+
+    The numbers up to `revision` name what was not, each thing by one of its own.
+    """
     shared: Snapshot = {}
     for key, (created, value) in kept.items():
         shared[key] = (created, value)
@@ -37,8 +40,8 @@ def shared_snapshot(kept: Snapshot, passing: list[Definition], node: str, revisi
             assert isinstance(definition, QueueDefinition), "its key says so"
             definition.node = node
             shared[key] = (created, definition.value())
-    for definition in passing:
-        shared[definition.key()] = (revision, definition.value())
+    for place, definition in enumerate(passing):
+        shared[definition.key()] = (revision - place, definition.value())
     return shared
 
 
