@@ -1,0 +1,172 @@
+"""A queue that one node has becomes mirrored while it is used: nobody notices, and nothing is lost or doubled."""
+
+from tests.simulation.cluster.mirrored import in_sync, masters
+from tests.simulation.cluster.ring_lives import (
+    EVERYWHERE,
+    counted,
+    declare,
+    delivered,
+    members,
+    set_policy,
+)
+from tests.simulation.cluster.scenario import ClusterScenario
+from warren.wire.methods import (
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    ExchangeDeclare,
+    QueueBind,
+    QueueUnbind,
+)
+
+
+def test_a_queue_with_messages_and_clients_becomes_mirrored_and_outlives_its_home() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two)
+    publisher = scenario.publisher(one)
+    at_home = scenario.publisher(two)
+    numbers = scenario.publish(publisher, "work", 10) + scenario.publish(at_home, "work", 10)
+    scenario.until(lambda: publisher.done() and at_home.done())
+    numbers += scenario.publish(publisher, "work", 10) + scenario.publish(at_home, "work", 10)
+    set_policy(three, EVERYWHERE)
+    for _ in range(20):
+        numbers += scenario.publish(publisher, "work", 2) + scenario.publish(at_home, "work", 2)
+        scenario.elapse(5)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    scenario.until(lambda: publisher.done() and at_home.done())
+    assert scenario.confirmed(numbers) == numbers
+    two.lose_power(down_ms=60_000)
+    scenario.until(lambda: len(masters(scenario)) == 1)
+    scenario.consumer(three, "work")
+    scenario.until(lambda: delivered(scenario, numbers))
+
+
+def test_transient_messages_in_memory_get_mirrors_too() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two, durable=False)
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    set_policy(three, EVERYWHERE)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    two.lose_power(down_ms=60_000)
+    scenario.until(lambda: len(masters(scenario)) == 1)
+    scenario.consumer(three, "work")
+    scenario.until(lambda: delivered(scenario, numbers))
+
+
+def test_whoever_consumes_goes_on_while_the_queue_becomes_mirrored() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two)
+    scenario.consumer(two, "work")
+    scenario.consumer(three, "work")
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 20)
+    set_policy(three, EVERYWHERE)
+    for _ in range(40):
+        numbers += scenario.publish(publisher, "work", 3)
+        scenario.elapse(3)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    scenario.finish()
+    assert scenario.confirmed(numbers) == numbers
+    attempts = scenario.world.promises.attempts
+    assert all(attempts[number].copies["work"].deliveries == 1 for number in numbers)
+
+
+def test_what_is_unacked_while_the_queue_becomes_mirrored_is_with_its_mirrors() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two, durable=False)
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 2)
+    scenario.until(publisher.done)
+    at_home, elsewhere = scenario.guest(two), scenario.guest(three)
+    assert isinstance(scenario.ask(at_home, BasicGet("work")), BasicGetOk)
+    assert isinstance(scenario.ask(elsewhere, BasicGet("work")), BasicGetOk)
+    set_policy(three, EVERYWHERE)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    assert isinstance(scenario.ask(elsewhere, BasicGet("work")), BasicGetEmpty)
+    two.lose_power(down_ms=60_000)
+    scenario.until(lambda: len(masters(scenario)) == 1)
+    scenario.consumer(three, "work")
+    scenario.until(lambda: delivered(scenario, numbers))
+
+
+def test_bindings_lead_to_a_queue_that_becomes_mirrored() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two)
+    guest = scenario.guest(one)
+    for exchange, key, arguments in (
+        ("amq.topic", "a.*", {}),
+        ("amq.headers", "", {"x-match": "all", "colour": "red"}),
+    ):
+        scenario.ask(guest, QueueBind("work", exchange, key, arguments=arguments))
+    set_policy(three, EVERYWHERE)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    guest.publish("amq.topic", "a.b", {})
+    guest.publish("amq.headers", "", {"colour": "red"})
+    scenario.until(lambda: counted(two) == 2)
+    scenario.ask(guest, QueueUnbind("work", "amq.headers", "", arguments={"x-match": "all", "colour": "red"}))
+    guest.publish("amq.headers", "", {"colour": "red"})
+    guest.publish("amq.topic", "a.b", {})
+    scenario.until(lambda: counted(two) == 3)
+
+
+def test_an_exchange_may_mirror_the_queues_that_are_bound_to_it_for_as_long_as_they_are() -> None:
+    scenario = ClusterScenario()
+    one, two, _three = scenario.nodes
+    declare(scenario, two)
+    guest = scenario.guest(one)
+    scenario.ask(guest, ExchangeDeclare("safe", "fanout", durable=True, arguments={"x-mirrored": True}))
+    publisher = scenario.publisher(one)
+    scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    scenario.ask(guest, QueueBind("work", "safe"))
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    scenario.ask(guest, QueueUnbind("work", "safe"))
+    scenario.until(lambda: members(two) == ["two"])
+
+
+def test_whoever_consumed_before_the_queue_was_mirrored_goes_on_with_another_master() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two)
+    scenario.consumer(two, "work")
+    scenario.consumer(three, "work")
+    scenario.until(lambda: scenario.world.seen["consumer started"] == 2)
+    set_policy(three, EVERYWHERE)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    set_policy(three, {"ha-mode": "nodes", "ha-params": ["one"], "ha-sync-mode": "automatic"})
+    scenario.until(lambda: masters(scenario) == ["one"])
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 40)
+    scenario.finish()
+    attempts = scenario.world.promises.attempts
+    assert all(attempts[number].copies["work"].deliveries == 1 for number in numbers)
+    # nobody was told to consume anew
+    assert scenario.world.seen["consumer started"] == 2
+
+
+def test_transient_messages_between_persistent_ones_of_a_durable_queue_get_mirrors_too() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two)
+    publisher = scenario.publisher(one)
+    publisher.persistent_share = 0.5
+    numbers = scenario.publish(publisher, "work", 40)
+    scenario.until(publisher.done)
+    guest = scenario.guest(three)
+    for _ in range(5):
+        assert isinstance(scenario.ask(guest, BasicGet("work", no_ack=True)), BasicGetOk)
+    numbers += scenario.publish(publisher, "work", 40)
+    scenario.until(publisher.done)
+    set_policy(three, EVERYWHERE)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    two.lose_power(down_ms=60_000)
+    scenario.until(lambda: len(masters(scenario)) == 1)
+    scenario.consumer(three, "work")
+    scenario.until(lambda: delivered(scenario, numbers[5:]))
