@@ -229,3 +229,20 @@ def test_a_restarted_mirror_does_not_take_the_place_of_a_master_that_it_cannot_r
     scenario.until(lambda: three.up and scenario.world.whole())
     assert numbers_in(scenario, three) == numbers
     scenario.finish()
+
+
+def test_what_is_confirmed_is_on_the_masters_disk() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, one)
+    # the mirrors are quick, the master is not
+    one.disk.slow = True
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 3)
+    scenario.until(lambda: scenario.confirmed(numbers) == numbers)
+    for node in (two, three):
+        node.lose_power(FOREVER_MS)
+    one.disk.slow = False
+    one.lose_power(500)
+    scenario.until(lambda: one.up and served(scenario, [one]))
+    assert numbers_in(scenario, one) == numbers

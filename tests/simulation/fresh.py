@@ -1,0 +1,78 @@
+"""Loads the broker, its pretend world and the scenarios once more, from their sources, with some of their text changed.
+
+They are interpreted even where the core is compiled, and nobody else sees them.
+
+Not here: rings alone, of which less has to be loaded (`tests.simulation.rings.fresh`).
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+
+from tests.architecture.source_tree import ROOT
+
+FRESH = {"warren.": ROOT / "src", "tests.simulation.cluster.": ROOT}
+"""How the names of such modules begin, and where they are."""
+
+Edit = tuple[str, str, str]
+"""A module, a text in it that stands there once, and what takes its place."""
+
+
+def is_fresh(name: str) -> bool:
+    return name.startswith(tuple(FRESH))
+
+
+class ChangedSources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds these modules, and executes their text as it would be after the edits."""
+
+    def __init__(self, edits: Sequence[Edit]) -> None:
+        self._edits = edits
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        root = next((root for beginning, root in FRESH.items() if name.startswith(beginning)), None)
+        if root is None:
+            return None
+        folder = root / name.replace(".", "/")
+        file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+        places = [str(folder)] if folder.is_dir() else None
+        return importlib.util.spec_from_file_location(name, file, loader=self, submodule_search_locations=places)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        assert module.__spec__.origin is not None
+        with open(module.__spec__.origin) as source:
+            text = source.read()
+        for name, old, new in self._edits:
+            if f"warren.{name}" == module.__name__:
+                if text.count(old) != 1:
+                    raise ValueError(f"{text.count(old)} times in {name}: {old}")
+                text = text.replace(old, new)
+        exec(compile(text, module.__spec__.origin, "exec"), module.__dict__)
+
+
+@contextmanager
+def freshly_loaded(edits: Sequence[Edit]) -> Iterator[None]:
+    """Whatever is imported meanwhile is as it would be after these edits."""
+    kept = {name: module for name, module in sys.modules.items() if is_fresh(name)}
+    finder = ChangedSources(edits)
+    _forget()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        _forget()
+        sys.modules.update(kept)
+        for name, module in kept.items():
+            parent, _dot, child = name.rpartition(".")
+            setattr(sys.modules[parent], child, module)
+
+
+def _forget() -> None:
+    for name in [name for name in sys.modules if is_fresh(name)]:
+        del sys.modules[name]
