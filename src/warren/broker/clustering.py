@@ -308,8 +308,10 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
             self.rings.put(definition, queue.queue_id)
         # one that lives here alone stays: nobody moves the queues of a node that runs
         if isinstance(queue, StandIn):
-            queue.ring = definition.ring
-            if queue.node != definition.node:
+            before, queue.ring = queue.ring, definition.ring
+            # a node may have been master, not been, and be again before this one hears of it
+            again = before is not None and definition.ring is not None and before.epoch != definition.ring.epoch
+            if again or queue.node != definition.node:
                 queue.rehome(definition.node)
 
     def _new_seat(self, definition: QueueDefinition, queue_id: int) -> Seat:

@@ -144,12 +144,13 @@ def close_old_road(queue: Queue, seat: QueuePort) -> None:
 
 def hold_all(queue: Queue, copy: Copy, lent: list[Entry]) -> None:
     """Let a copy hold what its queue has in memory alone, and what of that is lent out."""
-    entries = [entry for entry in queue.in_memory() + lent if entry.holding is None]
-    if isinstance(copy, DiskCopy) and entries:
-        copy.make_room_for(entries)
-    for entry in entries:
-        payload, crc = message_payload(entry.message)
-        copy.hold(entry, payload, crc)
+    for entry in queue.in_memory() + lent:
+        if entry.holding is None:
+            payload, crc = message_payload(entry.message)
+            if isinstance(copy, DiskCopy):
+                copy.adopt(entry, payload, crc)
+            else:
+                copy.hold(entry, payload, crc)
 
 
 def _definition_of(vhost: str, queue: Queue) -> QueueDefinition:
