@@ -190,6 +190,7 @@ def test_a_mirror_that_was_away_gets_what_it_lacks_and_drops_what_is_gone(durabl
 def test_a_mirror_that_nobody_synchronises_is_in_sync_when_what_it_lacks_is_gone() -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
+    set_policy(scenario, {"ha-mode": "all"})
     declare(scenario, one)
     publisher = scenario.publisher(one)
     three.kill(5_000)
@@ -210,6 +211,7 @@ def test_a_mirror_that_nobody_synchronises_is_in_sync_when_what_it_lacks_is_gone
 def test_an_operator_can_have_a_mirror_synchronised() -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
+    set_policy(scenario, {"ha-mode": "all"})
     declare(scenario, one)
     three.kill(5_000)
     scenario.until(lambda: in_sync(one) == ["one", "two"])
