@@ -58,6 +58,8 @@ class Part(CopyAsker, Timed):
         self.mirror: Mirror = Mirror(copy, self.upstream, rings.turn)
         self._prepared: bool = False
         self.over: bool = False
+        # the node knows of a later version than this part has acted on
+        self.is_behind: bool = False
         # what it proposed, until it is seen to have come about or not
         self._standing: bool = False
         self._timer: Timer | None = None
@@ -105,6 +107,7 @@ class Part(CopyAsker, Timed):
         self._predecessor = before.master_run
         self._synced_before = before.synced_names()
         self.definition = definition
+        self.is_behind = False
         self._standing = False
         self._lost_at_ms = 0
         self._tell(before)

@@ -99,6 +99,7 @@ class Rings:
                 self._drop(part)
         elif part is not None:
             self._changed[part] = definition
+            part.is_behind = True
         else:
             self._take_part(definition, queue_id)
 

@@ -5,7 +5,9 @@ their own they would take seconds. Together they come about or not; if one of th
 again, each for itself, so that none waits for another's sake twice.
 
 A ring is made of the version that was known at that moment. If another version comes before the turn ends, what was
-proposed upon the earlier one is dropped: whoever wanted it has heard of the later one, and thinks again.
+proposed upon the earlier one is dropped: whoever wanted it hears of the later one, and thinks again. That holds as soon
+as the node knows of it, though the part may not have been told: the store is asked to replace what the node knows, so
+an earlier epoch would take the place of a later one.
 
 Not here: what is proposed, and what comes of it (`broker.mirrors.part`), transactions (`broker.sharing.proposal`).
 """
@@ -34,8 +36,9 @@ class RingProposal:
         self.basis: QueueDefinition = part.definition
 
     def stands(self) -> bool:
-        """Whether it was made of the version that is known."""
-        return self.part.definition is self.basis and not self.part.over
+        """Whether it was made of the version that is known, to the part and to the node."""
+        part = self.part
+        return part.definition is self.basis and not part.over and not part.is_behind
 
 
 @final
