@@ -12,12 +12,16 @@ Not here: in which order members hear of what (`mirroring`), the journal (`store
 """
 
 from abc import ABC, abstractmethod
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
+from warren.errors import PeerFault
 from warren.model.journal import Run
 from warren.model.message import Entry
+
+RANGE_MAX: Final[i64] = 1 << 32
+"""More positions than any queue has in a segment of a journal."""
 
 
 @final
@@ -37,6 +41,12 @@ class Span:
 
     def __repr__(self) -> str:
         return f"Span({self.first}, {self.last})"
+
+
+def check_range(level: i64, max_priority: i64, first: i64, last: i64) -> None:
+    """Raise a `PeerFault` if no master would remove that at once."""
+    if level < 0 or level > max_priority or first < 1 or last < first or last - first > RANGE_MAX:
+        raise PeerFault(f"positions {first} to {last} of level {level} cannot be removed")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -303,6 +303,14 @@ class QueueLogs(ABC):
     def open(self, queue_id: int, durable: bool, max_priority: int) -> QueueLog:
         """The log of a new queue, or of one that was there before the node started."""
 
+    def forget_past(self, queue_id: int) -> None:
+        """A log was closed whose queue may be opened here again: what it had must not come back with that."""
+        return
+
+    def may_open(self, queue_id: int) -> bool:
+        """Whether that is certain by now."""
+        return True
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OutputPort(ABC):

@@ -95,6 +95,8 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
         self._envelopes: dict[bytes, Envelope] = {}
         self._looking: bool = False
         self._roll_due: bool = False
+        # queues whose past is forgotten with the next checkpoint
+        self._forgetting: set[int] = set()
         # the active segment was half full
         self._half_seen: bool = False
         # a segment was compacted: there may be another
@@ -111,6 +113,14 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
 
     def closed(self, book: QueueBook) -> None:
         del self.books[int(book.queue_id)]
+
+    def forget_past(self, queue_id: int) -> None:
+        """What is behind a checkpoint that does not speak of it is never read again."""
+        self._forgetting.add(queue_id)
+        self._roll_due = True
+
+    def may_open(self, queue_id: int) -> bool:
+        return queue_id not in self._forgetting
 
     # -- starting and stopping
 
@@ -290,6 +300,7 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
 
     def _roll(self) -> None:
         """Seal the active segment and begin another."""
+        self._forgetting.clear()
         full = self.active
         full.sealed = True
         self._sealed_rows[int(full.number)] = self._rows
@@ -348,7 +359,7 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
         gone = [segment for segment in self.segments.values() if self._droppable(segment)]
         gone_bytes = sum([int(segment.size_bytes) for segment in gone])
         # the checkpoint lets them go
-        self._roll_due = gone_bytes >= self._segment_bytes
+        self._roll_due = self._roll_due or gone_bytes >= self._segment_bytes
         # a queue that is being drained leaves one segment half empty, which is not worth copying
         if self._waste_bytes() + gone_bytes > self._segment_bytes:
             self._compact()

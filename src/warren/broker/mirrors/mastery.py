@@ -86,6 +86,8 @@ class Mastery(RingOwner, Timed):
         self._waits: bool = False
         self._ended: bool = False
         self._going: bool = False
+        # who is told when it is decided whether the queue goes
+        self._held: list[FlushWaiter] = []
         self.begun: bool = False
         # it was a queue of this node alone before
         self._adopted: bool = False
@@ -164,7 +166,12 @@ class Mastery(RingOwner, Timed):
     def _tell(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
         assert self.queue is not None
         intake = NodeIntake(self, node, incarnation)
-        waiter.opened(self.queue, intake, self.master.marks.of(node, incarnation), self.knows_marks)
+        mark = self.master.marks.of(node, incarnation)
+        waiter.opened(self.queue, intake, mark, self.knows_marks and not self._refuses_some(self.queue))
+
+    def _refuses_some(self, queue: Queue) -> bool:
+        """Whether a master before this one may have refused something below a node's mark, which nobody knows."""
+        return self.min_in_sync > 1 or (queue.settings.limited and queue.settings.rejects)
 
     # -- publishes
 
@@ -173,7 +180,7 @@ class Mastery(RingOwner, Timed):
         if queue is None or self._ended:
             # the node will send it to the next master
             return PENDING
-        if self._going or len(master.ring.in_sync) < self.min_in_sync:
+        if len(master.ring.in_sync) < self.min_in_sync:
             return REJECTED
         if not counted:
             queue.uncounted += 1
@@ -200,8 +207,13 @@ class Mastery(RingOwner, Timed):
             self.touch()
 
     def may_go(self, going: bool) -> None:
-        """Whether it may be deleted because it is empty, or unused: nothing is taken in until that is decided."""
+        """Whether it may be deleted because it is empty, or unused: nothing is confirmed until that is decided."""
         self._going = going
+        if not going:
+            held = self._held
+            self._held = []
+            for waiter in held:
+                waiter.flushed()
 
     def touch(self) -> None:
         """There is something to put into a step before the turn ends."""
@@ -280,6 +292,9 @@ class Mastery(RingOwner, Timed):
             self._let_in()
         if self._catching_up:
             self.look_at_newcomers()
+        if self._going:
+            self._held += told
+            return
         for waiter in told:
             waiter.flushed()
 

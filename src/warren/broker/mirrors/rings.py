@@ -6,12 +6,13 @@ node is that master, or the link is gone.
 Not here: one ring (`broker.mirrors.part`), the links (`remote.links`).
 """
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
 from warren.broker.agreement import Agreement
 from warren.broker.membership import Membership
+from warren.broker.mirrors.hearing import hear_follower, hear_master
 from warren.broker.mirrors.mastery import Mastery
 from warren.broker.mirrors.mirrored_log import MirroredLog, max_priority_of
 from warren.broker.mirrors.part import Part
@@ -23,17 +24,15 @@ from warren.broker.moves.proposals import RingProposals
 from warren.broker.moves.retreat import Retreat
 from warren.broker.names import FreshNames
 from warren.broker.vhost import Vhost
-from warren.errors import PeerFault
 from warren.mirroring import messages
 from warren.mirroring.messages import MessageReader
 from warren.mirroring.mirror import JoinRequest
-from warren.mirroring.steps import Step
 from warren.model.copies import Copy
 from warren.model.message import Entry
 from warren.model.mirrored import MasterWaiter
 from warren.model.ports import QueueLog, QueueLogs, QueuePort
 from warren.model.rings import Run
-from warren.model.turn import Turn
+from warren.model.turn import Timed, Turn
 from warren.queue.queue import Queue
 from warren.remote.links import Links
 from warren.store.copies.disk_copy import DiskCopy
@@ -41,9 +40,11 @@ from warren.store.copies.memory_copy import MemoryCopy
 from warren.store.queue_book import QueueBook
 from warren.store.topology_definitions import QueueDefinition
 
+AGAIN_MS: Final[i64] = 200
+
 
 @final
-class Rings:
+class Rings(Timed):
     """One node's."""
 
     def __init__(
@@ -85,6 +86,8 @@ class Rings:
         # parts that were told something and have not acted on it, and those that are new
         self._changed: dict[Part, QueueDefinition] = {}
         self._fresh: list[Part] = []
+        # queues that this node held before, whose past is not forgotten yet
+        self._postponed: dict[int, QueueDefinition] = {}
         self.pulse: Pulse = Pulse(links, turn)
 
     # -- what was agreed upon
@@ -95,8 +98,10 @@ class Rings:
         ring = definition.ring
         assert ring is not None, "it is mirrored"
         if self.own_run[0] not in ring.members:
+            self._postponed.pop(queue_id, None)
             if part is not None:
                 self._drop(part)
+                self._logs.forget_past(queue_id)
         elif part is not None:
             self._changed[part] = definition
             part.is_behind = True
@@ -131,6 +136,7 @@ class Rings:
 
     def delete(self, queue_id: int) -> None:
         """The queue is gone."""
+        self._postponed.pop(queue_id, None)
         part = self._parts.get(queue_id)
         if part is not None:
             self._drop(part)
@@ -156,6 +162,10 @@ class Rings:
         self.act()
 
     def _take_part(self, definition: QueueDefinition, queue_id: int) -> None:
+        if not self._logs.may_open(queue_id):
+            self._postponed[queue_id] = definition
+            self.turn.set_timer(self.turn.now_ms + AGAIN_MS, self)
+            return
         log_id = queue_id if definition.durable else -abs(queue_id)
         book = self._logs.open(log_id, definition.durable, max_priority_of(definition.arguments))
         assert isinstance(book, QueueBook), "this node's journal has it"
@@ -167,6 +177,13 @@ class Rings:
         part = Part(self, definition, queue_id, book, copy)
         self._parts[queue_id] = part
         return part
+
+    def timer_fired(self) -> None:
+        """See whether those queues may be held again that this node held before."""
+        postponed, self._postponed = self._postponed, {}
+        for queue_id, definition in postponed.items():
+            self._take_part(definition, queue_id)
+        self.act()
 
     def _drop(self, part: Part) -> None:
         if part.mastery is not None:
@@ -238,15 +255,15 @@ class Rings:
         part = self._parts.get(reader.queue_id)
         if messages.from_mirror(reader.kind):
             self._from_mirror(node, part, reader)
-        elif part is not None and part.mastery is None:
-            self._from_master(node, part, reader)
+        elif part is not None and part.mastery is None and hear_master(node, part, reader):
+            self._moved[part] = None
 
     def _from_mirror(self, node: str, part: Part | None, reader: MessageReader) -> None:
         mastery = None if part is None else part.mastery
         if reader.kind == messages.JOIN:
             self._join(node, mastery, reader)
         elif mastery is not None and mastery.bears(node, reader.tag):
-            self._from_follower(node, mastery, reader)
+            hear_follower(node, mastery, reader)
 
     def _join(self, node: str, mastery: Mastery | None, reader: MessageReader) -> None:
         request = reader.join()
@@ -256,53 +273,6 @@ class Rings:
             mastery.joined(node, incarnation, reader.tag, request)
         elif epoch < request.epoch:
             self._early.setdefault(reader.queue_id, {})[node] = (incarnation, reader.tag, request)
-
-    def _from_follower(self, node: str, mastery: Mastery, reader: MessageReader) -> None:
-        kind = reader.kind
-        if kind == messages.SAFE:
-            mastery.master.safe(node, reader.word())
-        elif kind == messages.HAS:
-            mastery.master.told(node, reader.spans())
-        elif kind == messages.TAKEN:
-            mastery.taken(node, reader.word())
-        elif kind == messages.CAUGHT_UP:
-            mastery.caught_up(node)
-        else:
-            raise PeerFault(f"a message of kind {kind} came from a mirror")
-
-    def _from_master(self, node: str, part: Part, reader: MessageReader) -> None:
-        mirror = part.mirror
-        if (part.upstream.node, part.upstream.tag) != (node, reader.tag):
-            return
-        kind = reader.kind
-        if kind == messages.STEP:
-            number, epoch = reader.word(), reader.word()
-            mirror.take(Step(number, epoch, reader.rest()))
-        elif kind == messages.SETTLE:
-            mirror.settle(reader.word())
-        elif kind == messages.PAST:
-            self._take_past(part, reader)
-        elif kind == messages.RESUME:
-            common = reader.word()
-            mirror.resume(common, reader.word())
-        elif kind == messages.START:
-            number, lent = reader.word(), reader.word()
-            mirror.start(number, lent, reader.marks())
-        elif kind == messages.SURPLUS:
-            for span in reader.spans():
-                mirror.remove_past(span)
-        elif kind == messages.PAST_OVER:
-            mirror.past_is_over()
-        else:
-            raise PeerFault(f"a message of kind {kind} came from a master")
-        self._moved[part] = None
-
-    def _take_past(self, part: Part, reader: MessageReader) -> None:
-        position, kind, expires_at_ms = reader.word(), reader.word(), reader.word()
-        returned, crc = reader.word(), reader.word()
-        payload = reader.rest()
-        part.mirror.take_past(position, kind >> 8, expires_at_ms, kind & 1 != 0, returned, payload, crc)
-        part.upstream.taken(len(payload))
 
     def leads(self, part: Part) -> None:
         """This node is master of an epoch: whoever asked too early is heard now."""

@@ -21,7 +21,7 @@ from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from warren.errors import PeerFault
-from warren.model.copies import Copy, CopyAsker, Heir, PastReader, PastTaker, Span
+from warren.model.copies import Copy, CopyAsker, Heir, PastReader, PastTaker, Span, check_range
 from warren.model.journal import ENTRY_COST_BYTES, Holding, Run
 from warren.model.message import Entry
 from warren.store.copies.merging import joined_spans, merged_runs
@@ -146,6 +146,7 @@ class DiskCopy(Copy):
     # -- what goes
 
     def remove(self, level: i64, first: i64, last: i64) -> None:
+        check_range(level, self.book.max_priority, first, last)
         lasting = self._lasting[level].take(first, last)
         self._passing[level].take(first, last)
         self.book.forget_range(level, first, last, lasting > 0)

@@ -13,7 +13,7 @@ from typing import Final, final
 from mypy_extensions import i32, i64, mypyc_attr
 
 from warren.errors import PeerFault
-from warren.model.copies import Copy, CopyAsker, Heir, PastReader, PastTaker, Span
+from warren.model.copies import Copy, CopyAsker, Heir, PastReader, PastTaker, Span, check_range
 from warren.model.message import Entry, Envelope, Message
 from warren.model.turn import Turn
 from warren.store.payloads import PREFIX_BYTES, decode_message, message_payload, payload_body_bytes
@@ -123,6 +123,7 @@ class MemoryCopy(Copy):
     # -- what goes
 
     def remove(self, level: i64, first: i64, last: i64) -> None:
+        check_range(level, self._max_priority, first, last)
         for position in self._between(first, last):
             if min(self._kept[position].priority, self._max_priority) == level:
                 self._take_off(position)
