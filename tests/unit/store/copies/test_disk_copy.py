@@ -89,6 +89,9 @@ def test_nonsense_is_not_held() -> None:
     for cut in (payload[:20], payload[:30], b"\xff" + payload[1:]):
         with pytest.raises(PeerFault):
             world.copy.store(1, 0, 0, True, cut, crc)
+    for level, first, last in ((1, 1, 1), (0, 0, 1), (0, 2, 1), (0, 1, 1 << 60)):
+        with pytest.raises(PeerFault):
+            world.copy.remove(level, first, last)
     assert world.spans() == []
 
 
