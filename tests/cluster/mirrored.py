@@ -104,7 +104,8 @@ class Scene:
 
     def populate(self) -> None:
         """Every node has a publisher; who consumes alone does so where nothing is cut off."""
-        first, second = ([node for node in [*self.others, self.master] if node not in self._cut] or self.others)[:2]
+        spared = [node for node in [*self.others, self.master] if node not in self._cut] or self.others
+        first, second = spared[0], spared[1 % len(spared)]
         for node in self.trio.nodes:
             self.publish(self.work, node)
         for node in (self.master, first):

@@ -9,6 +9,8 @@ from tests.cluster.namespace_trio import NamespaceTrio
 from tests.support.namespaces import NamespaceWorld
 from tests.support.node_process import NodeProcess
 
+PARTED = "parted from one"
+
 
 def _cut_off(world: NamespaceWorld) -> None:
     world.cut("n1", "n2", "n3")
@@ -30,13 +32,16 @@ def _deafen(world: NamespaceWorld) -> None:
 
 CUTS: dict[str, Callable[[NamespaceWorld], None]] = {
     "cut off": _cut_off,
-    "parted from one": _part,
+    PARTED: _part,
     "mute": _mute,
     "deaf": _deafen,
 }
 
 
 def parted_by(trio: NamespaceTrio, cut: str) -> list[NodeProcess]:
-    """Whose clients may notice: the one that is alone, and of two that are parted the later one, which pauses."""
+    """Whose clients may notice: of the one that is alone, or of two that do not reach each other, either's.
+
+    Either of those two may win the election, and the other does without the queue until the cut is mended.
+    """
     n1, _n2, n3 = trio.nodes
-    return [n3] if cut == "parted from one" else [n1]
+    return [n1, n3] if cut == PARTED else [n1]
