@@ -271,9 +271,9 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         if self.rings is not None:
             self.rings.await_master(queue_id, node, waiter)
 
-    def forget_master(self, waiter: MasterWaiter) -> None:
+    def forget_master(self, queue_id: int, waiter: MasterWaiter) -> None:
         if self.rings is not None:
-            self.rings.forget_master(waiter)
+            self.rings.forget_master(queue_id, waiter)
 
     def policies_changed(self, vhost: str) -> None:
         if self.rings is not None:
@@ -359,7 +359,7 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         if mastery is None:
             self._vhosts[queue.vhost].delete_checked_queue(queue, waiter)
         else:
-            self._vhosts[queue.vhost].delete_mirrored_queue(queue.name, CheckedRemoval(mastery, waiter))
+            self._vhosts[queue.vhost].delete_mirrored_queue(queue.name, CheckedRemoval(mastery, waiter, self._turn))
 
     def reply_arrived(self, inbox: str, message: Message) -> None:
         direct_reply.deliver_reply(self._node, inbox, message)

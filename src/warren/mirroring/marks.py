@@ -16,14 +16,21 @@ from warren.mirroring.steps import ORIGIN, STORE, Step, StepReader
 class Marks:
     """The highest count of each origin."""
 
-    def __init__(self, runs: dict[str, tuple[int, int]] | None = None) -> None:
+    def __init__(self, runs: dict[str, tuple[int, int]] | None = None, complete: bool = True) -> None:
         # by node: its incarnation, and how far its count was heard
         self.runs: dict[str, tuple[int, int]] = {} if runs is None else runs
+        # nothing was ever forgotten: of an origin that is not here nothing is held
+        self.complete: bool = complete
 
     def of(self, name: str, incarnation: int) -> int:
         """How much of it is here."""
         run = self.runs.get(name)
         return run[1] if run is not None and run[0] == incarnation else 0
+
+    def knows(self, name: str, incarnation: int) -> bool:
+        """Whether it can be told how much of it is here."""
+        run = self.runs.get(name)
+        return self.complete or (run is not None and run[0] == incarnation)
 
     def heard(self, name: str, incarnation: int, count: i64) -> None:
         run = self.runs.get(name)
@@ -35,7 +42,7 @@ class Marks:
         self.runs.pop(name, None)
 
     def copy(self) -> "Marks":
-        return Marks(dict(self.runs))
+        return Marks(dict(self.runs), self.complete)
 
     def read(self, step: Step) -> None:
         """Everything that a step stored was heard of."""

@@ -15,7 +15,7 @@ attempt, both ways, bears it, and says nothing to whoever has begun another mean
                         TAKEN        bytes of the past that were taken in, in all
                         PULSE        a BEAT's time, given back; of no queue
     master to mirror    RESUME       common, settled
-                        START        number, lent, then the marks: incarnation, count, name
+                        START        number, lent, whether the marks are complete, then those: incarnation, count, name
                         STEP         number, the epoch it was numbered in, then the step
                         SETTLE       number
                         PAST         position, priority << 8 | persistent, deadline, returned, checksum, payload
@@ -95,7 +95,7 @@ def spans(kind: i64, queue_id: int, epoch: int, found: list[Span]) -> bytes:
 
 def start(queue_id: int, tag: int, number: i64, lent: i64, marks: Marks) -> bytes:
     out = BytesWriter()
-    out.write(words(START, queue_id, tag, [int(number), int(lent)]))
+    out.write(words(START, queue_id, tag, [int(number), int(lent), 1 if marks.complete else 0]))
     for name, (incarnation, count) in marks.runs.items():
         text = name.encode("utf-8", "surrogateescape")
         write_i64_be(out, incarnation)
@@ -151,7 +151,7 @@ class MessageReader:
         return found
 
     def marks(self) -> Marks:
-        marks = Marks()
+        marks = Marks(None, self.word() != 0)
         while not self.at_end():
             incarnation, count, size = int(self.word()), self.word(), self.word()
             if size < 0 or self._at + size > self._end:

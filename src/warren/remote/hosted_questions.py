@@ -34,7 +34,7 @@ class HostedCount(OutputPort):
         """It has no output of its own."""
 
     def go_on(self) -> None:
-        if self._hosting.over:
+        if self._hosting.over or self._hosted.adrift():
             return
         found = self._hosted.found()
         if found is not None and found.deleted and found.withheld is not None and found.withheld.await_end(self):
@@ -63,7 +63,7 @@ class HostedGet(OutputPort):
         """It has no output of its own."""
 
     def go_on(self) -> None:
-        if self._hosting.over:
+        if self._hosting.over or self._hosted.adrift():
             return
         try:
             self._get(self._hosted.usable())

@@ -161,7 +161,7 @@ class HostedQueue(FlushWaiter, SettlementWaiter, MasterWaiter):
 
     def forget_master(self) -> None:
         if self.mirrored:
-            self._hosting.home.forget_master(self)
+            self._hosting.home.forget_master(self._queue_id, self)
 
     def await_safe(self, waiter: FlushWaiter) -> None:
         """Tell the waiter when what was done to the queue in this turn is as safe as it gets."""

@@ -54,7 +54,7 @@ class Home(ABC):
         """Tell the waiter, who speaks for a node, when this one is master of the queue, and the queue is open."""
         raise PeerFault("a mirrored queue is wanted, and there are none here")
 
-    def forget_master(self, waiter: MasterWaiter) -> None:
+    def forget_master(self, queue_id: int, waiter: MasterWaiter) -> None:
         """It does not wait any more."""
         return
 

@@ -63,7 +63,7 @@ class MirroredHome(LocalHome):
         assert queue_id == QUEUE_ID
         self.waiting.append(waiter)
 
-    def forget_master(self, waiter: MasterWaiter) -> None:
+    def forget_master(self, queue_id: int, waiter: MasterWaiter) -> None:
         self.waiting = [one for one in self.waiting if one is not waiter]
 
 

@@ -63,8 +63,6 @@ class Mastery(RingOwner, Timed):
         self.min_in_sync: int = 1
         # what is stored next has this position, or a higher one
         self.next_position: i64 = ring.first_position()
-        # whether nodes can be told what was held of theirs
-        self.knows_marks: bool = True
         self._rings: Rings = rings
         self._part: Part = part
         self._turn: Turn = rings.turn
@@ -103,7 +101,6 @@ class Mastery(RingOwner, Timed):
         """Open the epoch with what this node has as a mirror."""
         master = self.master
         self.begun = True
-        self.knows_marks = mirror.whole or self._adopted
         if mirror.whole:
             master.end = mirror.end
             master.opening = mirror.end + 1
@@ -112,6 +109,7 @@ class Mastery(RingOwner, Timed):
         else:
             # it was told of things that had not come: what it has counts, and nothing else
             self.copy.caught_up()
+            master.marks.complete = self._adopted or master.ring.epoch == FIRST_EPOCH
         master.open()
         self.touch()
 
@@ -166,8 +164,9 @@ class Mastery(RingOwner, Timed):
     def _tell(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
         assert self.queue is not None
         intake = NodeIntake(self, node, incarnation)
-        mark = self.master.marks.of(node, incarnation)
-        waiter.opened(self.queue, intake, mark, self.knows_marks and not self._refuses_some(self.queue))
+        marks = self.master.marks
+        known = marks.knows(node, incarnation) and not self._refuses_some(self.queue)
+        waiter.opened(self.queue, intake, marks.of(node, incarnation), known)
 
     def _refuses_some(self, queue: Queue) -> bool:
         """Whether a master before this one may have refused something below a node's mark, which nobody knows."""
@@ -212,8 +211,15 @@ class Mastery(RingOwner, Timed):
         if not going:
             held = self._held
             self._held = []
-            for waiter in held:
-                waiter.flushed()
+            self._tell_safe(held)
+
+    def undecided(self) -> bool:
+        """Whether it is not known yet if the queue goes."""
+        return self._going and not self._ended
+
+    def make_certain(self) -> None:
+        """A removal that may still come about does not once there is another version of the ring."""
+        self._part.propose(self.master.ring)
 
     def touch(self) -> None:
         """There is something to put into a step before the turn ends."""
@@ -258,9 +264,8 @@ class Mastery(RingOwner, Timed):
         self._waiters = []
         if self._under_way:
             self._under_way[-1].waiters += waiters
-            return
-        for waiter in waiters:
-            waiter.flushed()
+        else:
+            self._tell_safe(waiters)
 
     def settled(self, number: i64) -> None:
         if self._ended:
@@ -292,15 +297,19 @@ class Mastery(RingOwner, Timed):
             self._let_in()
         if self._catching_up:
             self.look_at_newcomers()
+        self._tell_safe(told)
+
+    def _tell_safe(self, waiters: list[FlushWaiter]) -> None:
         if self._going:
-            self._held += told
+            self._held += waiters
             return
-        for waiter in told:
+        for waiter in waiters:
             waiter.flushed()
 
     # -- the ring
 
     def changed(self, ring: Ring) -> None:
+        self.may_go(False)
         self.master.changed(ring)
         self._rings.placing.look(self._part)
         self._rings.partners_changed()

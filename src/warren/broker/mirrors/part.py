@@ -94,11 +94,18 @@ class Part(CopyAsker, Timed):
         mastery = Mastery(self._rings, self, self.ring, self.copy)
         log = MirroredLog(self._book, mastery, max_priority_of(self.definition.arguments))
         # of what is in memory alone nobody knows what was handed out
-        log.lending.ask(self.copy.lent_to() if queue.durable else self.ring.first_position() - 1)
+        log.lending.ask(self._lent_of(queue) if queue.durable else self.ring.first_position() - 1)
         mastery.adopt(queue, log)
         queue.mirror(log)
         queue.begin_epoch(self.ring.first_position())
         self.mastery = mastery
+
+    def _lent_of(self, queue: Queue) -> i64:
+        """Up to where it was handed out: the disk knows of what lasts, memory of the rest."""
+        highest = self.copy.lent_to()
+        for entry in self._rings.lent_out(queue) + [one for one in queue.in_memory() if one.redelivered]:
+            highest = max(highest, entry.position)
+        return highest
 
     # -- what was agreed upon
 
@@ -211,8 +218,10 @@ class Part(CopyAsker, Timed):
         self._consider(ring)
 
     def _master_is_there(self, ring: Ring) -> bool:
+        """Whether it is reached, and has not ceased to claim that it lives: a node that is paused does."""
         node, incarnation = ring.master_run
-        return self._rings.incarnation_reached(node) == incarnation
+        rings = self._rings
+        return rings.incarnation_reached(node) == incarnation and not rings.membership.has_ended(node, incarnation)
 
     def master_lost(self, refused: bool) -> None:
         """The link to the master is gone."""

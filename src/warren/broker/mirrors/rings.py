@@ -86,6 +86,7 @@ class Rings(Timed):
         # parts that were told something and have not acted on it, and those that are new
         self._changed: dict[Part, QueueDefinition] = {}
         self._fresh: list[Part] = []
+        self._partners_known: bool = True
         # queues that this node held before, whose past is not forgotten yet
         self._postponed: dict[int, QueueDefinition] = {}
         self.pulse: Pulse = Pulse(links, turn)
@@ -288,7 +289,11 @@ class Rings(Timed):
     # -- handing out
 
     def partners_changed(self) -> None:
-        """Other nodes count for queues of which this one is master."""
+        """Other nodes may count for queues of which this one is master: see to it once, however many those are."""
+        self._partners_known = False
+
+    def _find_partners(self) -> None:
+        self._partners_known = True
         partners: dict[str, None] = {}
         for part in self._parts.values():
             if part.mastery is not None:
@@ -309,10 +314,13 @@ class Rings(Timed):
     # -- the turn
 
     def waiting(self) -> bool:
-        return len(self.touched) > 0 or len(self._moved) > 0 or self.proposals.waiting()
+        gathered = len(self.touched) > 0 or len(self._moved) > 0 or self.proposals.waiting()
+        return gathered or not self._partners_known
 
     def end_round(self) -> None:
         """What was gathered becomes steps, and what came is told to be safe."""
+        if not self._partners_known:
+            self._find_partners()
         touched, self.touched = self.touched, []
         for mastery in touched:
             mastery.end_round()
@@ -332,16 +340,14 @@ class Rings(Timed):
         else:
             self._awaiting.setdefault(queue_id, []).append((waiter, node, incarnation))
 
-    def forget_master(self, waiter: MasterWaiter) -> None:
-        for queue_id in list(self._awaiting):
-            left = [waiting for waiting in self._awaiting[queue_id] if waiting[0] is not waiter]
-            if left:
-                self._awaiting[queue_id] = left
-            else:
-                del self._awaiting[queue_id]
-        for part in self._parts.values():
-            if part.mastery is not None:
-                part.mastery.forget(waiter)
+    def forget_master(self, queue_id: int, waiter: MasterWaiter) -> None:
+        waiting = self._awaiting.pop(queue_id, [])
+        left = [one for one in waiting if one[0] is not waiter]
+        if left:
+            self._awaiting[queue_id] = left
+        part = self._parts.get(queue_id)
+        if part is not None and part.mastery is not None:
+            part.mastery.forget(waiter)
 
     def make_queue(self, part: Part, book: QueueLog, mastery: Mastery) -> tuple[Queue, MirroredLog]:
         definition = part.definition
