@@ -1,5 +1,8 @@
 """What stands in for a queue that sessions of this node cannot reach into: one of another node, or of several.
 
+Code that is not compiled asks whether something is of one of the two kinds, never whether it is a `StandIn`: compiled
+classes share what Python remembers of their abstract bases, and one such question would spoil others.
+
 Not here: the two kinds of it (`remote.remote_queue`, `remote.seat`).
 """
 

@@ -18,7 +18,8 @@ from warren.admin.resources.bindings import BETWEEN, bindings_between
 from warren.admin.station import Station
 from warren.admin.views.bindings import is_called, properties_key
 from warren.broker.commands import StopSynchronising, SynchroniseMirrors
-from warren.remote.stand_in import StandIn
+from warren.remote.remote_queue import RemoteQueue
+from warren.remote.seat import Seat
 from warren.routing.types import EXCHANGE_TYPES
 from warren.wire.methods import (
     ExchangeBind,
@@ -104,7 +105,7 @@ async def act_on_queue(call: Call) -> Answer:
     if document["action"] not in ("sync", "cancel_sync"):
         raise HttpFault(400, "bad_request", ["unknown", document["action"]])
     queue, station = call.vhost().topology.queues[name], call.station
-    if not isinstance(queue, StandIn) or queue.ring is None:
+    if not isinstance(queue, RemoteQueue | Seat) or queue.ring is None:
         return no_content()
     if queue.node == station.peers.own:
         command = SynchroniseMirrors if document["action"] == "sync" else StopSynchronising

@@ -21,7 +21,8 @@ from warren.admin.station import Station
 from warren.admin.views.channels import ChannelRows, channel_name, consumer_row
 from warren.admin.views.connections import ConnectionRows, connection_name, listed_connections
 from warren.admin.views.queues import consumers_here, waiting_consumers
-from warren.remote.stand_in import StandIn
+from warren.remote.remote_queue import RemoteQueue
+from warren.remote.seat import Seat
 from warren.session.channel import Channel
 from warren.session.connection import Connection
 from warren.session.consumer import ChannelConsumer
@@ -193,7 +194,7 @@ async def _told_to_wait(call: Call, consumers: list[ChannelConsumer]) -> set[Key
     homes = {
         queue.node
         for queue in queues
-        if isinstance(queue, StandIn) and queue.arguments.get("x-single-active-consumer") is True
+        if isinstance(queue, RemoteQueue | Seat) and queue.arguments.get("x-single-active-consumer") is True
     }
     told = await call.station.peers.ask_all(call.question(Part(WAITING)), homes)
     return {tuple(found) for answer in told.values() if answer.status == 200 for found in answer.document}

@@ -12,7 +12,8 @@ from warren.admin.http.router import Resource
 from warren.admin.station import Station
 from warren.admin.views.alarms import cluster_alarms, local_alarms
 from warren.admin.views.rings import Mirrors
-from warren.remote.stand_in import StandIn
+from warren.remote.remote_queue import RemoteQueue
+from warren.remote.seat import Seat
 
 _DAYS = {"days": 1, "weeks": 7, "months": 28, "years": 365}
 _DAY_MS = 24 * 3600 * 1000
@@ -120,7 +121,7 @@ async def mirror_sync_critical(call: Call) -> Answer:
         }
         for vhost in broker.vhosts.values()
         for queue in vhost.topology.queues.values()
-        if isinstance(queue, StandIn) and queue.node == own
+        if isinstance(queue, RemoteQueue | Seat) and queue.node == own
         if queue.ring is not None and mirrors.is_last_in_sync(queue.ring)
     ]
     reason = "There are classic mirrored queues without online synchronised mirrors"

@@ -22,8 +22,8 @@ from warren.queue.arguments import type_of
 from warren.queue.queue import Queue
 from warren.queue.report import QueueReport
 from warren.remote.hosted_consumer import HostedConsumer
+from warren.remote.remote_queue import RemoteQueue
 from warren.remote.seat import Seat
-from warren.remote.stand_in import StandIn
 
 _BARE = ("arguments", "auto_delete", "durable", "exclusive", "name", "node", "owner_pid_details", "type", "vhost")
 _POLICIES = ("policy", "operator_policy", "effective_policy_definition")
@@ -90,7 +90,7 @@ def consumers_here(queue: QueuePort, real: Queue | None) -> list[tuple[Consumer,
     found: list[tuple[Consumer, bool]] = []
     if real is not None and real.consumer_count():
         found = [one for one in real.consumers() if not isinstance(one[0], HostedConsumer)]
-    if isinstance(queue, StandIn):
+    if isinstance(queue, RemoteQueue | Seat):
         # which of several is active the queue's home knows
         found += [(consumer, True) for consumer in queue.consumers()]
     if isinstance(queue, Seat) and queue.predecessor is not None:
@@ -159,7 +159,7 @@ class QueueRows:
             for part in parts:
                 part(row, real)
             self._add_erlang(row, real)
-            if with_mirrors and isinstance(queue, StandIn):
+            if with_mirrors and isinstance(queue, RemoteQueue | Seat):
                 self._mirrors.add(row, queue)
             return row
 
@@ -185,13 +185,13 @@ class QueueRows:
         row["policy"] = in_force.policy or None
         row["operator_policy"] = in_force.operator_policy or None
         row["effective_policy_definition"] = plain(in_force.definition)
-        if isinstance(queue, StandIn):
+        if isinstance(queue, RemoteQueue | Seat):
             self._mirrors.add(row, queue)
         return row
 
     def detailed(self, queue: QueuePort) -> dict[str, Any]:
         """One queue alone, with its consumers: all that is known of it here."""
-        ring = self._mirrors.ring(queue) if isinstance(queue, StandIn) else {}
+        ring = self._mirrors.ring(queue) if isinstance(queue, RemoteQueue | Seat) else {}
         if self.real(queue) is None:
             return {"consumer_details": self._consumers_of(queue), **self.share(EVERYTHING)(queue), **ring}
         return {
@@ -208,7 +208,7 @@ class QueueRows:
         return [consumer_row(self._node, consumer, active) for consumer, active in found]
 
     def without_stats(self, queue: QueuePort) -> dict[str, Any]:
-        lives = not isinstance(queue, StandIn) or queue.reachable()
+        lives = not isinstance(queue, RemoteQueue | Seat) or queue.reachable()
         row: dict[str, Any] = {"state": "live" if lives else "down"}
         self._add_bare(row, queue)
         return row
@@ -223,7 +223,7 @@ class QueueRows:
 
     def home_of(self, queue: QueuePort) -> str:
         """The node that a queue lives on."""
-        if not isinstance(queue, StandIn):
+        if not isinstance(queue, RemoteQueue | Seat):
             return self._node
         return queue.node if queue.ring is not None or queue.node != self._node else NOWHERE
 
@@ -234,7 +234,7 @@ class QueueRows:
         row["durable"] = queue.durable
         row["exclusive"] = queue.exclusive
         row["name"] = queue.name
-        row["node"] = queue.node if isinstance(queue, StandIn) else self._node
+        row["node"] = queue.node if isinstance(queue, RemoteQueue | Seat) else self._node
         row["type"] = type_of(queue.arguments)
         row["vhost"] = queue.vhost
         owner = self._connections.get(queue.owner_id) if queue.owner_id else None
