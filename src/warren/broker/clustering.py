@@ -61,6 +61,7 @@ from warren.model.events import (
 from warren.model.message import Message
 from warren.model.mirrored import MasterWaiter
 from warren.model.ports import QueueLogs, QueuePort
+from warren.model.rings import Ring
 from warren.model.turn import Timed, Turn
 from warren.policy.policies import Policies
 from warren.queue.queue import Queue
@@ -309,9 +310,7 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         # one that lives here alone stays: nobody moves the queues of a node that runs
         if isinstance(queue, StandIn):
             before, queue.ring = queue.ring, definition.ring
-            # a node may have been master, not been, and be again before this one hears of it
-            again = before is not None and definition.ring is not None and before.epoch != definition.ring.epoch
-            if again or queue.node != definition.node:
+            if queue.node != definition.node or _is_master_again(before, definition.ring):
                 queue.rehome(definition.node)
 
     def _new_seat(self, definition: QueueDefinition, queue_id: int) -> Seat:
@@ -391,3 +390,10 @@ class PlacingAgreement(Agreement):
                 if self._rings is not None:
                     self._rings.placing.mirror_new(new)
         return self._shared.agree(plan, waiter)
+
+
+def _is_master_again(before: Ring | None, ring: Ring | None) -> bool:
+    """Whether a run was master, was not, and is again; another run of its node comes over another link anyway."""
+    if before is None or ring is None:
+        return False
+    return before.epoch != ring.epoch and before.master_run == ring.master_run

@@ -34,6 +34,8 @@ class Admission:
         self._losses: Losses = losses
         self._turn: Turn = turn
         self._reserved_bytes: i64 = 0
+        # nothing is paged, however short memory is
+        self.stays_in_memory: bool = False
 
     def publish_with_log(self, paging: Paging, message: Message) -> i64:
         if paging.stopped:
@@ -59,6 +61,8 @@ class Admission:
     def _belongs_on_disk(self, level: i64) -> bool:
         """Whether a message that comes is paged: not if it is likely to go out at once."""
         contents = self._contents
+        if self.stays_in_memory:
+            return False
         if contents.has_backlog(level):
             return True
         if not self._turn.tight and not self._losses.settings.lazy:

@@ -118,6 +118,10 @@ class Queue(QueuePort, PagedIn, Heir):
         """What is ready and can be seen without reading."""
         return self._contents.ready()
 
+    def stay_in_memory(self) -> None:
+        """Page nothing from here on: a copy of it is to be made of what is in memory."""
+        self._admission.stays_in_memory = True
+
     def on_disk_alone(self) -> int:
         return int(self._contents.paged_count)
 

@@ -85,6 +85,8 @@ class Adopting(AgreementWaiter, Timed):
                 if len(plan.changes) >= AT_A_TIME or (not queue.durable and queue.on_disk_alone()):
                     left = True
                     continue
+                if not queue.durable:
+                    queue.stay_in_memory()
                 plan.put(definition.with_ring(rings.placing.first_ring(wish, rings.own_run)))
         return plan, left
 
