@@ -1,9 +1,12 @@
 # Every target sets up what it needs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run setup test lint conformance demo bench soak lock clean
+.PHONY: help run setup test faults lint conformance demo bench soak lock clean
 
 PYTEST := .venv/bin/python -m pytest -n 2
 PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
+# Minutes of real nodes that are parted, filled up or killed at every step: too long for every day.
+FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_full.py \
+	mirrored_partitions.py mirrored_syncing.py mirrored_lives.py membership_interrupted.py formation_elsewhere.py))
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -16,12 +19,15 @@ run: ## set up and start one node in the foreground: AMQP on 5672, pages on 1567
 setup: ## set up .venv and the compiled core for development, without running anything
 	@tools/setup test
 
-test: setup lint ## the whole suite: lint, every test on the compiled core, the pure tests again uncompiled
+test: setup lint ## the suite: lint, the tests on the compiled core, the pure ones again uncompiled; `make faults` has the rest
 	@if [ -e build/compiled ]; then \
-		WARREN_COMPILED=1 $(PYTEST) && WARREN_COMPILED=0 $(PYTEST) $(PURE_TESTS); \
+		WARREN_COMPILED=1 $(PYTEST) $(FAULT_TESTS:%=--ignore=%) && WARREN_COMPILED=0 $(PYTEST) $(PURE_TESTS); \
 	else \
-		WARREN_COMPILED=0 $(PYTEST); \
+		WARREN_COMPILED=0 $(PYTEST) $(FAULT_TESTS:%=--ignore=%); \
 	fi
+
+faults: setup ## real nodes in networks that are cut, on disks that fill up, killed in the midst of everything
+	$(PYTEST) $(FAULT_TESTS)
 
 lint: ## ruff, mypy --strict and the import contracts
 	@tools/setup lint
