@@ -6,6 +6,7 @@ from tests.cluster.etcd_world import Members, Watcher, play, store_at, until
 from warren.node.etcd.store import EtcdStore
 from warren.node.etcd.watching import Changed
 from warren.store.metadata import AGREED, FAILED, UNKNOWN, Decision
+from warren.store.naming import name_of
 
 
 async def commit_in_a_row(store: EtcdStore, name: str, count: int) -> dict[str, Decision]:
@@ -23,7 +24,7 @@ async def check_truth(store: EtcdStore, told: dict[str, Decision]) -> None:
     for key, decision in told.items():
         assert decision.outcome in (AGREED, FAILED), decision
         if decision.outcome == AGREED:
-            assert entries[key][:2] == (decision.revision, decision.revision)
+            assert entries[key][:2] == (name_of(decision.revision, key), decision.revision)
         else:
             assert key not in entries
 
