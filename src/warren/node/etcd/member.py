@@ -85,12 +85,14 @@ class EtcdMember:
 
     async def found(self) -> None:
         """Be the first member of a new etcd."""
+        await self._await_ports()
         self._prepare([])
         await self._start(f"{self._settings.name}={self.peer_url}", "new")
         await self.ready()
 
     async def join(self, endpoints: Sequence[str]) -> None:
         """Become a member of the etcd whose members are there. A `ConnectionError` if none of them answers."""
+        await self._await_ports()
         self._prepare(endpoints)
         others = self._connection_to(endpoints)
         try:
@@ -223,6 +225,13 @@ class EtcdMember:
         self._notes = {}
         self.trouble = ""
         self._answered.clear()
+
+    async def _await_ports(self) -> None:
+        settings = self._settings
+        for wanted, kind in ((settings.client_port, "client_port"), (settings.peer_port, "peer_port")):
+            port = wanted or self._notes.get(kind, 0)
+            if port:
+                await program.released(settings.host, port)
 
     def _prepare(self, endpoints: Sequence[str]) -> None:
         if self.has_data:

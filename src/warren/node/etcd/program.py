@@ -28,6 +28,8 @@ PLACES = ("etcd", "/usr/bin/etcd", "/usr/local/bin/etcd")
 _OLDEST = (3, 4, 22)
 _LOSING_DATA = ((3, 5, 0), (3, 5, 5))
 _PATIENCE_S = 10.0
+_RELEASE_LOOKS = 30
+_RELEASE_PAUSE_S = 0.1
 _END_PATIENCE_S = 10.0
 _LOOK_EVERY_S = 0.1
 _LOG_BYTES_MAX = 4 * 1024 * 1024
@@ -227,6 +229,17 @@ def free_port(host: str, wanted: int = 0) -> int:
             f"the etcd member of this node cannot listen on port {wanted} of {host} ({os.strerror(error.errno or 0)}); "
             "cluster.etcd.client_port and cluster.etcd.peer_port choose its ports"
         ) from error
+
+
+async def released(host: str, port: int) -> None:
+    """Wait a moment for a port that a process which has just been ended may still have."""
+    for _ in range(_RELEASE_LOOKS):
+        try:
+            free_port(host, port)
+        except StoreError:
+            await asyncio.sleep(_RELEASE_PAUSE_S)
+        else:
+            return
 
 
 def _tls_arguments(tls: TlsFiles) -> list[str]:
