@@ -1,8 +1,6 @@
 """Loads the broker, its pretend world and the scenarios once more, from their sources, with some of their text changed.
 
 They are interpreted even where the core is compiled, and nobody else sees them.
-
-Not here: rings alone, of which less has to be loaded (`tests.simulation.rings.fresh`).
 """
 
 import importlib
@@ -10,31 +8,33 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 
 from tests.architecture.source_tree import ROOT
 
-FRESH = {"warren.": ROOT / "src", "tests.simulation.cluster.": ROOT}
-"""How the names of such modules begin, and where they are."""
+CLUSTERS = {"warren.": ROOT / "src", "tests.simulation.cluster.": ROOT}
+RINGS = dict.fromkeys(
+    ("warren.mirroring", "warren.sim.rings", "warren.model.turn", "warren.model.copies", "warren.model.rings"),
+    ROOT / "src",
+)
+"""How the names of modules begin that are loaded anew, and where they are: for whole brokers, and for rings alone."""
 
 Edit = tuple[str, str, str]
 """A module, a text in it that stands there once, and what takes its place."""
 
 
-def is_fresh(name: str) -> bool:
-    return name.startswith(tuple(FRESH))
-
-
 class ChangedSources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds these modules, and executes their text as it would be after the edits."""
 
-    def __init__(self, edits: Sequence[Edit]) -> None:
+    def __init__(self, edits: Sequence[Edit], places: Mapping[str, Path]) -> None:
         self._edits = edits
+        self._places = places
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
-        root = next((root for beginning, root in FRESH.items() if name.startswith(beginning)), None)
+        root = next((root for beginning, root in self._places.items() if name.startswith(beginning)), None)
         if root is None:
             return None
         folder = root / name.replace(".", "/")
@@ -56,23 +56,24 @@ class ChangedSources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 @contextmanager
-def freshly_loaded(edits: Sequence[Edit]) -> Iterator[None]:
-    """Whatever is imported meanwhile is as it would be after these edits."""
-    kept = {name: module for name, module in sys.modules.items() if is_fresh(name)}
-    finder = ChangedSources(edits)
-    _forget()
+def freshly_loaded(edits: Sequence[Edit], places: Mapping[str, Path]) -> Iterator[None]:
+    """Whatever is imported meanwhile from these places is as it would be after these edits."""
+    beginnings = tuple(places)
+    kept = {name: module for name, module in sys.modules.items() if name.startswith(beginnings)}
+    finder = ChangedSources(edits, places)
+    _forget(beginnings)
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
         sys.meta_path.remove(finder)
-        _forget()
+        _forget(beginnings)
         sys.modules.update(kept)
         for name, module in kept.items():
             parent, _dot, child = name.rpartition(".")
             setattr(sys.modules[parent], child, module)
 
 
-def _forget() -> None:
-    for name in [name for name in sys.modules if is_fresh(name)]:
+def _forget(beginnings: tuple[str, ...]) -> None:
+    for name in [name for name in sys.modules if name.startswith(beginnings)]:
         del sys.modules[name]

@@ -8,7 +8,7 @@ Not here: that they are caught (`test_planted_mirror_bugs`), bugs in the ring it
 import importlib
 from typing import NamedTuple
 
-from tests.simulation.fresh import Edit, freshly_loaded
+from tests.simulation.fresh import CLUSTERS, Edit, freshly_loaded
 
 STEPS = 2_500
 SEEDS = 40
@@ -34,7 +34,7 @@ class Plant(NamedTuple):
 
 def hunt(plant: Plant, first: int = 0) -> tuple[int, str]:
     """The first seed in which a rule objects, and that rule; -1 if none does."""
-    with freshly_loaded([plant.edit]):
+    with freshly_loaded([plant.edit], CLUSTERS):
         run_cluster = importlib.import_module("warren.sim.cluster.run").run_cluster
         for seed in range(first, first + SEEDS):
             outcome = run_cluster(seed, STEPS, NODES)
@@ -46,7 +46,7 @@ def hunt(plant: Plant, first: int = 0) -> tuple[int, str]:
 def play(plant: Plant) -> None:
     """Play the scenario that must notice it."""
     module, _dot, name = plant.scenario.partition(".")
-    with freshly_loaded([plant.edit]):
+    with freshly_loaded([plant.edit], CLUSTERS):
         getattr(importlib.import_module(f"tests.simulation.cluster.{module}"), name)(*plant.arguments)
 
 

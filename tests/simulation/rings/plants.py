@@ -7,10 +7,11 @@ A bug is a change of the sources, of the machines or of the pretend nodes that u
 Not here: that they are caught (`test_planted_ring_bugs`), how they are planted (`fresh`).
 """
 
+import importlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tests.simulation.rings.fresh import freshly_loaded
+from tests.simulation.fresh import RINGS, freshly_loaded
 
 STEPS = 400
 SEEDS_MAX = 2_000
@@ -36,7 +37,8 @@ class Catch(NamedTuple):
 
 def hunt(plant: Plant, seeds: Iterable[int]) -> Catch | None:
     """Run seeds until a rule objects."""
-    with freshly_loaded(plant.edits) as rings:
+    with freshly_loaded(plant.edits, RINGS):
+        rings = importlib.import_module("warren.sim.rings.run")
         for seed in seeds:
             outcome = rings.run_rings(seed, STEPS)
             if not outcome.good:

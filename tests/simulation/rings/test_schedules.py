@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from tests.simulation.rings.fresh import freshly_loaded
+from tests.simulation.fresh import RINGS, freshly_loaded
 from warren.sim.rings.explore import Explorer
 
 SCHEDULES_MAX = 100_000
@@ -37,7 +37,7 @@ def test_every_rule_holds_in_every_schedule(size: int, faults: int, delays: int,
     ],
 )
 def test_a_mistake_that_needs_faults_at_the_right_moments_is_found(faults: int, edit: tuple[str, str, str]) -> None:
-    with freshly_loaded([edit]):
+    with freshly_loaded([edit], RINGS):
         explore = importlib.import_module("warren.sim.rings.explore")
         assert explore.Explorer(2, faults - 1, 0).explore(SCHEDULES_MAX).complaints == []
         assert explore.Explorer(2, faults, 0).explore(SCHEDULES_MAX).complaints
