@@ -30,7 +30,6 @@ from warren.store.copies.shelf import Shelf
 from warren.store.copies.stocktaking import Stocktaking
 from warren.store.payloads import PREFIX_BYTES, payload_names_bytes
 from warren.store.queue_book import QueueBook
-from warren.store.removed import RemovedSet
 
 
 @final
@@ -106,24 +105,6 @@ class DiskCopy(Copy):
         segment.total_bytes += cost
         book.put(holding, position, priority, expires_at_ms, persistent, body_bytes, payload, payload_crc)
         return holding
-
-    def make_room_for(self, entries: list[Entry]) -> None:
-        """These were in memory alone, so their positions may be taken to be gone: nothing is but what is not there."""
-        book = self.book
-        for level in range(int(book.max_priority) + 1):
-            here = [i64(one.position) for one in entries if book.level_of(one.message.priority) == level]
-            spans = joined_spans([self._lasting[level], self._passing[level]])
-            spans += [Span(position, position) for position in here]
-            removed = RemovedSet()
-            at: i64 = 1
-            for span in sorted(spans, key=first_of_span):
-                if span.first > at:
-                    removed.add_range(at, span.first - 1)
-                at = max(at, span.last + 1)
-            if book.next_position > at:
-                removed.add_range(at, book.next_position - 1)
-            book.removed_at(level)
-            book.removed[level] = removed
 
     def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
         message = entry.message
@@ -206,7 +187,3 @@ class DiskCopy(Copy):
         """Raise `InvariantBroken` if it contradicts itself."""
         for shelf in self.shelves():
             shelf.check()
-
-
-def first_of_span(span: Span) -> int:
-    return int(span.first)
