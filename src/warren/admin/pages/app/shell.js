@@ -62,6 +62,7 @@ export class Shell {
     this.#where = where;
     const ticket = ++this.#shown;
     this.#poller?.stop();
+    this.#main.setAttribute("aria-busy", "true"); // until the new page has something to show
     this.#openMenu(false);
     this.#nav.replaceChildren(...this.#ways(where.names[0] ?? ""));
     this.#learnVhosts();
@@ -93,7 +94,6 @@ export class Shell {
       title,
     );
     this.#main.replaceChildren(heading, this.#trouble, this.#silent, ...[view.content].flat());
-    this.#main.setAttribute("aria-busy", "true"); // until it has something to show
     this.#poller = new Poller(view.refresh, (trouble) => this.#roundEnded(trouble));
     this.#poller.now();
     if (!first) title.focus();

@@ -3,6 +3,8 @@
 import { likeness, render } from "./cells.js";
 import { h } from "./dom.js";
 
+const UNKNOWN = "–"; // a link is read out by its text: it has one before the first answer
+
 export class Facts {
   #entries = new Map();
 
@@ -49,7 +51,7 @@ export class Tiles {
   }
 
   #tile(name, href) {
-    const value = href ? h("a", { href }) : h("span");
+    const value = href ? h("a", { href }, UNKNOWN) : h("span", {}, UNKNOWN);
     this.#values.set(name, value);
     return h("div", { class: "tile" }, h("dt", {}, name), h("dd", {}, value));
   }
