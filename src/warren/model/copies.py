@@ -121,6 +121,9 @@ class Heir:
 class Held(ABC):
     """What one mirror holds of one queue, as far as its master tells it."""
 
+    # the queue's highest level
+    max_priority: i64 = 255
+
     @abstractmethod
     def store(
         self,
