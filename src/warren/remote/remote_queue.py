@@ -301,7 +301,9 @@ class RemoteQueue(StandIn):
 
     def consumer_gone(self, subscription: Subscription) -> None:
         """The queue lets go of its consumers: it is no more, or cannot go on."""
-        if self._subscriptions.pop(subscription.consumer, None) is not None:
+        gone = self._subscriptions.pop(subscription.consumer, None)
+        # whoever does not know yet that it consumes asks the next master, if this one is no more
+        if gone is not None and (subscription.started or self._opening is None):
             self._dismiss(subscription, ChannelFault(NOT_FOUND, f"no {self._where()}"))
 
     def link_lost(self) -> None:

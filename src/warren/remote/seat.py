@@ -358,7 +358,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
             self.predecessor.close()
         for inquiry in list(self._inquiries):
             self._inquiries.pop(inquiry, None)
-            inquiry.fail(self.down())
+            inquiry.gone(self.down())
         for consumer in sorted(self._seated, key=lambda one: one.tag):
             self.let_go(consumer)
         self._on_way.clear()
