@@ -75,6 +75,8 @@ class Rings(Timed):
         self.retreating: Retreat = Retreat(self)
         self.proposals: RingProposals = RingProposals(agreement)
         self._parts: dict[int, Part] = {}
+        # to join masters, whatever their queues
+        self.attempts: int = 0
         self._early: dict[int, dict[str, tuple[int, int, JoinRequest]]] = {}
         # the runs of other nodes that there are links to
         self._reached: dict[str, int] = {}
@@ -138,6 +140,7 @@ class Rings(Timed):
     def delete(self, queue_id: int) -> None:
         """The queue is gone."""
         self._postponed.pop(queue_id, None)
+        self._early.pop(queue_id, None)
         part = self._parts.get(queue_id)
         if part is not None:
             self._drop(part)
@@ -224,8 +227,10 @@ class Rings(Timed):
         if refused:
             self._refusing[node] = max(run[1], self._refusing.get(node, 0), self.living(node))
         self.pulse.lost(node)
-        for early in self._early.values():
-            early.pop(node, None)
+        for queue_id in [one for one, early in self._early.items() if node in early]:
+            self._early[queue_id].pop(node)
+            if not self._early[queue_id]:
+                del self._early[queue_id]
         for part in list(self._parts.values()):
             if part.mastery is not None:
                 part.mastery.lost(node)
