@@ -13,7 +13,7 @@ from warren.access.hashing import ALGORITHMS
 from warren.cluster.placement import MASTER_LOCATORS
 from warren.model.settings import NODE_KINDS
 from warren.node.config import values
-from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, PARTITION_HANDLINGS, RECOVERIES
+from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, PARTITION_HANDLINGS, RECOVERIES, WITNESS
 from warren.node.log_levels import LEVELS
 from warren.node.logs import FORMATS
 from warren.node.tls import TLS_VERSIONS
@@ -41,7 +41,7 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "cluster.tls.password": ("peer_tls.password", values.text),
     "cluster_formation.classic_config.nodes.*": ("cluster.nodes", values.node),
     "cluster_formation.dns.hostname": ("cluster.dns_hostname", values.name),
-    "cluster_formation.node_type": ("cluster.node_type", values.one_of(NODE_KINDS)),
+    "cluster_formation.node_type": ("cluster.node_type", values.one_of((*NODE_KINDS, WITNESS))),
     "cluster_formation.peer_discovery_backend": ("cluster.discovery", values.one_of(DISCOVERY_BACKENDS)),
     "cluster_partition_handling": ("cluster.partition_handling", values.one_of(PARTITION_HANDLINGS)),
     "cluster_partition_handling.pause_if_all_down.nodes.*": ("cluster.pause_nodes", values.name),

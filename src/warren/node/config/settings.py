@@ -73,6 +73,7 @@ class Flags:
     config: str = ""
     join: tuple[str, ...] = ()
     ram: bool = False
+    witness: bool = False
     stopped: bool = False
 
 
