@@ -30,6 +30,10 @@ class Intake(ABC):
     def await_safe(self, waiter: FlushWaiter) -> None:
         """Tell the waiter when all that was done to the queue up to the end of this turn is settled."""
 
+    @abstractmethod
+    def deserted(self) -> None:
+        """Clients of that run consumed from the queue, under an earlier master perhaps, and none does any more."""
+
 
 @trait
 class MasterWaiter:

@@ -159,6 +159,10 @@ class HostedQueue(FlushWaiter, SettlementWaiter, MasterWaiter):
         """Whether this node is not, or not any more, the master of the queue."""
         return self.mirrored and (self._found is None or self._found.deleted)
 
+    def deserted(self) -> None:
+        if self._intake is not None:
+            self._intake.deserted()
+
     def forget_master(self) -> None:
         if self.mirrored:
             self._hosting.home.forget_master(self._queue_id, self)

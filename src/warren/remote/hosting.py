@@ -221,6 +221,8 @@ class Hosting:
         elif kind == records.NEXT:
             hosted = self._queue(arguments.longlong())
             hosted.count = arguments.longlong() - 1
+        elif kind == records.DESERTED:
+            self._queue(arguments.longlong()).deserted()
         elif kind == records.FORGET_QUEUE:
             self._forget_queue(arguments.longlong())
         elif kind == records.PUBLISH_AGAIN:

@@ -60,6 +60,9 @@ REMOVE: Final[i64] = 27
 NEXT: Final[i64] = 28
 """How the other node counts what it publishes next to a mirrored queue."""
 
+DESERTED: Final[i64] = 29
+"""Clients of the other node consumed from a mirrored queue, under an earlier master perhaps, and none does any more."""
+
 # from the home
 FROM_HOME: Final[i64] = 30
 SETTLED: Final[i64] = 30

@@ -284,9 +284,14 @@ class RemoteQueue(StandIn):
 
     def counts_from(self, count: i64) -> None:
         """What is published next has this count, of all that this node sends to a mirrored queue."""
-        if count != self._next_count and self._link is not None:
-            records.write_words(self._link.output(), records.NEXT, 0, [int(self._number), int(count)])
+        if count != self._next_count:
+            self.tell(records.NEXT, [int(count)])
         self._next_count = count + 1
+
+    def tell(self, kind: i64, words: list[int]) -> None:
+        """Something that is not answered."""
+        if self._link is not None:
+            records.write_words(self._link.output(), kind, 0, [int(self._number), *words])
 
     def settled_to(self, publish_no: i64, size_bytes: i64) -> None:
         link = self._last_link if self._link is None else self._link

@@ -27,6 +27,7 @@ from warren.model.distant import CONSUME, GET, Answer, SettlementWaiter
 from warren.model.message import Entry, Message
 from warren.model.ports import AWAITED, CROWDED, REJECTED, SETTLED, UNREACHABLE, Consumer, OutputPort
 from warren.model.turn import Timed, Timer, Turn
+from warren.remote import records
 from warren.remote.admission import LINK_BYTES_MAX
 from warren.remote.inquiry import Inquiry
 from warren.remote.kept_publishes import Kept, KeptPublishes
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from warren.remote.links import Links
 
 PATIENCE_MS: Final[i64] = 10_000
+REUNION_MS: Final[i64] = 2_000
+"""How long it may take until the consumers of all nodes have come to a new master."""
+
+FIRST_EPOCH: Final = 1
 
 
 @final
@@ -68,8 +73,11 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         self._on_way: deque[i64] = deque()
         self._inquiries: dict[Inquiry, None] = {}
         self._seated: dict[Consumer, SeatedConsumer] = {}
+        # somebody has consumed here
+        self._used: bool = False
         self._longing: list[OutputPort] = []
         self._open: bool = False
+        self._opened_ms: i64 = 0
         # there has been no master for too long
         self._given_up: bool = False
         self._timer: Timer | None = None
@@ -168,6 +176,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
     def opened(self, mark: i64, known: bool) -> None:
         """There is a master. It has what this node sent up to the mark, if it can tell."""
         self._open = True
+        self._opened_ms = self._turn.now_ms
         self._given_up = False
         self._stop_timer()
         if known:
@@ -180,7 +189,15 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
             seated.attach(self._run)
         for inquiry in list(self._inquiries):
             inquiry.ask(self._run)
+        if self.auto_delete and self._used and not self._seated:
+            # the last of them may have left while there was no master
+            self._run.tell(records.DESERTED, [])
         self._wake_longing()
+
+    def reunited_at_ms(self) -> i64:
+        """When those who consumed under the master before have come to this one, if they are going to."""
+        follows = self.ring is not None and self.ring.epoch != FIRST_EPOCH
+        return self._opened_ms + REUNION_MS if follows else 0
 
     def _skip_held(self, mark: i64) -> None:
         """What it has need not be sent again; when it is safe, a fence tells."""
@@ -285,7 +302,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
     def started(self, consumer: Consumer) -> None:
         seated = self._seated.get(consumer)
         if seated is not None:
-            seated.known = True
+            seated.known = self._used = True
             if seated.attached:
                 self._run.started(seated)
 
@@ -311,7 +328,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         """One that consumed before the queue was mirrored, from a node that is master no more."""
         consumer.moved(self)
         seated = SeatedConsumer(self, consumer)
-        seated.known = True
+        seated.known = self._used = True
         self._seated[consumer] = seated
         if consumer.arguments.get(CANCEL_ON_FAILOVER) is True or self._given_up:
             self.let_go(consumer)

@@ -13,13 +13,15 @@ from warren.model.turn import FlushWaiter
 
 if TYPE_CHECKING:
     from warren.broker.mirrors.mastery import Mastery
+    from warren.broker.mirrors.rings import Rings
 
 
 @final
 class NodeIntake(Intake):
     """For what one run of a node publishes."""
 
-    def __init__(self, mastery: "Mastery", node: str, incarnation: int) -> None:
+    def __init__(self, rings: "Rings", mastery: "Mastery", node: str, incarnation: int) -> None:
+        self._rings: Rings = rings
         self._mastery: Mastery = mastery
         self._node: str = node
         self._incarnation: int = incarnation
@@ -29,3 +31,7 @@ class NodeIntake(Intake):
 
     def await_safe(self, waiter: FlushWaiter) -> None:
         self._mastery.await_safe(waiter)
+
+    def deserted(self) -> None:
+        if self._mastery.queue is not None:
+            self._rings.deserted(self._mastery.queue)

@@ -163,7 +163,7 @@ class Mastery(RingOwner, Timed):
 
     def _tell(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
         assert self.queue is not None
-        intake = NodeIntake(self, node, incarnation)
+        intake = NodeIntake(self._rings, self, node, incarnation)
         marks = self.master.marks
         known = marks.knows(node, incarnation) and not self._refuses_some(self.queue)
         waiter.opened(self.queue, intake, marks.of(node, incarnation), known)

@@ -366,6 +366,11 @@ class Rings(Timed):
         queue.begin_epoch(part.ring.first_position())
         return queue, log
 
+    def deserted(self, queue: Queue) -> None:
+        """Whoever consumed from a queue of which this node is master does so no more, at one node at least."""
+        if queue.auto_delete and queue.consumer_count() == 0:
+            self._vhosts[queue.vhost].let_go(queue)
+
     def close_queue(self, definition: QueueDefinition) -> None:
         """This node's queue is no more, though there may be one elsewhere."""
         vhost = self._vhosts.get(definition.vhost)
