@@ -31,6 +31,7 @@ from mypy_extensions import i64, trait
 from warren.broker.access.headcounts import Headcounts
 from warren.broker.applying import Appliers
 from warren.broker.membership import LifeWatcher, Membership
+from warren.broker.mirrors.catching_up import SyncPace
 from warren.broker.mirrors.checked_removal import CheckedRemoval
 from warren.broker.mirrors.rings import Rings
 from warren.broker.mirrors.wishes import Wishes
@@ -125,8 +126,9 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         self.rings: Rings | None = None
         if logs is not None:
             self.links.open_own(own)
-            wishes = Wishes(policies, vhosts)
-            self.rings = Rings(turn, self.membership, self.shared, self.links, vhosts, logs, wishes, names)
+            wishes = Wishes(policies, vhosts, node.settings.sync_batch_count)
+            pace = SyncPace(node.settings.sync_bytes_per_s)
+            self.rings = Rings(turn, self.membership, self.shared, self.links, vhosts, logs, wishes, names, pace)
         self.agreement: PlacingAgreement = PlacingAgreement(turn, self.shared, placer, self.rings)
         self.notices: Notices = Notices(self.links, self.shared, headcounts)
         turn.set_timer(turn.now_ms + CHECK_EVERY_MS, self)

@@ -42,3 +42,7 @@ class MasterWaiter:
     @abstractmethod
     def opened(self, queue: QueuePort, intake: Intake, mark: int, known: bool) -> None:
         """The queue is open here. `mark`: how much of what this waiter's node sent it has; `known`: if it can tell."""
+
+    @abstractmethod
+    def held(self, count: i64) -> None:
+        """What this waiter's node sent up to this count is held here, which is enough for a confirm."""

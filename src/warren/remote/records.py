@@ -75,6 +75,9 @@ FAULT: Final[i64] = 36
 OPENED: Final[i64] = 37
 """A mirrored queue is open here, and how much of what the other node sent it has."""
 
+HELD: Final[i64] = 38
+"""Up to which count the master of a mirrored queue holds what the other node sent, if that is enough for a confirm."""
+
 # flags of messages
 WITH_WORD: Final[i64] = 1
 PERSISTENT: Final[i64] = 2

@@ -6,9 +6,10 @@
                         (one for each master, one after another)
 
 On every node, the master's included, sessions use a mirrored queue through the seat. What was published and is not
-settled stays here, and so does whoever consumes. When there is another master the seat asks it how much it has of what
-this node sent, and sends the rest again; consumers are attached again without their clients' noticing, and what was
-asked and not answered is asked again. Deliveries of an earlier master can be acked or not: it makes no difference.
+settled, confirmed or not, stays here, and so does whoever consumes. When there is another master the seat asks it how
+much it has of what this node sent, and sends the rest again; consumers are attached again without their clients'
+noticing, and what was asked and not answered is asked again. Deliveries of an earlier master can be acked or not: it
+makes no difference.
 
 If there is no master for `PATIENCE_MS`, the seat does what any queue does whose node is lost: publishes are refused,
 questions answered with a fault, consumers cancelled.
@@ -165,8 +166,12 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
             count -= 1
         self._kept.settle_to(number)
 
+    def held(self, count: i64) -> None:
+        self._kept.confirm_to(count)
+
     def refused(self, place: i64) -> None:
-        self._kept.refuse(place)
+        if not self._kept.refuse(place):
+            self._turn.note("warning", "confirm.broken", {"vhost": self.vhost, "queue": self.name})
 
     def lost(self, reason: str) -> None:
         """With its master; another is waited for."""
@@ -179,10 +184,9 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         self._opened_ms = self._turn.now_ms
         self._given_up = False
         self._stop_timer()
-        if known:
-            self._skip_held(mark)
-        else:
+        if not known:
             self._kept.refuse_doubtful()
+        self._skip_held(mark)
         for kept in self._kept.to_send(mark):
             self._send(kept)
         for seated in list(self._seated.values()):

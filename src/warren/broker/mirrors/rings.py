@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from warren.broker.agreement import Agreement
 from warren.broker.membership import Membership
+from warren.broker.mirrors.catching_up import SyncPace
 from warren.broker.mirrors.hearing import hear_follower, hear_master
 from warren.broker.mirrors.mastery import Mastery
 from warren.broker.mirrors.mirrored_log import MirroredLog, max_priority_of
@@ -57,6 +58,7 @@ class Rings(Timed):
         logs: QueueLogs,
         wishes: Wishes,
         names: FreshNames,
+        pace: SyncPace,
     ) -> None:
         self.turn: Turn = turn
         self.membership: Membership = membership
@@ -70,6 +72,7 @@ class Rings(Timed):
         self._vhosts: dict[str, Vhost] = vhosts
         self._logs: QueueLogs = logs
         self.wishes: Wishes = wishes
+        self.pace: SyncPace = pace
         self.placing: RingPlacing = RingPlacing(self, names)
         self.adopting: Adopting = Adopting(self, vhosts)
         self.retreating: Retreat = Retreat(self)

@@ -34,6 +34,7 @@ class RingPlacing:
             return
         wish = wishes.of(part.definition)
         mastery.min_in_sync = wishes.min_in_sync(part.definition)
+        mastery.early.wanted = wishes.confirms_early(part.definition)
         if self.retreats:
             mastery.master.want_master(self.successor(part), wishes.promotes_on_shutdown(part.definition))
             return
