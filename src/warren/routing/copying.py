@@ -52,6 +52,11 @@ class Copying:
     def any(self) -> bool:
         return len(self.hubs) > 0
 
+    def names_of_copies(self, source: QueuePort) -> list[str]:
+        """The queues that copy this one, all of it or some, in the order of their names."""
+        hub = None if source.exclusive else self.hubs.get(source.name)
+        return [] if hub is None else sorted({binding.destination.name for binding in hub.outgoing})
+
     def copies_of(self, queues: list[QueuePort], subject: Subject) -> Copies | None:
         """The copies of these queues, and theirs; nothing if there are none."""
         copies: Copies = {}

@@ -73,6 +73,15 @@ def test_a_copy_that_goes_leaves_nothing_behind() -> None:
     assert given_for(topology, "orders") == ["orders"]
 
 
+def test_a_source_knows_its_copies() -> None:
+    topology = Topology()
+    orders, returns = queues_in(topology, "orders", "returns")
+    copies_in(topology, b="orders", a=["orders", {"src_name": "orders", "routing_key": "eu"}], c="b")
+    assert topology.copying.names_of_copies(orders) == ["a", "b"]
+    assert topology.copying.names_of_copies(topology.queues["b"]) == ["c"]
+    assert topology.copying.names_of_copies(returns) == []
+
+
 def test_the_version_moves_with_copies() -> None:
     topology = Topology()
     queues_in(topology, "orders")
