@@ -19,6 +19,9 @@ from warren.model.turn import FlushWaiter
 class Intake(ABC):
     """Where the master of a queue takes in what one run of a node publishes."""
 
+    # of the master
+    epoch: int = 0
+
     @abstractmethod
     def publish(self, count: i64, message: Message, counted: bool) -> i64:
         """Take a message, as `QueuePort.publish` does: `PENDING`, or `REJECTED`.

@@ -154,7 +154,7 @@ class HostedQueue(FlushWaiter, SettlementWaiter, MasterWaiter):
         self._found = queue
         self._intake = intake
         self.count = mark
-        self._hosting.opened(self.number, mark, known)
+        self._hosting.opened(self.number, mark, known, intake.epoch)
 
     def held(self, count: i64) -> None:
         self._hosting.tell(records.HELD, self.number, count)

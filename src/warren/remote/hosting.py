@@ -110,8 +110,9 @@ class Hosting:
             words = [int(number), int(publish_no), int(size_bytes)]
             records.write_words(self._link.output(), records.SETTLED, 0, words)
 
-    def opened(self, number: i64, mark: i64, known: bool) -> None:
-        records.write_words(self._link.output(), records.OPENED, 0, [int(number), int(mark), 1 if known else 0])
+    def opened(self, number: i64, mark: i64, known: bool, epoch: int) -> None:
+        words = [int(number), int(mark), 1 if known else 0, epoch]
+        records.write_words(self._link.output(), records.OPENED, 0, words)
 
     def answer(self, ticket: i64, ready: i64, consumers: i64) -> None:
         if ticket != 0 and not self.over:

@@ -73,7 +73,7 @@ COUNTED: Final[i64] = 34
 GOT: Final[i64] = 35
 FAULT: Final[i64] = 36
 OPENED: Final[i64] = 37
-"""A mirrored queue is open here, and how much of what the other node sent it has."""
+"""A mirrored queue is open here, how much of what the other node sent it has, and in which epoch."""
 
 HELD: Final[i64] = 38
 """Up to which count the master of a mirrored queue holds what the other node sent, if that is enough for a confirm."""

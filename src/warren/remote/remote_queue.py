@@ -276,11 +276,11 @@ class RemoteQueue(StandIn):
             self._define(link)
         self._wake_longing()
 
-    def opened(self, mark: i64, known: bool) -> None:
+    def opened(self, mark: i64, known: bool, epoch: i64) -> None:
         """The home is the master of a mirrored queue, and takes publishes."""
         self._next_count = mark + 1
         if self.opening is not None:
-            self.opening.opened(mark, known)
+            self.opening.opened(mark, known, epoch)
 
     def counts_from(self, count: i64) -> None:
         """What is published next has this count, of all that this node sends to a mirrored queue."""

@@ -77,6 +77,8 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         # somebody has consumed here
         self._used: bool = False
         self._longing: list[OutputPort] = []
+        # of the master there is, or was last
+        self.epoch: i64 = 0
         self._open: bool = False
         self._opened_ms: i64 = 0
         # there has been no master for too long
@@ -178,9 +180,10 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
 
     # -- masters
 
-    def opened(self, mark: i64, known: bool) -> None:
+    def opened(self, mark: i64, known: bool, epoch: i64) -> None:
         """There is a master. It has what this node sent up to the mark, if it can tell."""
         self._open = True
+        self.epoch = epoch
         self._opened_ms = self._turn.now_ms
         self._given_up = False
         self._stop_timer()

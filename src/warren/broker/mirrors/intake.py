@@ -27,6 +27,7 @@ class NodeIntake(Intake):
     def __init__(
         self, rings: "Rings", mastery: "Mastery", node: str, incarnation: int, publisher: MasterWaiter
     ) -> None:
+        self.epoch = mastery.master.ring.epoch
         self.publisher: MasterWaiter = publisher
         # of what was taken in last, if that is to be confirmed early
         self.count: i64 = 0
