@@ -72,6 +72,11 @@ class Node(ABC):
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 
+    def restart(self) -> Broker:
+        """After somebody else has killed it."""
+        self.kill()
+        return self.start()
+
     def close(self) -> None:
         self.stop()
 

@@ -15,6 +15,7 @@ import contextlib
 import json
 import pathlib
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -34,13 +35,27 @@ class Cluster:
     node_pids: list[list[int]]
     """For each node its broker's process, then those that run for it alone."""
     shared_pids: list[int]
-    control: Callable[..., object]
-    """Carries out an order that `rabbitmqctl` and `warren ctl` know alike."""
+    control: Callable[..., str]
+    """Carries out an order that `rabbitmqctl` and `warren ctl` know alike, and tells what that printed."""
+    folders: list[pathlib.Path]
+    """Of the nodes' data."""
+    restart: Callable[[], object]
+    """Starts the first node again, which was killed; returns when it takes clients."""
 
-    def mirror(self, wanted: bool) -> None:
-        """Whether all nodes are to hold the queues that are declared from here on."""
+    def mirror(self, wanted: bool, wish: dict[str, object] | None = None) -> None:
+        """Whether all nodes, or those that are wished for, are to hold the queues that are declared from here on."""
         pattern = "^" if wanted else "^none$"
-        self.control("set_policy", "mirrored", pattern, json.dumps(EVERYWHERE), "--apply-to", "queues")
+        self.control("set_policy", "mirrored", pattern, json.dumps(wish or EVERYWHERE), "--apply-to", "queues")
+
+    def await_in_sync(self, queues: int, mirrors: int, limit_s: float = 120) -> None:
+        """Returns when so many queues have so many mirrors in sync."""
+        deadline_s = time.monotonic() + limit_s
+        while time.monotonic() < deadline_s:
+            lines = self.control("list_queues", "synchronised_slave_pids", "--silent").splitlines()
+            if sum(line.count("<") >= mirrors for line in lines) >= queues:
+                return
+            time.sleep(0.2)
+        raise NotAvailable(f"{self.name}: the mirrors of {queues} queues were not in sync within {limit_s:g} s")
 
     @property
     def pids(self) -> list[int]:
@@ -63,6 +78,8 @@ def warren_cluster(count: int = NODES) -> Iterator[Cluster]:
             [_processes_of(directory, node["name"]) for node in nodes],
             [],
             partial(_run, str(WARREN), "ctl", "--http", f"http://127.0.0.1:{nodes[0]['http']}"),
+            [directory / node["name"] for node in nodes],
+            partial(_warren, "up", directory),
         )
 
 
@@ -98,7 +115,8 @@ def rabbitmq_cluster(count: int = NODES) -> Iterator[Cluster]:
         _check_joined(nodes[0], names)
         control = partial(_run, nodes[0].tool("rabbitmqctl"), "-q", environment=nodes[0].environment)
         pids = [[broker.pid] for broker in brokers]
-        yield Cluster("RabbitMQ", [broker.address for broker in brokers], pids, [mapper.pid], control)
+        addresses, folders = [broker.address for broker in brokers], [folder / name for name in names]
+        yield Cluster("RabbitMQ", addresses, pids, [mapper.pid], control, folders, nodes[0].restart)
 
 
 def _joining(names: list[str]) -> tuple[str, ...]:

@@ -131,6 +131,9 @@ class Connection:
             self.answer(class_id, method_id)
             answered += 1
 
+    def delete_queue(self, name: str) -> None:
+        self.call(delete_queue(name), 50, 41)
+
     def ready_count(self, queue: str) -> int:
         """Messages of a queue that is there."""
         declared = self.call(method(1, 50, 10, b"\0\0" + short_string(queue) + b"\1\0\0\0\0"), 50, 11)

@@ -17,7 +17,9 @@ Invariants:
 - An exception from the core or from an effect ends the node. A core that broke its own rules must not be asked again.
 
 Orders for the disk go to its threads, orders for other nodes to the links (`attach`); a core that runs without them
-must not give any.
+must not give any. Those for other nodes are carried out first: the disk may begin as soon as it is told, on this
+thread, and whoever holds the same on another node would wait for it. Nothing that is said to a node rests on an order
+of the same turn for the disk, for of those nobody knows when they are done.
 
 The timer: the core has one order, and moves it often. A later order leaves the loop's handle where it is and is
 looked at when that fires, so a busy node arms a handle seldom. The core is never woken before the time it asked for.
@@ -32,11 +34,13 @@ from typing import Any, Protocol
 
 from warren.model.effects import (
     CloseConnection,
+    DropPeer,
     Effect,
     Note,
     PauseReading,
     ResumeReading,
     SendBytes,
+    SendToPeer,
     SetTimer,
     StopNode,
 )
@@ -172,7 +176,10 @@ class Turns:
             self._wanted_ms = 0
         carry_out = self._carry_out
         try:
-            for effect in self._core.handle(events, now_ms):
+            effects = self._core.handle(events, now_ms)
+            if SendToPeer in carry_out and len(effects) > 1:
+                effects.sort(key=_is_for_this_node)
+            for effect in effects:
                 carry_out[type(effect)](effect)
         except Exception:
             self.halt()
@@ -226,3 +233,7 @@ class Turns:
         self._handle = None
         if self._wanted_ms:
             self._arm()
+
+
+def _is_for_this_node(effect: Effect) -> bool:
+    return type(effect) is not SendToPeer and type(effect) is not DropPeer

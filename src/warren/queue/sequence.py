@@ -92,6 +92,9 @@ class ReadySequence:
     def entries(self) -> list[Entry]:
         """Everything in memory, the next one first."""
         found: list[Entry] = [entry for entry in self._arrived if entry is not None]
+        if self._returned is None and self._returning is None:
+            # there may be millions, which came in order
+            return found
         if self._returned is not None:
             found += [entry for entry in self._returned if entry is not None]
         if self._returning is not None:

@@ -11,6 +11,7 @@ from warren.admin.desk import Desk
 from warren.cluster.hello_messages import Facts
 from warren.model.effects import (
     CloseConnection,
+    DropPeer,
     DropSegments,
     Effect,
     KeepMembers,
@@ -21,6 +22,7 @@ from warren.model.effects import (
     ResumeReading,
     ResumeService,
     SendBytes,
+    SendToPeer,
     SetTimer,
     StartAnew,
     StopNode,
@@ -49,6 +51,27 @@ from warren.node.peers.links import Links
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 BIG = b"x" * 32 * 1024 * 1024
+
+
+def test_other_nodes_are_told_before_the_disk_and_all_else_stays_in_order(loop_name: str) -> None:
+    ordered: list[Effect] = [
+        Store(1, [], 1, 0, b"data", True),
+        SendBytes(1, b"delivery"),
+        SendToPeer("warren@bee", b"step"),
+        DropPeer("warren@ant", "it lies"),
+        SendToPeer("warren@ant", b"too late"),
+        Note("info", "done", {}),
+    ]
+
+    async def conversation() -> None:
+        shell = Shell(ScriptedCore(lambda _event: list(ordered)))
+        done: list[Effect] = []
+        shell.turns.attach(dict.fromkeys((Store, SendBytes, SendToPeer, DropPeer, Note), done.append))
+        shell.turns.add(StopRequested())
+        await shell.core.until(lambda: done)
+        assert done == [*ordered[2:5], *ordered[:2], ordered[5]]
+
+    run_on(loop_name, conversation())
 
 
 def test_what_happens_before_the_turn_is_one_call_of_the_core(loop_name: str) -> None:

@@ -17,6 +17,7 @@ from warren.node.disk.durable import FILE_MODE, Flush, flush_file, lacks_space, 
 
 ZEROS_AHEAD_BYTES = 1024 * 1024
 SMALL_BATCH_BYTES = 64 * 1024
+PAGE_BYTES = 4096
 _ZEROS = bytes(ZEROS_AHEAD_BYTES)
 
 
@@ -46,6 +47,12 @@ class SegmentFile:
         if len(data) < SMALL_BATCH_BYTES:
             self._fill_ahead()
         return self._filled_to - offset
+
+    def start_flush(self, offset: int, size_bytes: int) -> None:
+        """Let the disk begin with what was written there, and wait for nothing: a flush will find less to do."""
+        if size_bytes < PAGE_BYTES:
+            # what the advice is for, to forget whole pages, does not come about: there is none in so few bytes
+            os.posix_fadvise(self._descriptor, offset, size_bytes, os.POSIX_FADV_DONTNEED)
 
     def flush(self, flush: Flush) -> None:
         flush_file(self._descriptor, self.path, flush)

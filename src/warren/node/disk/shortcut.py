@@ -2,15 +2,16 @@
 
 ::
 
-    order ──► small and waited for? ──yes──► the loop goes round once ──► still alone? ──yes──► written, flushed here
-                     │ no                                                      │ no
-                     └─────────────────────► the writer's thread ◄─────────────┘
+    order ──► small and waited for? ──yes──► written ──► the loop goes round once ──► still alone? ──yes──► flushed here
+                     │ no                                                                 │ no
+                     └──────────────────────────► the writer's thread ◄───────────────────┘
 
 To wake a thread, and to be woken by it, takes about as long as the flush. Who waits for the confirm of one message
 before sending the next pays for all three. But then the loop is idle, and may as well wait for the disk itself.
 
 - The loop goes round once before it waits. What the turn had to send is sent by then, and what had arrived is read: if
   that makes another turn due, there is work to be done while the disk works, and the thread is the right one.
+- The batch is written before that, and the disk told to begin: half of a flush is done by the time it is asked for.
 - The thread must be at rest, or the batch would overtake others. Metadata, new segments and room ahead are the thread's
   alone: here only bytes are written for which the file has room, so there is no lack of room to wait for either.
 - The disk must be quick (`node.disk.pace`): a loop that waits for a slow disk serves nobody. On a slow one only the
@@ -57,6 +58,7 @@ class Shortcut:
     def order(self, effect: Effect) -> None:
         self._pass_on()
         if type(effect) is Store and _is_small(effect) and self._may_be_waited_for():
+            self._writer.begin_now(effect)
             self._held.append(effect)
             self._turns.loop.call_soon(self._went_round)
         else:

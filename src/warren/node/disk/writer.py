@@ -7,8 +7,9 @@
 Group commit: while a flush runs, orders pile up, and the next flush serves them all. Nobody sleeps to gather more. The
 one deadline is for batches that ask for no flush: they get one after `FLUSH_WITHIN_S`, if no other came first.
 
-While the thread has nothing to do, a batch may be carried out by the one who would order it (`carry_out_now`). That
-takes the lock under which the thread works, and stays away from everything that may have to be tried again.
+While the thread has nothing to do, a batch may be carried out by the one who would order it (`carry_out_now`), or only
+begun, to be ordered or carried out a moment later (`begin_now`): then the disk is at work meanwhile. Both take the lock
+under which the thread works, and stay away from everything that may have to be tried again.
 
 Invariants:
 
@@ -59,6 +60,7 @@ class JournalWriter:
 
     __slots__ = (
         "_abandoned",
+        "_begun_no",
         "_broken",
         "_carry_out",
         "_dirty",
@@ -112,6 +114,8 @@ class JournalWriter:
         self._done = 0
         # held by whoever works on the files
         self._lock = threading.Lock()
+        # the last batch that was written before it was ordered
+        self._begun_no = 0
         # a flush that failed outside of the thread
         self._broken: StoreError | None = None
         self.pace = DiskPace()
@@ -144,12 +148,24 @@ class JournalWriter:
         """Whether everything that was ordered is done."""
         return self._ordered == self._done
 
+    def begin_now(self, order: Store) -> None:
+        """Write a batch that is to be ordered or carried out next, if that is a matter of nothing but writing."""
+        if not self.at_rest() or not self._lock.acquire(blocking=False):
+            return
+        # if there is no room, whoever carries it out will meet the same, and knows what to do
+        with contextlib.suppress(OSError):
+            if self._broken is None and self._may_overwrite(order):
+                self._write(order)
+                self._files[order.segment].start_flush(order.offset, len(order.data))
+                self._begun_no = order.batch_no
+        self._lock.release()
+
     def carry_out_now(self, order: Store) -> bool:
         """Write and flush a batch here and now. False: it takes more than that, and has to be ordered."""
         if not self.at_rest() or not self._lock.acquire(blocking=False):
             return False
         try:
-            return self._broken is None and self._overwrite(order)
+            return self._broken is None and self._may_overwrite(order) and self._overwrite(order)
         except StoreError as error:
             # with its next order the thread finds this, tells of it and ends, as after a failure of its own
             self._broken = error
@@ -157,10 +173,11 @@ class JournalWriter:
         finally:
             self._lock.release()
 
+    def _may_overwrite(self, order: Store) -> bool:
+        file = self._files.get(order.segment) if self._dirty_bytes <= SMALL_BATCH_BYTES else None
+        return file is not None and file.has_room(order.offset + len(order.data))
+
     def _overwrite(self, order: Store) -> bool:
-        file = self._files.get(order.segment)
-        if file is None or self._dirty_bytes > SMALL_BATCH_BYTES or not file.has_room(order.offset + len(order.data)):
-            return False
         try:
             self._write(order)
         except OSError:
@@ -266,7 +283,7 @@ class JournalWriter:
             raise StoreError("the node did not wait for room on the disk")
 
     def _write(self, order: Store) -> None:
-        if not order.data:
+        if not order.data or order.batch_no == self._begun_no:
             return
         file = self._files.get(order.segment)
         if file is None:

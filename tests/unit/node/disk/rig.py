@@ -8,6 +8,7 @@ import queue
 from collections.abc import Callable
 from pathlib import Path
 
+from warren.admin.node_facts import IoFigures
 from warren.model.effects import Effect, Store
 from warren.model.events import DiskFull, Event, Stored
 from warren.model.journal import Change
@@ -29,6 +30,7 @@ class WriterRig:
         self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
         self.forgotten: list[int] = []
         self.reserve = Reserve()
+        self.io = IoFigures()
         self.writer = JournalWriter(
             str(self.journal),
             self.metadata,
@@ -37,6 +39,7 @@ class WriterRig:
             self.forgotten.append,
             self.reserve,
             flush,
+            self.io,
         )
 
     def order(self, *effects: Effect) -> None:

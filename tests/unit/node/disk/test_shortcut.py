@@ -122,6 +122,39 @@ def test_a_lone_small_batch_is_flushed_by_the_loop_after_it_went_round(rig: Rig)
     assert rig.writing.content(FIRST)[:7] == b"headone"
 
 
+def test_a_batch_that_may_be_waited_for_is_written_before_the_loop_goes_round(rig: Rig) -> None:
+    rig.shortcut.order(store(2, b"one", 4))
+    assert rig.writing.content(FIRST)[:7] == b"headone"
+    assert (rig.stored_at_once(), rig.flush.by_loop) == ([], [])
+    rig.turns.is_due = True
+    rig.go_round()
+    rig.writing.stored(2)
+    assert rig.flush.by_loop == [False]
+
+
+def test_what_was_written_ahead_is_not_written_again(rig: Rig) -> None:
+    """Whoever flushes it: the loop, the thread, or the thread at its deadline for what came before."""
+    written = rig.writing.io.writes
+    for batch_no, is_due in ((2, False), (3, True)):
+        rig.turns.is_due = is_due
+        rig.shortcut.order(store(batch_no, b"12", 2 * batch_no))
+        rig.go_round()
+        if is_due:
+            rig.writing.stored(batch_no)
+        make_ready(rig.writing.writer)
+        assert rig.writing.io.writes == written + batch_no - 1
+    rig.turns.is_due = False
+    rig.shortcut.order(store(4, b"ack", 8, flush=False))
+    assert isinstance(rig.writing.reports.get(timeout=DEADLINE_S), Stored)
+    make_ready(rig.writing.writer)
+    rig.shortcut.order(store(5, b"one", 11))
+    rig.writing.stored(4)
+    rig.go_round()
+    assert rig.stored_at_once() == [2, 5]
+    assert rig.writing.content(FIRST)[:14] == b"head1212ackone"
+    assert rig.writing.io.writes == written + 4
+
+
 def test_the_thread_goes_on_where_the_loop_left_off(rig: Rig) -> None:
     rig.shortcut.order(store(2, b"one", 4))
     rig.go_round()
