@@ -3,8 +3,8 @@
     amqp://user:password@host:port,host:port/vhost?heartbeat=30&connection_attempts=3
 
 Names of options are those of RabbitMQ's URIs and of pika's, and so are their units: `connection_timeout` counts
-milliseconds, all others seconds. A percent sign escapes, `%2F` is the virtual host `/`; without a path, or with an empty
-one, it is `/` too.
+milliseconds, all others seconds. A percent sign escapes, `%2F` is the virtual host `/`; without a path, or with an
+empty one, it is `/` too.
 
 Invariant: no error quotes the URL, because it has a password in it.
 

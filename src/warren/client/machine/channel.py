@@ -28,7 +28,7 @@ from warren.wire.methods import (
     ConfirmSelect,
     Method,
     TxSelect,
-    write_method,
+    encode_method,
 )
 from warren.wire.properties import Properties
 
@@ -91,16 +91,16 @@ class ChannelMachine:
     def call(self, method: Method) -> int:
         """Write a method that the broker answers (none with nowait); the ticket its answer will carry."""
         self._check_usable()
-        connection = self._connection
-        out = self.output()
-        write_method(out, self.number, method)
+        # whole, or not at all: what does not fit its field raises here
+        data = encode_method(self.number, method)
+        self.output().write(data)
         if isinstance(method, ConfirmSelect):
             self.confirming = True
         elif isinstance(method, TxSelect):
             self.transactional = True
         elif isinstance(method, ChannelClose):
             self.state = CHANNEL_CLOSING
-        ticket = connection.next_ticket()
+        ticket = self._connection.next_ticket()
         self._calls.append(PendingCall(ticket, method))
         return ticket
 
