@@ -2,6 +2,7 @@
 
 A `Delivery` has its body and its header frame's payload as bytes, and exchange and routing key as the bytes with which
 its method ended. They become text and properties when asked for, each time anew: who asks twice keeps the answer.
+Properties that make no sense are a `ConnectionFault` then, and not before: nobody looked.
 
 Not here: how they are cut out of the stream (`machine.input`), what acking one does (`machine.acks`).
 """
