@@ -55,16 +55,7 @@ class LoopThread:
         if self._loop.is_closed():
             coroutine.close()
             raise ConnectionClosed("the connection was closed")
-        trouble, self._trouble = self._trouble, None
-        if trouble is not None:
-            coroutine.close()
-            raise trouble
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        return self._result(self._after_posted(coroutine))
 
     def post(self, call: Callable[[], None]) -> None:
         """Have something done without waiting for it; what is posted together is done together."""
@@ -75,11 +66,35 @@ class LoopThread:
             self._round_is_due = True
             self._loop.call_soon_threadsafe(self._do_posted)
 
-    def stop(self) -> None:
-        if not self._loop.is_closed():
+    def stop(self, last: Coroutine[Any, Any, None] | None = None) -> None:
+        """End the thread, after a last thing to do."""
+        if self._loop.is_closed():
+            if last is not None:
+                last.close()
+            return
+        try:
+            if last is not None:
+                self._result(last)
+        finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+    def _result(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def _after_posted(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        """Begins in the thread, behind what was posted before it."""
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            coroutine.close()
+            raise trouble
+        return await coroutine
 
     def _do_posted(self) -> None:
         # before the deque is looked at: whoever appends behind this round's last look asks for another round
@@ -228,12 +243,7 @@ class Connection:
 
     def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
         """Close it in good order, and its thread with it."""
-        try:
-            self._thread.run(self._inner.close(deadline_s))
-        except ConnectionClosed:
-            return
-        finally:
-            self._thread.stop()
+        self._thread.stop(self._inner.close(deadline_s))
 
     def __enter__(self) -> Self:
         return self
