@@ -151,25 +151,25 @@ def test_a_blocked_publisher_waits_and_goes_on(start: Start) -> None:
     node = start()
     http = f"http://{node.addresses['http'][0]}:{node.addresses['http'][1]}"
 
-    async def limit_memory(text: str) -> None:
-        command = [*NodeProcess.COMMAND, "ctl", "--http", http, "set_vm_memory_high_watermark", "absolute", text]
+    async def want_free(size: str) -> None:
+        command = [*NodeProcess.COMMAND, "ctl", "--http", http, "set_disk_free_limit", size]
         await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
 
     async def talk() -> None:
         async with await connect(url_of(node.amqp)) as connection:
             channel = await connection.channel(confirms=True)
             await channel.declare_queue("q")
-            await limit_memory("1MB")
+            await want_free("900000GB")
             # a broker that has noticed tells those who publish
             while connection.blocked_reason is None:
                 await channel.send(b"x", routing_key="q")
                 await asyncio.sleep(0.02)
-            assert "memory" in connection.blocked_reason
+            assert "disk" in connection.blocked_reason
             waiting = asyncio.ensure_future(channel.publish(b"last", routing_key="q"))
-            other = await connection.channel()
-            await other.declare_queue("another")
+            async with await connect(url_of(node.amqp)) as other, await other.channel() as consuming:
+                assert (await consuming.get("q")) is not None
             assert not waiting.done()
-            await limit_memory("100GB")
+            await want_free("1MB")
             await waiting
             await channel.wait_for_confirms()
             assert connection.blocked_reason is None
