@@ -62,7 +62,7 @@ def test_errors_are_those_of_the_client(url: str, queue: str) -> None:
 
 def test_a_mistake_in_an_ack_is_raised_by_the_next_call(url: str, queue: str) -> None:
     with connect(url) as connection:
-        channel = connection.channel()
+        channel = connection.channel(confirms=True)
         channel.declare_queue(queue)
         channel.publish(b"x", routing_key=queue)
         delivery = channel.get(queue)

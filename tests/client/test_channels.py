@@ -29,7 +29,7 @@ def test_queues_and_exchanges_are_made_bound_and_removed(url: str, unique: Uniqu
     queue, inner, outer = unique("queue"), unique("inner"), unique("outer")
 
     async def talk() -> None:
-        async with await connect(url) as connection, await connection.channel() as channel:
+        async with await connect(url) as connection, await connection.channel(confirms=True) as channel:
             await channel.declare_exchange(outer, "topic")
             await channel.declare_exchange(inner, "fanout", auto_delete=True)
             declared = await channel.declare_queue(queue, arguments={"x-max-length": 2})
@@ -210,7 +210,7 @@ def test_a_publish_to_an_exchange_that_is_not_there_fails_all_that_wait(url: str
 
 def test_what_is_refused_comes_again_and_what_is_cancelled_comes_no_more(url: str, queue: str) -> None:
     async def talk() -> None:
-        async with await connect(url) as connection, await connection.channel() as channel:
+        async with await connect(url) as connection, await connection.channel(confirms=True) as channel:
             await channel.declare_queue(queue)
             consumer = await channel.consume(queue, tag="named")
             assert consumer.tag == "named"
@@ -239,7 +239,7 @@ def test_what_is_refused_comes_again_and_what_is_cancelled_comes_no_more(url: st
 
 def test_a_consumer_whose_queue_is_deleted_learns_of_it(url: str, queue: str) -> None:
     async def talk() -> None:
-        async with await connect(url) as connection, await connection.channel() as channel:
+        async with await connect(url) as connection, await connection.channel(confirms=True) as channel:
             await channel.declare_queue(queue)
             await channel.publish(b"last", routing_key=queue)
             consumer = await channel.consume(queue, no_ack=True)
@@ -278,7 +278,7 @@ def test_a_transaction_counts_when_it_is_committed(url: str, queue: str) -> None
 def test_a_delivery_is_settled_on_its_own_channel(url: str, queue: str) -> None:
     async def talk() -> None:
         async with await connect(url) as connection:
-            channel, other = await connection.channel(), await connection.channel()
+            channel, other = await connection.channel(confirms=True), await connection.channel()
             await channel.declare_queue(queue)
             await channel.publish(b"x", routing_key=queue)
             got = await channel.get(queue)

@@ -68,6 +68,9 @@ class Publisher:
                     )
                 finally:
                     self._link.flush()
+                if at < len(messages):
+                    # others have their turn between two writes, and confirms are taken in
+                    await asyncio.sleep(0)
         return range(first, first + len(messages)) if self._machine.confirming else range(0)
 
     async def decided(self, number: int, timeout_s: float | None) -> None:
