@@ -24,6 +24,7 @@ from warren.client.machine.events import (
     BY_BROKER,
     BY_CLIENT,
     MISUNDERSTOOD,
+    SHUT_OUT,
     Answered,
     Blocked,
     Cancelled,
@@ -289,7 +290,6 @@ def error_of(event: Closed) -> ClientError:
         return ConnectionClosed("the connection was closed")
     if event.cause == MISUNDERSTOOD:
         return ConnectionClosed(f"the broker said what makes no sense: {event.text}", event.code, event.text)
-    if event.stage == LOGIN:
-        # brokers that do not tell hang up on a login they refuse
+    if event.cause == SHUT_OUT:
         return LoginRefused(f"the broker hung up during the login: {event.text}")
     return ConnectionLost(f"the connection is lost: {event.text}")

@@ -9,6 +9,7 @@ from warren.client.machine.events import (
     BY_CLIENT,
     LOST,
     MISUNDERSTOOD,
+    SHUT_OUT,
     SILENT,
     Blocked,
     Closed,
@@ -121,6 +122,16 @@ def test_an_end_says_how_far_the_handshake_had_come() -> None:
     assert ending(scripted.say(ConnectionClose(530, "NOT_ALLOWED"), channel=0)) == (BY_BROKER, OPENING, 530)
     assert scripted.methods()[-1] == ConnectionCloseOk()
     assert ending(Scripted.opened().machine.lose("gone")) == (LOST, OPEN, 0)
+
+
+@pytest.mark.parametrize(("capabilities", "cause"), [({"authentication_failure_close": True}, LOST), ({}, SHUT_OUT)])
+def test_a_hang_up_during_the_login_is_a_refusal_if_the_broker_does_not_tell_them(
+    capabilities: dict[str, object], cause: str
+) -> None:
+    scripted = Scripted()
+    properties: dict[str, object] = {"capabilities": capabilities}
+    scripted.say(ConnectionStart(mechanisms=b"PLAIN", server_properties=properties), channel=0)
+    assert ending(scripted.machine.lose("gone")) == (cause, LOGIN, 0)
 
 
 def test_an_end_is_told_once() -> None:

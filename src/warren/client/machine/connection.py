@@ -19,7 +19,17 @@ from mypy_extensions import i64
 
 from warren.client.machine import input as reading
 from warren.client.machine.channel import CHANNEL_CLOSED, ChannelMachine
-from warren.client.machine.events import BY_CLIENT, LOST, MISUNDERSTOOD, SILENT, Closed, Confirmed, Delivered, Event
+from warren.client.machine.events import (
+    BY_CLIENT,
+    LOST,
+    MISUNDERSTOOD,
+    SHUT_OUT,
+    SILENT,
+    Closed,
+    Confirmed,
+    Delivered,
+    Event,
+)
 from warren.client.machine.settings import ClientSettings
 from warren.client.machine.stages import (
     AWAIT_OPEN_OK,
@@ -55,6 +65,8 @@ class ConnectionMachine:
         self.reader: FrameReader = FrameReader(FIRST_FRAME_MAX)
         self.channels: dict[int, ChannelMachine] = {}
         self.server_properties: Table = {}
+        # whether the broker says so when it refuses a login
+        self.tells_refusals: bool = False
         self.channel_max: int = 0
         self.frame_max: int = 0
         self.heartbeat_s: int = 0
@@ -111,6 +123,8 @@ class ConnectionMachine:
         """The transport is gone."""
         if self.state == CLOSING:
             self.end(BY_CLIENT, 200, reason)
+        elif self.state == AWAIT_TUNE and not self.tells_refusals:
+            self.end(SHUT_OUT, 0, reason)
         else:
             self.end(LOST, 0, reason)
         return self._take_events()

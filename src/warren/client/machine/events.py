@@ -16,6 +16,7 @@ from warren.wire.values import Table
 BY_BROKER: Final = "closed by the broker"
 BY_CLIENT: Final = "closed by the client"
 LOST: Final = "lost"
+SHUT_OUT: Final = "shut out"
 SILENT: Final = "silent"
 MISUNDERSTOOD: Final = "misunderstood"
 
@@ -122,7 +123,7 @@ class ChannelClosed(Event):
 class Closed(Event):
     """The connection has ended, all its channels with it. Always the last event, and told once.
 
-    `stage` is how far it had come; a hang-up at `LOGIN` is how old brokers refuse one.
+    `stage` is how far it had come. A broker that does not tell when it refuses a login hangs up on it: `SHUT_OUT`.
     """
 
     def __init__(self, cause: str, stage: str, code: int, text: str) -> None:

@@ -67,6 +67,8 @@ def handle(connection: "ConnectionMachine", method: Method) -> None:
 def _start(connection: "ConnectionMachine", method: ConnectionStart) -> None:
     settings = connection.settings
     connection.server_properties = method.server_properties
+    theirs = method.server_properties.get("capabilities")
+    connection.tells_refusals = isinstance(theirs, dict) and theirs.get("authentication_failure_close") is True
     offered = method.mechanisms.decode("utf-8", "replace").split()
     if settings.mechanism not in offered:
         connection.stage = LOGIN
