@@ -1,4 +1,4 @@
-"""Compiles the core of Warren (everything from `broker` down) with mypyc into build/compiled.
+"""Compiles the core of Warren (everything from `broker` down, and the client's machine) with mypyc into build/compiled.
 
 The sources are first copied to build/core, so that edits made meanwhile can neither tear the build nor be taken for
 built; the C files and type-checking results stay there, and the next build starts from them. The result replaces
@@ -68,12 +68,15 @@ def _copy_sources() -> str:
         made_by.write_bytes(source.toolchain())
     wanted = {path.relative_to(source.SOURCE) for path in source.compiled_modules()}
     wanted.add(Path("warren/__init__.py"))
+    # a package of which only a part is compiled is an empty one here: what it imports is not there
+    hollow = {Path("warren") / name / "__init__.py" for name in source.partly_compiled()}
+    wanted |= hollow
     for stale in {path.relative_to(WORK) for path in (WORK / "warren").rglob("*.py")} - wanted:
         (WORK / stale).unlink()
         shutil.rmtree(WORK / "out", ignore_errors=True)
     for name in wanted:
         target = WORK / name
-        text = (source.SOURCE / name).read_bytes()
+        text = b"" if name in hollow else (source.SOURCE / name).read_bytes()
         if not target.exists() or target.read_bytes() != text:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text)

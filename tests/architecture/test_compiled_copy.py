@@ -54,6 +54,20 @@ def test_an_uncompiled_package_added_later_is_reached_through_the_copy(project: 
     assert found == str(project / "build/compiled/warren/admin/__init__.py")
 
 
+def test_a_package_compiled_in_part_is_made_of_compiled_modules_and_links(project: Path) -> None:
+    for name in ("src/warren/client/__init__.py", "src/warren/client/link.py", "src/warren/client/machine/__init__.py"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).touch()
+    (project / "build/compiled/warren/client/machine").mkdir(parents=True)
+    (project / "build/compiled/warren/client/machine/__init__.py").touch()
+    _python(project, STAMP_AS_BUILT)
+    code = "import warren_source, warren.client.link as a, warren.client.machine as b; print(a.__file__, b.__file__)"
+    copy = project / "build/compiled/warren/client"
+    assert _python(project, code) == f"{copy / 'link.py'} {copy / 'machine/__init__.py'}"
+    assert (copy / "link.py").is_symlink()
+    assert not (copy / "machine").is_symlink()
+
+
 def _python(project: Path, code: str, **environment: str) -> str:
     inherited = {name: value for name, value in os.environ.items() if name != "WARREN_COMPILED"}
     path = {"PYTHONPATH": str((project / CHOOSER).parent)}

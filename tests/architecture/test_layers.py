@@ -10,6 +10,8 @@ ALLOWED_OF_WARREN = {
     "client": {"client", "wire", "errors"},
     "spark": {"spark", "client"},
 }
+# What is pure beside the layers: a part of a package whose rest is not.
+PURE_PARTS = {"client/machine"}
 SPARK_HOMES = {"spark", "pyspark_warren"}
 
 
@@ -20,7 +22,7 @@ def test_every_package_has_its_place_on_the_map() -> None:
 
 def test_everything_from_broker_down_is_pure() -> None:
     layers = _layered_names()
-    assert set(layers[layers.index("broker") :]) == set(PURE_NAMES)
+    assert set(layers[layers.index("broker") :]) == set(PURE_NAMES) - PURE_PARTS
 
 
 def test_the_client_and_spark_packages_know_nothing_of_the_broker() -> None:
@@ -56,4 +58,4 @@ def test_only_the_spark_package_imports_pyspark() -> None:
 
 def _layered_names() -> list[str]:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    return [name for contract in contracts for layer in contract["layers"] for name in re.findall(r"\w+", layer)]
+    return [name for layer in contracts[0]["layers"] for name in re.findall(r"\w+", layer)]

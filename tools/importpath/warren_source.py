@@ -18,7 +18,7 @@ SOURCE = ROOT / "src"
 COMPILED = ROOT / "build" / "compiled"
 STAMP = COMPILED / "fingerprint"
 
-# Everything from `broker` down; a name that does not exist yet joins when it does.
+# Everything from `broker` down, and the client's machine; a name that does not exist yet joins when it does.
 COMPILED_NAMES = (
     "errors.py",
     "wire",
@@ -34,6 +34,7 @@ COMPILED_NAMES = (
     "policy",
     "session",
     "broker",
+    "client/machine",
 )
 
 
@@ -72,13 +73,20 @@ def is_current() -> bool:
         return False
 
 
+def partly_compiled() -> list[str]:
+    """The packages of which only a part is compiled."""
+    return sorted({name.partition("/")[0] for name in COMPILED_NAMES if "/" in name})
+
+
 def shell_names() -> list[str]:
-    """The entries of src/warren that are not compiled: the compiled copy links to them."""
-    return sorted(
-        entry.name
-        for entry in (SOURCE / "warren").iterdir()
-        if entry.name not in COMPILED_NAMES and entry.name != "__pycache__"
-    )
+    """What of src/warren is not compiled: the compiled copy links to it."""
+    folders = ["", *(f"{name}/" for name in partly_compiled())]
+    entries = [folder + entry for folder in folders for entry in _entries(SOURCE / "warren" / folder)]
+    return sorted(set(entries) - set(COMPILED_NAMES) - set(partly_compiled()))
+
+
+def _entries(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir() if entry.name != "__pycache__"] if folder.is_dir() else []
 
 
 def link_shell(package: Path) -> None:
@@ -87,7 +95,8 @@ def link_shell(package: Path) -> None:
         link = package / name
         if not link.is_symlink():
             with suppress(FileExistsError):  # another interpreter, starting at the same time, made it
-                link.symlink_to(os.path.relpath(SOURCE / "warren" / name, package))
+                link.parent.mkdir(exist_ok=True)
+                link.symlink_to(os.path.relpath(SOURCE / "warren" / name, link.parent))
 
 
 def _choose() -> None:

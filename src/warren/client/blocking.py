@@ -1,0 +1,271 @@
+"""The same client for programs without an event loop: every call returns when it is done.
+
+    with warren.client.blocking.connect(url) as connection:
+        channel = connection.channel(confirms=True)
+
+It is no second implementation. Each connection has a thread in which an event loop runs the asyncio client, and a call
+here is a call there that is waited for; the methods below are the same methods, with the same arguments. So heartbeats
+are answered while the program computes, and confirms are taken in. A call costs some 50 µs for the way to the thread
+and back, which bulks (`send_many`, `Consumer.batch`, iterating) share among their messages.
+
+`ack` and `nack` do not wait: they are handed over, in order, and sent with the next step of the thread.
+
+A connection may be used by several threads, not by a process that was forked from the one that opened it.
+
+Not here: what the calls do (`client.connection`, `client.channel`).
+"""
+
+import asyncio
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from functools import update_wrapper
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import uvloop
+
+from warren.client import channel as on_loop
+from warren.client import connecting
+from warren.client.connection import CLOSE_DEADLINE_S
+from warren.client.connection import Connection as LoopConnection
+from warren.client.consumer import Consumer as LoopConsumer
+from warren.client.errors import ClientError, ConnectionClosed
+from warren.client.machine.deliveries import Delivery
+from warren.wire.values import Table
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class LoopThread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._posted: deque[Callable[[], None]] = deque()
+        self._round_is_due = False
+        self._trouble: Exception | None = None
+        self._thread = threading.Thread(target=self._loop.run_forever, name="warren-client", daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        """What a coroutine comes to; if the caller is interrupted it is cancelled."""
+        if self._loop.is_closed():
+            coroutine.close()
+            raise ConnectionClosed("the connection was closed")
+        return self._result(self._after_posted(coroutine))
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Have something done without waiting for it; what is posted together is done together."""
+        if self._loop.is_closed():
+            raise ConnectionClosed("the connection was closed")
+        self._posted.append(call)
+        if not self._round_is_due:
+            self._round_is_due = True
+            self._loop.call_soon_threadsafe(self._do_posted)
+
+    def stop(self, last: Coroutine[Any, Any, None] | None = None) -> None:
+        """End the thread, after a last thing to do."""
+        if self._loop.is_closed():
+            if last is not None:
+                last.close()
+            return
+        try:
+            if last is not None:
+                self._result(last)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def _result(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def _after_posted(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        """Begins in the thread, behind what was posted before it."""
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            coroutine.close()
+            raise trouble
+        return await coroutine
+
+    def _do_posted(self) -> None:
+        # before the deque is looked at: whoever appends behind this round's last look asks for another round
+        self._round_is_due = False
+        while self._posted:
+            try:
+                self._posted.popleft()()
+            except ValueError as mistake:
+                self._trouble = mistake
+            except ClientError:
+                # the channel has ended, which its next call will tell
+                continue
+
+
+def _waits(
+    method: Callable[Concatenate[on_loop.Channel, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate["Channel", P], R]:
+    """The method of the same name, waited for."""
+
+    def call(self: "Channel", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._thread.run(method(self._inner, *args, **kwargs))
+
+    update_wrapper(call, method)
+    return call
+
+
+def _hands_over(method: Callable[Concatenate[on_loop.Channel, P], None]) -> Callable[Concatenate["Channel", P], None]:
+    """The method of the same name, which is not waited for; a mistake is raised by the next call that is."""
+
+    def call(self: "Channel", /, *args: P.args, **kwargs: P.kwargs) -> None:
+        self._thread.post(lambda: method(self._inner, *args, **kwargs))
+
+    update_wrapper(call, method)
+    return call
+
+
+class Consumer:
+    """Deliveries in the order they came: iterate, or take as many as there are."""
+
+    def __init__(self, thread: LoopThread, inner: LoopConsumer) -> None:
+        self._thread = thread
+        self._inner = inner
+
+    @property
+    def tag(self) -> str:
+        return self._inner.tag
+
+    def batch(self, timeout_s: float | None = None) -> list[Delivery]:
+        """All deliveries that are there, at least one; none if the time is over, or it was cancelled."""
+        return self._thread.run(self._inner.batch(timeout_s))
+
+    def __iter__(self) -> Iterator[Delivery]:
+        while batch := self.batch():
+            yield from batch
+
+    def cancel(self) -> None:
+        self._thread.run(self._inner.cancel())
+
+
+class Channel:
+    """One of a connection's conversations."""
+
+    def __init__(self, thread: LoopThread, inner: on_loop.Channel) -> None:
+        self._thread = thread
+        self._inner = inner
+
+    @property
+    def number(self) -> int:
+        return self._inner.number
+
+    @property
+    def is_open(self) -> bool:
+        return self._inner.is_open
+
+    @property
+    def unconfirmed(self) -> int:
+        return self._inner.unconfirmed
+
+    declare_queue = _waits(on_loop.Channel.declare_queue)
+    bind_queue = _waits(on_loop.Channel.bind_queue)
+    unbind_queue = _waits(on_loop.Channel.unbind_queue)
+    purge_queue = _waits(on_loop.Channel.purge_queue)
+    delete_queue = _waits(on_loop.Channel.delete_queue)
+    declare_exchange = _waits(on_loop.Channel.declare_exchange)
+    bind_exchange = _waits(on_loop.Channel.bind_exchange)
+    unbind_exchange = _waits(on_loop.Channel.unbind_exchange)
+    delete_exchange = _waits(on_loop.Channel.delete_exchange)
+    confirm = _waits(on_loop.Channel.confirm)
+    publish = _waits(on_loop.Channel.publish)
+    send = _waits(on_loop.Channel.send)
+    send_many = _waits(on_loop.Channel.send_many)
+    wait_for_confirms = _waits(on_loop.Channel.wait_for_confirms)
+    prefetch = _waits(on_loop.Channel.prefetch)
+    get = _waits(on_loop.Channel.get)
+    recover = _waits(on_loop.Channel.recover)
+    select_transactions = _waits(on_loop.Channel.select_transactions)
+    commit = _waits(on_loop.Channel.commit)
+    rollback = _waits(on_loop.Channel.rollback)
+    close = _waits(on_loop.Channel.close)
+    ack = _hands_over(on_loop.Channel.ack)
+    nack = _hands_over(on_loop.Channel.nack)
+    _subscribe = _waits(on_loop.Channel.consume)
+
+    def consume(
+        self,
+        queue: str,
+        *,
+        tag: str = "",
+        no_ack: bool = False,
+        exclusive: bool = False,
+        arguments: Table | None = None,
+    ) -> Consumer:
+        inner = self._subscribe(queue, tag=tag, no_ack=no_ack, exclusive=exclusive, arguments=arguments)
+        return Consumer(self._thread, inner)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Connection:
+    """Opened by `connect`."""
+
+    def __init__(self, thread: LoopThread, inner: LoopConnection) -> None:
+        self._thread = thread
+        self._inner = inner
+
+    @property
+    def server_properties(self) -> Table:
+        return self._inner.server_properties
+
+    @property
+    def is_open(self) -> bool:
+        return self._inner.is_open
+
+    @property
+    def blocked_reason(self) -> str | None:
+        return self._inner.blocked_reason
+
+    def channel(self, *, confirms: bool = False, window: int | None = None) -> Channel:
+        return Channel(self._thread, self._thread.run(self._inner.channel(confirms=confirms, window=window)))
+
+    def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
+        """Close it in good order, and its thread with it."""
+        self._thread.stop(self._inner.close(deadline_s))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect(
+    url: str,
+    *,
+    name: str = "",
+    call_timeout_s: float = connecting.CALL_TIMEOUT_S,
+    ssl_context: ssl.SSLContext | None = None,
+) -> Connection:
+    """A connection to the first host of an AMQP URL that answers."""
+    thread = LoopThread()
+    try:
+        coroutine = connecting.connect(url, name=name, call_timeout_s=call_timeout_s, ssl_context=ssl_context)
+        return Connection(thread, thread.run(coroutine))
+    except BaseException:
+        thread.stop()
+        raise

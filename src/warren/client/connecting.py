@@ -1,0 +1,118 @@
+"""From a URL to a connection: each host in turn, again after a while if the URL says so.
+
+A broker that refuses the login or the virtual host has answered, and no other host is asked. All else (nobody listens,
+no answer, a broker that is about to stop) is a reason to try the next one.
+
+Not here: what a URL may say (`client.uri`), TLS contexts of the user's own making.
+"""
+
+import asyncio
+import ssl
+from typing import Final
+
+import warren
+from warren.client.connection import Connection
+from warren.client.errors import CannotConnect, ClientError, ConnectionClosed, LoginRefused, UriError
+from warren.client.link import Link
+from warren.client.machine.settings import ClientSettings
+from warren.client.uri import Address, Target, parse_uri
+from warren.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND
+from warren.wire.values import Table
+
+CALL_TIMEOUT_S: Final = 60.0
+FINAL_CODES: Final = (ACCESS_REFUSED, NOT_FOUND, NOT_ALLOWED)
+
+
+async def connect(
+    url: str,
+    *,
+    name: str = "",
+    call_timeout_s: float = CALL_TIMEOUT_S,
+    ssl_context: ssl.SSLContext | None = None,
+) -> Connection:
+    """A connection to the first host of an AMQP URL that answers; `name` is shown to the broker's operators."""
+    target = parse_uri(url)
+    context = (ssl_context or tls_context(target)) if target.tls else None
+    settings = _settings(target, name)
+    attempts: list[tuple[str, str]] = []
+    for attempt in range(target.connection_attempts):
+        if attempt:
+            await asyncio.sleep(target.retry_delay_s)
+        attempts = []
+        for address in target.addresses:
+            try:
+                return await _connect_to(address, target, settings, context, call_timeout_s)
+            except LoginRefused:
+                raise
+            except ConnectionClosed as error:
+                if error.code in FINAL_CODES:
+                    raise
+                attempts.append((str(address), str(error)))
+            except (OSError, TimeoutError, ClientError) as trouble:
+                attempts.append((str(address), _reason(trouble, target)))
+    raise CannotConnect(attempts)
+
+
+def tls_context(target: Target) -> ssl.SSLContext:
+    """The TLS that a URL asks for; without a `cacertfile` the system's authorities are trusted."""
+    try:
+        context = ssl.create_default_context(cafile=target.cacertfile or None)
+        if target.certfile:
+            context.load_cert_chain(target.certfile, target.keyfile or None)
+    except (OSError, ssl.SSLError) as error:
+        files = ", ".join(name for name in (target.cacertfile, target.certfile, target.keyfile) if name)
+        raise UriError(f"cannot use the TLS files of the URL ({files}): {error}") from error
+    if not target.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _settings(target: Target, name: str) -> ClientSettings:
+    properties: Table = {"product": "Warren client", "version": warren.__version__, "platform": "Python"}
+    if name:
+        properties["connection_name"] = name
+    return ClientSettings(
+        target.user,
+        target.password,
+        target.vhost,
+        target.mechanism,
+        target.heartbeat_s,
+        target.channel_max,
+        target.frame_max,
+        properties,
+    )
+
+
+async def _connect_to(
+    address: Address,
+    target: Target,
+    settings: ClientSettings,
+    context: ssl.SSLContext | None,
+    call_timeout_s: float,
+) -> Connection:
+    loop = asyncio.get_running_loop()
+    link = Link(settings, call_timeout_s)
+    server_name = (target.server_name or address.host) if context is not None else None
+    try:
+        async with asyncio.timeout(target.connection_timeout_s):
+            await loop.create_connection(
+                lambda: link, address.host, address.port, ssl=context, server_hostname=server_name
+            )
+            return Connection(link, await link.opened, address)
+    except BaseException:
+        link.opened.cancel()
+        link.abort()
+        raise
+
+
+def _reason(trouble: Exception, target: Target) -> str:
+    if isinstance(trouble, TimeoutError):
+        return f"no answer within {target.connection_timeout_s:g} s"
+    if isinstance(trouble, ConnectionRefusedError):
+        return "nobody listens there"
+    if isinstance(trouble, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {trouble.verify_message}"
+    if isinstance(trouble, OSError):
+        return trouble.strerror or str(trouble)
+    return str(trouble)

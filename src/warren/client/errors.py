@@ -1,0 +1,120 @@
+"""Every error of the client, named by what happened.
+
+::
+
+    ClientError
+    ├── UriError               the URL, or an option in it, makes no sense
+    ├── CannotConnect          no host of the URL answered as a broker does; says what each of them did
+    ├── LoginRefused           a broker answered, and knows no such user, password or certificate
+    ├── ConnectionClosed       the connection was closed in words: by the broker, with its code and text, or by us
+    │   └── ConnectionLost         without a word: the network or the broker is gone
+    ├── ChannelClosed          one channel was closed, by the broker with its code and text, or by us; others go on
+    ├── ConsumerCancelled      the broker ended a consumer: its queue is gone, or has another home
+    ├── CallTimeout            the broker did not answer in time
+    └── PublishFailed          publishes that the broker nacked, or sent back as unroutable
+
+Each says whether the same thing may be tried again (`retriable`), and of what was sent, what became of it (`outcome`):
+`not_sent`, `unknown` (it may have arrived or not) or `rejected`. Mistakes of the program itself are a `ValueError`.
+
+Not here: faults that the machine finds in what a broker sent; they end the connection, with a `ConnectionClosed`.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from warren.client.machine.confirms import ConfirmRange
+from warren.client.machine.deliveries import ReturnedMessage
+from warren.errors import WarrenError
+
+Outcome = Literal["not_sent", "unknown", "rejected"]
+
+
+class ClientError(WarrenError):
+    """The root of the client's errors."""
+
+    retriable = False
+    outcome: Outcome = "not_sent"
+
+
+class UriError(ClientError):
+    """The URL, or an option in it, makes no sense."""
+
+
+class CannotConnect(ClientError):
+    """No host answered as a broker does; `attempts` has each address that was tried last, and what came of it."""
+
+    retriable = True
+
+    def __init__(self, attempts: Sequence[tuple[str, str]]) -> None:
+        super().__init__("cannot connect to " + "; ".join(f"{address}: {reason}" for address, reason in attempts))
+        self.attempts = tuple(attempts)
+
+
+class LoginRefused(ClientError):
+    """The broker does not let this user in."""
+
+
+class ConnectionClosed(ClientError):
+    """The connection was closed; `code` and `text` are what the broker said, 0 and a reason if it said nothing."""
+
+    outcome: Outcome = "unknown"
+
+    def __init__(self, sentence: str, code: int = 0, text: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.text = text
+        self.retriable = code in RETRIABLE_CODES
+
+
+class ConnectionLost(ConnectionClosed):
+    """The connection is gone without a word."""
+
+    def __init__(self, sentence: str, code: int = 0, text: str = "") -> None:
+        super().__init__(sentence, code, text)
+        self.retriable = True
+
+
+class ChannelClosed(ClientError):
+    """A channel was closed; `method` is the one the broker blames, if it blames one."""
+
+    outcome: Outcome = "unknown"
+
+    def __init__(self, sentence: str, code: int = 0, text: str = "", method: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.text = text
+        self.method = method
+
+
+class ConsumerCancelled(ClientError):
+    """The broker ended a consumer."""
+
+    retriable = True
+
+
+class CallTimeout(ClientError):
+    """The broker did not answer in time."""
+
+    retriable = True
+    outcome: Outcome = "unknown"
+
+
+class PublishFailed(ClientError):
+    """Some publishes did not get where they should: `refused` by a queue, or `returned` because no queue was there."""
+
+    outcome: Outcome = "rejected"
+
+    def __init__(self, refused: Sequence[ConfirmRange], returned: Sequence[ReturnedMessage]) -> None:
+        refused_count = sum(each.last - each.first + 1 for each in refused)
+        said = [f"{refused_count} were refused"] if refused_count else []
+        if returned:
+            first = returned[0]
+            route = f"exchange {first.exchange!r} with key {first.routing_key!r}"
+            said.append(f"{len(returned)} came back, the first from {route}: {first.text}")
+        super().__init__("publishes failed: " + ", ".join(said))
+        self.refused = tuple(refused)
+        self.returned = tuple(returned)
+
+
+RETRIABLE_CODES = frozenset({320, 541})
+"""The broker was told to shut down, or met a bug of its own: another one may do better."""

@@ -1,0 +1,238 @@
+"""One channel: its calls, its publishes, its deliveries, its end.
+
+    opening ──open-ok──▶ open ──close by us──▶ closing ──close-ok──▶ closed
+                          └───close by the broker──────────────────────▲
+
+Invariants: calls are answered in the order they were made, so `_calls` is the row of those that wait. Publishes are
+counted from the moment confirm.select is written, as the broker counts them from the moment it reads it. While the
+channel is closing nothing but the end of that matters.
+
+Not here: what comes from the broker (`machine.input`), encoding publishes (`machine.publishing`).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.client.machine.acks import AckLedger
+from warren.client.machine.confirms import ConfirmLedger, ConfirmRange
+from warren.client.machine.publishing import Message, PublishWriter, property_tail
+from warren.client.machine.returns import MandatoryPublishes
+from warren.wire.frames import write_ack
+from warren.wire.methods import (
+    BasicConsume,
+    ChannelClose,
+    ConfirmSelect,
+    Method,
+    TxSelect,
+    encode_method,
+)
+from warren.wire.properties import Properties
+
+if TYPE_CHECKING:
+    from warren.client.machine.connection import ConnectionMachine
+    from warren.client.machine.content import PartialContent
+
+CHANNEL_OPENING: Final[i64] = 0
+CHANNEL_OPEN: Final[i64] = 1
+CHANNEL_CLOSING: Final[i64] = 2
+CHANNEL_CLOSED: Final[i64] = 3
+
+WINDOW: Final = 65_536
+"""How many publishes may be unconfirmed at once, unless the program says otherwise."""
+
+REPLY_SUCCESS: Final = 200
+
+
+@final
+class PendingCall:
+    """A call that waits for its answer."""
+
+    def __init__(self, ticket: int, method: Method) -> None:
+        self.ticket: int = ticket
+        self.method: Method = method
+
+
+@final
+class ConsumerEntry:
+    """A consumer as the broker named it."""
+
+    def __init__(self, tag: str, no_ack: bool) -> None:
+        self.tag: str = tag
+        self.no_ack: bool = no_ack
+
+
+@final
+class ChannelMachine:
+    """One of a connection's conversations."""
+
+    def __init__(self, connection: "ConnectionMachine", number: int, frame_max: int) -> None:
+        self.number: int = number
+        self.state: i64 = CHANNEL_OPENING
+        self.confirming: bool = False
+        self.transactional: bool = False
+        self.window: i64 = WINDOW
+        self.confirms: ConfirmLedger = ConfirmLedger()
+        self.mandatory: MandatoryPublishes = MandatoryPublishes()
+        self.acks: AckLedger = AckLedger()
+        # by the octets of their tag
+        self.consumers: dict[bytes, ConsumerEntry] = {}
+        # a message whose frames have not all come
+        self.content: PartialContent | None = None
+        self._connection: ConnectionMachine = connection
+        self._writer: PublishWriter = PublishWriter(number, frame_max)
+        self._calls: deque[PendingCall] = deque()
+
+    # calls
+
+    def call(self, method: Method) -> int:
+        """Write a method that the broker answers (none with nowait); the ticket its answer will carry."""
+        self._check_usable()
+        # whole, or not at all: what does not fit its field raises here
+        data = encode_method(self.number, method)
+        self.output().write(data)
+        if isinstance(method, ConfirmSelect):
+            self.confirming = True
+        elif isinstance(method, TxSelect):
+            self.transactional = True
+        elif isinstance(method, ChannelClose):
+            self.state = CHANNEL_CLOSING
+        ticket = self._connection.next_ticket()
+        self._calls.append(PendingCall(ticket, method))
+        return ticket
+
+    def close(self) -> int:
+        return self.call(ChannelClose(reply_code=REPLY_SUCCESS, reply_text="Goodbye"))
+
+    def answered_call(self, method: Method) -> PendingCall | None:
+        """The call that this method answers, which is the oldest; None if it does not."""
+        if not self._calls or not answers(method.name, self._calls[0].method.name):
+            return None
+        return self._calls.popleft()
+
+    def oldest_call(self) -> Method | None:
+        return self._calls[0].method if self._calls else None
+
+    def subscribed(self, tag: str, method: BasicConsume) -> None:
+        self.consumers[tag.encode("utf-8", "surrogateescape")] = ConsumerEntry(tag, method.no_ack)
+
+    def unsubscribed(self, tag: str) -> None:
+        self.consumers.pop(tag.encode("utf-8", "surrogateescape"), None)
+
+    # publishing
+
+    def room(self) -> i64:
+        """How many publishes the window has room for."""
+        return max(self.window - self.confirms.unconfirmed(), 0) if self.confirming else self.window
+
+    def publish(
+        self,
+        message: Message,
+        exchange: str,
+        routing_key: str,
+        mandatory: bool = False,
+    ) -> int:
+        """Write one message; its number, 0 on a channel without confirms. Whether there is room is for the caller."""
+        self._check_usable()
+        key = message.routing_key
+        return self._publish(
+            message.body, property_tail(message.properties), exchange, routing_key if key is None else key, mandatory
+        )
+
+    def publish_many(
+        self,
+        messages: Sequence[bytes | Message],
+        at: int,
+        exchange: str,
+        routing_key: str,
+        properties: Properties | None,
+        mandatory: bool,
+        bytes_max: int,
+    ) -> int:
+        """Write messages from `at` on, as many as the window has room for and until `bytes_max` are exceeded.
+
+        Returns where to go on. Bare bodies, and messages without properties, get those of the call.
+        """
+        self._check_usable()
+        tail = property_tail(properties)
+        out = self._connection.out
+        stop_bytes: i64 = len(out) + bytes_max
+        end: i64 = min(i64(len(messages)), at + self.room())
+        index: i64 = at
+        while index < end and len(out) < stop_bytes:
+            message = messages[index]
+            if isinstance(message, bytes):
+                self._publish(message, tail, exchange, routing_key, mandatory)
+            else:
+                own_tail = tail if message.properties is None else property_tail(message.properties)
+                key = message.routing_key
+                self._publish(message.body, own_tail, exchange, routing_key if key is None else key, mandatory)
+            index += 1
+        return int(index)
+
+    def _publish(self, body: bytes, tail: bytes, exchange: str, routing_key: str, mandatory: bool) -> int:
+        self._writer.write(self._connection.out, exchange, routing_key, mandatory, tail, body)
+        if not self.confirming:
+            return 0
+        confirms = self.confirms
+        confirms.last_no += 1
+        number = int(confirms.last_no)
+        if mandatory:
+            self.mandatory.sent(number, (exchange, routing_key, tail, body))
+        return number
+
+    def take_confirms(self) -> list[ConfirmRange]:
+        """What was decided since it was asked last."""
+        ranges = self.confirms.take()
+        if len(self.mandatory) > 0:
+            for decided in ranges:
+                self.mandatory.decided(decided.first, decided.last)
+        return ranges
+
+    # settling deliveries
+
+    def ack(self, tag: int, multiple: bool = False) -> None:
+        """Gathered with others, and written with the next output; in a transaction written at once."""
+        self._check_usable()
+        if self.transactional:
+            write_ack(self._connection.out, self.number, 80, tag, 1 if multiple else 0)
+            return
+        self.acks.ack(tag, multiple)
+        self._connection.acks_wait(self)
+
+    def nack(self, tag: int, multiple: bool = False, requeue: bool = True) -> None:
+        self._check_usable()
+        if self.transactional:
+            bits = (1 if multiple else 0) | (2 if requeue else 0)
+            write_ack(self._connection.out, self.number, 120, tag, bits)
+            return
+        self.acks.refuse(self._connection.out, self.number, tag, multiple, requeue)
+
+    def came(self, tag: i64, no_ack: bool) -> None:
+        """A delivery has come."""
+        if not self.transactional:
+            self.acks.came(tag, not no_ack)
+
+    def output(self) -> BytesWriter:
+        """Where to write what must not overtake the acks that wait."""
+        out = self._connection.out
+        self.acks.write(out, self.number)
+        return out
+
+    def check(self) -> None:
+        self.confirms.check()
+        self.acks.check()
+
+    def _check_usable(self) -> None:
+        if self.state >= CHANNEL_CLOSING:
+            raise ValueError(f"channel {self.number} is closed")
+
+
+def answers(answer: str, call: str) -> bool:
+    """Whether a method of the first name answers one of the second."""
+    if call == "basic.get":
+        return answer == "basic.get-ok" or answer == "basic.get-empty"
+    return answer == call + "-ok"

@@ -1,0 +1,107 @@
+"""Brokers for the client to talk to: one that all tests share, and nodes of a test's own.
+
+`WARREN_TEST_AMQP=HOST:PORT` puts another broker in the place of the shared one: what is tested on that holds for
+RabbitMQ as well. Tests in files that begin with `test_warren_` start nodes of their own and kill them.
+"""
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.node.certificate_files import Authority
+from tests.node.serving import Serving
+from tests.support.node_process import NodeProcess
+from warren.client import blocking
+
+Result = TypeVar("Result")
+DEADLINE_S = 60.0
+
+
+def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """What it comes to, within a deadline."""
+
+    async def within() -> Result:
+        async with asyncio.timeout(DEADLINE_S):
+            return await coroutine
+
+    return asyncio.run(within())
+
+
+def url_of(address: tuple[str, int], query: str = "") -> str:
+    return f"amqp://guest:guest@{address[0]}:{address[1]}/%2F{query}"
+
+
+@pytest.fixture(scope="session")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    host, _, port = os.environ.get("WARREN_TEST_AMQP", "").rpartition(":")
+    if port:
+        yield url_of((host, int(port)))
+        return
+    node = NodeProcess(tmp_path_factory.mktemp("node"))
+    try:
+        yield url_of(node.amqp)
+    except BaseException:
+        node.kill()
+        raise
+    node.stop()
+
+
+@pytest.fixture
+def unique(url: str) -> Iterator[Callable[[str], str]]:
+    """Names nobody else uses; queues and exchanges that bear them are deleted when the test is over."""
+    given: list[str] = []
+
+    def name(purpose: str) -> str:
+        given.append(f"client-{purpose}-{uuid.uuid4().hex[:10]}")
+        return given[-1]
+
+    yield name
+    with blocking.connect(url) as connection, connection.channel() as channel:
+        for each in given:
+            channel.delete_queue(each)
+            channel.delete_exchange(each)
+
+
+@pytest.fixture
+def queue(unique: Callable[[str], str]) -> str:
+    return unique("queue")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., NodeProcess]]:
+    """Nodes of the test's own; none is left when it is over."""
+    started: list[NodeProcess] = []
+
+    def start_one(**settings: Any) -> NodeProcess:
+        started.append(NodeProcess(tmp_path / f"node{len(started)}", **settings))
+        return started[-1]
+
+    yield start_one
+    for node in started:
+        node.kill()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[[str], Serving]]:
+    """A node with a configuration of the test's own making, listeners included."""
+    started: list[Serving] = []
+
+    def serve_one(configuration: str) -> Serving:
+        directory = tmp_path / f"serving{len(started)}"
+        directory.mkdir()
+        started.append(Serving(directory, "--http", "127.0.0.1:0", configuration=configuration))
+        return started[-1]
+
+    yield serve_one
+    for node in started:
+        node.end()
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
