@@ -21,7 +21,8 @@ from tests.support.node_process import NodeProcess
 SILENCE_S = 3.0
 """How long a client that erred before it logged in is left waiting."""
 
-MARGIN_S = 4.0
+MARGIN_S = 15.0
+"""What a busy machine adds at most."""
 
 
 def ended_within(client: socket.socket, seconds: float) -> bool:
