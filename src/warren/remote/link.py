@@ -306,6 +306,10 @@ class Link:
             if opened is not None:
                 mark = arguments.longlong()
                 opened.opened(mark, arguments.longlong() != 0)
+        elif kind == records.HELD:
+            mirrored = self._queues.get(int(arguments.longlong()))
+            if mirrored is not None and mirrored.opening is not None:
+                mirrored.opening.held(arguments.longlong())
         elif kind == records.GOT:
             self._got(reader)
         elif kind == records.COUNTED:

@@ -19,3 +19,7 @@ class Opening:
     @abstractmethod
     def run_lost(self) -> None:
         """There is no way to the master any more."""
+
+    @abstractmethod
+    def held(self, count: i64) -> None:
+        """The master holds what this node sent up to this count, and that is enough for a confirm."""

@@ -21,8 +21,9 @@ from mypy_extensions import i64
 
 from warren.errors import ConnectionFault
 from warren.model.message import NO_EXPIRATION, Entry, Envelope, Message
-from warren.model.ports import QueuePort
+from warren.model.ports import REJECTED, QueuePort
 from warren.routing.exchange import Exchange
+from warren.routing.route import Recipients
 from warren.session.direct_reply import INBOX_PREFIX
 from warren.wire.field_tables import write_value
 from warren.wire.field_types import TABLE, skip_table
@@ -97,9 +98,11 @@ def _trace(channel: "Channel", message: Message, key: str, facts: Facts) -> None
     if not route.cacheable:
         # it is for an exchange that looks at headers
         route = topology.route(exchange, key, copy)
-    for queue in route.queues:
+    recipients = Recipients(route.queues, route.copies)
+    for queue in recipients.row:
         queue.uncounted += 1
-        queue.publish(copy)
+        if queue.publish(copy) & REJECTED == 0:
+            recipients.taken_by(queue)
 
 
 def _cut(key: str) -> str:
