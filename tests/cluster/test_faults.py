@@ -153,7 +153,7 @@ def test_a_node_that_freezes_is_suspected_and_goes_on_as_if_nothing_had_happened
     eventually(lambda: n2.log().count(dead) > before.count(dead), "n1 is taken for dead")
     see_queue_unavailable(trio.channel(n2), n2, n1, "frozen")
     # n1 reads this before it knows what became of it
-    client.send("queue.declare", queue="after the frost")
+    client.send("queue.declare", queue="after the frost", durable=True)
     n1.process.send_signal(signal.SIGCONT)
     if with_etcd:
         trio.signal_etcd(n1, signal.SIGCONT)
