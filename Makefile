@@ -23,7 +23,7 @@ setup: ## set up .venv and the compiled core for development, without running an
 	@tools/setup test
 
 test: ## the suite: lint, the pure tests uncompiled, all tests on the compiled core; `make faults` has the rest
-	@tools/setup lint
+	@tools/setup tools
 	@$(MAKE) --no-print-directory -j 2 setup checks
 	@if [ -e build/compiled ]; then \
 		WARREN_COMPILED=1 $(PYTEST) -n 4 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%); \
@@ -54,7 +54,7 @@ demo: setup ## start a node, put it under load for ten seconds and say what it d
 bench: setup ## measure against RabbitMQ on this machine
 	bench/run
 
-soak: setup ## the long runs: ten million mutated frames, ten thousand simulated worlds, five hundred kills, cut networks
+soak: setup ## the long runs: ten million mutated frames, ten thousand simulated worlds, five hundred kills, cut networks, new examples
 	bench/fuzz
 	bench/seeds
 	bench/kills
