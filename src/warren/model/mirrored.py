@@ -19,6 +19,9 @@ from warren.model.turn import FlushWaiter
 class Intake(ABC):
     """Where the master of a queue takes in what one run of a node publishes."""
 
+    # of the master
+    epoch: int = 0
+
     @abstractmethod
     def publish(self, count: i64, message: Message, counted: bool) -> i64:
         """Take a message, as `QueuePort.publish` does: `PENDING`, or `REJECTED`.
@@ -29,6 +32,10 @@ class Intake(ABC):
     @abstractmethod
     def await_safe(self, waiter: FlushWaiter) -> None:
         """Tell the waiter when all that was done to the queue up to the end of this turn is settled."""
+
+    @abstractmethod
+    def acked_late(self, positions: list[int]) -> None:
+        """Clients of that run are done with what an earlier master handed out."""
 
     @abstractmethod
     def deserted(self) -> None:

@@ -154,7 +154,7 @@ class HostedQueue(FlushWaiter, SettlementWaiter, MasterWaiter):
         self._found = queue
         self._intake = intake
         self.count = mark
-        self._hosting.opened(self.number, mark, known)
+        self._hosting.opened(self.number, mark, known, intake.epoch)
 
     def held(self, count: i64) -> None:
         self._hosting.tell(records.HELD, self.number, count)
@@ -162,6 +162,10 @@ class HostedQueue(FlushWaiter, SettlementWaiter, MasterWaiter):
     def adrift(self) -> bool:
         """Whether this node is not, or not any more, the master of the queue."""
         return self.mirrored and (self._found is None or self._found.deleted)
+
+    def acked_late(self, positions: list[int]) -> None:
+        if self._intake is not None:
+            self._intake.acked_late(positions)
 
     def deserted(self) -> None:
         if self._intake is not None:

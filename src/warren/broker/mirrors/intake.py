@@ -27,6 +27,7 @@ class NodeIntake(Intake):
     def __init__(
         self, rings: "Rings", mastery: "Mastery", node: str, incarnation: int, publisher: MasterWaiter
     ) -> None:
+        self.epoch = mastery.master.ring.epoch
         self.publisher: MasterWaiter = publisher
         # of what was taken in last, if that is to be confirmed early
         self.count: i64 = 0
@@ -44,6 +45,10 @@ class NodeIntake(Intake):
 
     def await_safe(self, waiter: FlushWaiter) -> None:
         self._mastery.await_safe(waiter)
+
+    def acked_late(self, positions: list[int]) -> None:
+        if self._mastery.queue is not None:
+            self._mastery.queue.acked_late(positions)
 
     def deserted(self) -> None:
         if self._mastery.queue is not None:

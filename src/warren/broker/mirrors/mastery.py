@@ -293,6 +293,7 @@ class Mastery(RingOwner, Timed):
         if log.lending.step_settled(number):
             queue.lent()
         if arrived:
+            self._rings.trace_settled(queue, self.master, arrived)
             queue.arrive(arrived)
         if self._waiting:
             self._let_in()

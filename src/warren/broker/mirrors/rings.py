@@ -26,6 +26,7 @@ from warren.broker.moves.retreat import Retreat
 from warren.broker.names import FreshNames
 from warren.broker.vhost import Vhost
 from warren.mirroring import messages
+from warren.mirroring.master import Master
 from warren.mirroring.messages import MessageReader
 from warren.mirroring.mirror import JoinRequest
 from warren.model.copies import Copy
@@ -36,6 +37,7 @@ from warren.model.rings import Run
 from warren.model.turn import Timed, Turn
 from warren.queue.queue import Queue
 from warren.remote.links import Links
+from warren.session import firehose
 from warren.store.copies.disk_copy import DiskCopy
 from warren.store.copies.memory_copy import MemoryCopy
 from warren.store.queue_book import QueueBook
@@ -293,6 +295,14 @@ class Rings(Timed):
         for waiter, node, incarnation in self._awaiting.pop(part.queue_id, []):
             mastery.await_open(waiter, node, incarnation)
         self.placing.look(part)
+
+    def trace_settled(self, queue: Queue, master: Master, entries: list[Entry]) -> None:
+        """Let it be seen who holds what, if that is wanted."""
+        vhost = self._vhosts.get(queue.vhost)
+        if vhost is not None and vhost.tracing:
+            epoch, nodes = master.ring.epoch, sorted([run[0] for run in master.counted()])
+            for entry in entries:
+                firehose.settled(vhost.topology, self.own_run[0], queue, entry.message, epoch, nodes)
 
     # -- handing out
 
