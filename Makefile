@@ -1,8 +1,11 @@
 # Every target sets up what it needs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run setup test faults lint conformance demo bench soak lock clean
+.PHONY: help run setup test checks faults lint conformance demo bench soak lock clean
 
-PYTEST := .venv/bin/python -m pytest -n 2
+PYTEST := .venv/bin/python -m pytest
+# What real nodes are put through is mostly waited for: twice as many workers as two cores have enough to do. A file's
+# tests stay together, and share their nodes; the files that take longest come first (tests/conftest.py).
+TOGETHER := --dist loadfile --no-loadscope-reorder
 PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
 # Minutes of real nodes that are parted, filled up or killed at every step: too long for every day.
 FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_full.py \
@@ -19,15 +22,21 @@ run: ## set up and start one node in the foreground: AMQP on 5672, pages on 1567
 setup: ## set up .venv and the compiled core for development, without running anything
 	@tools/setup test
 
-test: setup lint ## the suite: lint, the tests on the compiled core, the pure ones again uncompiled; `make faults` has the rest
+test: ## the suite: lint, the pure tests uncompiled, all tests on the compiled core; `make faults` has the rest
+	@tools/setup tools
+	@$(MAKE) --no-print-directory -j 2 setup checks
 	@if [ -e build/compiled ]; then \
-		WARREN_COMPILED=1 $(PYTEST) $(FAULT_TESTS:%=--ignore=%) && WARREN_COMPILED=0 $(PYTEST) $(PURE_TESTS); \
+		WARREN_COMPILED=1 $(PYTEST) -n 4 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%); \
 	else \
-		WARREN_COMPILED=0 $(PYTEST) $(FAULT_TESTS:%=--ignore=%); \
+		WARREN_COMPILED=0 $(PYTEST) -n 4 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%) $(PURE_TESTS:%=--ignore=%); \
 	fi
 
+# The compiler of the core has one core to itself for minutes; this is for the other.
+checks: lint
+	WARREN_COMPILED=0 $(PYTEST) -n 2 $(TOGETHER) $(PURE_TESTS)
+
 faults: setup ## real nodes in networks that are cut, on disks that fill up, killed in the midst of everything
-	$(PYTEST) $(FAULT_TESTS)
+	$(PYTEST) -n 2 $(TOGETHER) $(FAULT_TESTS)
 
 lint: ## ruff, mypy --strict and the import contracts
 	@tools/setup lint
@@ -45,11 +54,12 @@ demo: setup ## start a node, put it under load for ten seconds and say what it d
 bench: setup ## measure against RabbitMQ on this machine
 	bench/run
 
-soak: setup ## the long runs: ten million mutated frames, ten thousand simulated worlds, five hundred kills, cut networks
+soak: setup ## the long runs: ten million mutated frames, ten thousand simulated worlds, five hundred kills, cut networks, new examples
 	bench/fuzz
 	bench/seeds
 	bench/kills
 	bench/cuts
+	WARREN_COMPILED=0 $(PYTEST) -n 2 $(TOGETHER) --hypothesis-profile=by_chance tests/property
 
 lock: ## resolve the newest dependencies and write requirements/*.txt (needs uv)
 	tools/lock

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pika
 import pytest
@@ -54,9 +55,11 @@ def clients(trio: Trio) -> Iterator[list[pika.BlockingConnection]]:
 
 @pytest.fixture(scope="module")
 def told(trio: Trio, clients: list[pika.BlockingConnection]) -> None:
-    """Every consumer has its first message, and that is known everywhere."""
+    """Every consumer has its first message, and that is known everywhere: at the queue's home, and where it came."""
     for node in trio.nodes:
-        eventually(
-            lambda api=node.api: api.read("queues?columns=messages_unacknowledged"),
-            lambda rows: [row["messages_unacknowledged"] for row in rows] == [1, 1, 1],
-        )
+        eventually(lambda api=node.api: api.read("queues"), lambda rows: all(map(handed_out, rows)))
+
+
+def handed_out(queue: dict[str, Any]) -> bool:
+    counted = queue.get("message_stats", {}).get("deliver_get")
+    return (queue["messages_unacknowledged"], counted) == (1, 1)

@@ -13,8 +13,12 @@ import pytest
 
 from tests.admin.calling import Heard
 from tests.admin.three_nodes import MESSAGES, NOBODY, OneNode, Trio, eventually, make_user
+from warren.node.peers.asking import ANSWER_PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("told")
+
+DELAYED_S_MAX = 5 * ANSWER_PATIENCE_S
+"""One node waits for another for as long as it has patience, and once; what is more is a busy machine's."""
 
 
 def test_the_nodes_are_told_by_each_of_them(trio: Trio) -> None:
@@ -195,7 +199,7 @@ def test_a_node_that_hangs_delays_nobody_for_long_and_every_answer_names_it(trio
         # before anybody can know that it hangs
         with ThreadPoolExecutor(len(ASKED_AT_ONCE)) as threads:
             heard = dict(zip(ASKED_AT_ONCE, threads.map(asked, ASKED_AT_ONCE), strict=True))
-        assert {path: took for path, (_, took) in heard.items() if took > 3} == {}
+        assert {path: took for path, (_, took) in heard.items() if took > DELAYED_S_MAX} == {}
         for path in ASKED_AT_ONCE[:-1]:
             assert heard[path][0].headers["x-silent-nodes"] == trio.names[2], path
         row = heard["queues/%2F/of2"][0].json
@@ -204,9 +208,9 @@ def test_a_node_that_hangs_delays_nobody_for_long_and_every_answer_names_it(trio
         assert {row["node"] for row in heard["connections"][0].json} == set(trio.names[:2])
         assert [row["name"] for row in heard["queues"][0].json] == list(MESSAGES)
         # and when it is known
-        for path in ASKED_AT_ONCE:
-            again, took = asked(path)
-            assert (took < 1, again.headers["x-silent-nodes"]) == (True, trio.names[2]), path
+        again = {path: asked(path) for path in ASKED_AT_ONCE}
+        assert {heard.headers["x-silent-nodes"] for heard, _ in again.values()} == {trio.names[2]}
+        assert sum(took for _, took in again.values()) < len(again) * ANSWER_PATIENCE_S / 2, again
     finally:
         trio.run("resume", "n3")
     eventually(lambda: trio[0].api.read("queues/%2F/of2")["state"], lambda state: state == "running")

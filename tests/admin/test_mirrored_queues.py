@@ -13,12 +13,16 @@ import pytest
 from tests.admin.three_nodes import OneNode, Trio, eventually
 
 LARGE = b"x" * 256 * 1024
-LARGE_COUNT = 200
+LARGE_COUNT = 100
+SYNC_PACE = "8MB"
+"""A second: slow enough for the large ones to be seen, and stopped, on their way."""
 
 
 @pytest.fixture(scope="module")
 def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
-    made = Trio(tmp_path_factory.mktemp("trio") / "cluster", "--nodes", "3")
+    directory = tmp_path_factory.mktemp("trio")
+    (directory / "nodes.conf").write_text(f"mirroring_sync_max_throughput = {SYNC_PACE}\n")
+    made = Trio(directory / "cluster", "--nodes", "3", "--config", str(directory / "nodes.conf"))
     yield made
     made.run("down")
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.site import Site
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import ANSWER_DEADLINE_S, Visitor
 from tests.support.node_process import NodeProcess
 
 CHROMIUM = "/usr/bin/chromium"
@@ -22,7 +22,7 @@ Open = Callable[..., Visitor]
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=15_000)
+    expect.set_options(timeout=1000 * ANSWER_DEADLINE_S)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         yield chromium

@@ -25,6 +25,7 @@ def operator(browser: Browser, trio: Trio) -> Iterator[Visitor]:
     host, port = trio[0].addresses["http"]
     somebody = Visitor(browser, Site(f"http://{host}:{port}/", trio[0].addresses["amqp"]))
     somebody.log_in()
+    somebody.set_pace(1)
     yield somebody
     somebody.close()
 
@@ -44,7 +45,6 @@ def test_the_page_of_a_queue_is_the_same_from_another_node(operator: Visitor, tr
 
 
 def test_every_page_says_which_node_does_not_answer(operator: Visitor, trio: Trio) -> None:
-    operator.set_pace(1)
     operator.go("connections")
     said = operator.page.get_by_role("status").filter(has_text=f"No answer from {trio.names[1]}")
     expect(operator.row("Connections", "client of the second")).to_be_visible()
@@ -66,7 +66,6 @@ def test_the_overview_shows_every_node_and_who_is_away(operator: Visitor, trio: 
         expect(row).to_contain_text(kind)
         expect(row).to_contain_text("well")
         expect(row.locator("td").nth(2)).to_have_text("2")
-    operator.set_pace(1)
     trio.run("kill", "n3")
     expect(operator.row("Nodes", trio.names[2])).to_contain_text("not running")
     expect(operator.page.get_by_role("alert").filter(has_text=f"{trio.names[2]} is not running.")).to_be_visible()

@@ -39,6 +39,7 @@ def operator(browser: Browser, trio: Trio) -> Iterator[Visitor]:
     host, port = trio[1].addresses["http"]
     somebody = Visitor(browser, Site(f"http://{host}:{port}/", trio[1].addresses["amqp"]))
     somebody.log_in()
+    somebody.set_pace(1)
     yield somebody
     somebody.close()
 
@@ -54,7 +55,6 @@ def test_the_list_tells_how_many_mirrors_a_queue_has_and_marks_those_that_lag(op
 
 
 def test_the_page_of_a_queue_synchronises_its_mirrors_and_tells_their_story(operator: Visitor, trio: Trio) -> None:
-    operator.set_pace(1)
     operator.go("queues", "/", "work")
     mirrors = operator.panel("Master and mirrors")
     expect(mirrors).to_contain_text(trio.names[0])

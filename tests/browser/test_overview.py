@@ -63,7 +63,9 @@ def test_a_chart_is_read_by_keyboard_and_by_its_description(visitor: Visitor, si
     expect(chart).to_have_attribute("aria-valuetext", "Now: Total 50, Ready 50, Unacked 0")
     summary = visitor.page.locator(f"#{chart.get_attribute('aria-describedby')}")
     expect(summary).to_contain_text("Total: now 50, lowest 0, highest 50.", timeout=30_000)
-    visitor.set_pace(0)
+    with visitor.page.expect_response("**/api/queues/**"):
+        visitor.set_pace(0)
+    visitor.wait_for_answers()
     chart.focus()
     visitor.page.keyboard.press("End")
     visitor.page.keyboard.press("ArrowLeft")

@@ -197,3 +197,6 @@ def test_a_queue_that_is_not_there_is_told_so(visitor: Visitor, vhost: str) -> N
     with visitor.refused(404):
         visitor.go("queues", vhost, "nowhere")
         expect(visitor.page.get_by_role("alert").filter(has_text="There is no such thing here.")).to_be_visible()
+        # this page asks again and again
+        visitor.go("queues")
+        expect(visitor.heading).to_have_text("Queues")

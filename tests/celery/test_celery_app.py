@@ -12,7 +12,7 @@ from celery import group
 from tests.celery.jobs import traces
 from tests.celery.worker_process import WorkerProcess, wait_until
 
-RESULT_LIMIT_S = 30
+RESULT_LIMIT_S = 60
 
 
 @pytest.mark.usefixtures("worker")
@@ -50,15 +50,17 @@ def test_a_task_with_a_countdown_runs_once_and_not_before_its_time(app: Any, tmp
 def test_tasks_with_an_eta_run_in_the_order_of_their_times(app: Any, tmp_path: Path) -> None:
     now = datetime.now(UTC)
     results = [
-        app.send_task("note_time", (f"after-{delay_s}",), eta=now + timedelta(seconds=delay_s)) for delay_s in (3, 2, 1)
+        app.send_task("note_time", (f"after-{delay_s}",), eta=now + timedelta(seconds=delay_s)) for delay_s in (6, 4, 2)
     ]
     for result in results:
         result.get(timeout=RESULT_LIMIT_S)
-    assert [line.split()[0] for line in traces(tmp_path, "times")] == ["after-1", "after-2", "after-3"]
+    assert [line.split()[0] for line in traces(tmp_path, "times")] == ["after-2", "after-4", "after-6"]
 
 
 def test_a_worker_answers_remote_control(app: Any, worker: WorkerProcess) -> None:
-    assert app.control.ping(destination=[worker.hostname], timeout=5) == [{worker.hostname: {"ok": "pong"}}]
+    assert app.control.ping(destination=[worker.hostname], timeout=RESULT_LIMIT_S) == [
+        {worker.hostname: {"ok": "pong"}}
+    ]
 
 
 def test_no_task_is_lost_with_a_worker_killed_in_the_middle_of_its_tasks(
@@ -85,7 +87,7 @@ def test_a_task_that_waits_for_its_time_outlives_the_worker_that_held_it(
     app: Any, start_worker: Callable[[], WorkerProcess], tmp_path: Path
 ) -> None:
     first = start_worker()
-    waiting = app.send_task("note_time", ("later",), countdown=3)
+    waiting = app.send_task("note_time", ("later",), countdown=6)
     wait_until(lambda: first.has_received(waiting.id), "the worker held the task")
 
     first.kill()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
-DEADLINE_S = 40.0
+DEADLINE_S = 60.0
 
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:

@@ -27,7 +27,7 @@ from warren.node.logs import Log
 from warren.node.tls import TlsFiles
 from warren.store.metadata import Snapshot
 
-SCENARIO_S = 60.0
+SCENARIO_S = 120.0
 
 T = TypeVar("T")
 

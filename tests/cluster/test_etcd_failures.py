@@ -89,7 +89,7 @@ def test_a_watch_leaves_a_member_that_is_stopped(trio: Members) -> None:
             await watcher.until_told(first.revision)
             trio.pause(follower)
             second = await other.commit([("b", 0)], [("b", b"")])
-            await watcher.until_told(second.revision, 8.0)
+            await watcher.until_told(second.revision)
             await watcher.end()
             assert watcher.revisions() == [first.revision, second.revision]
 

@@ -173,7 +173,7 @@ def test_a_held_key_that_somebody_deleted_is_put_again(single: Members) -> None:
         async with store_at(*single.endpoints(), cluster=single.cluster()) as store:
             start, _ = await store.snapshot()
             watcher = Watcher(store, start)
-            holding = store.hold("alive/a", b"1", 1)
+            holding = store.hold("alive/a", b"1", 3)
             await holding.held()
             _, entries = await store.snapshot()
             deleted = await store.commit([("alive/a", entries["alive/a"][1])], [("alive/a", None)])

@@ -11,13 +11,23 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.promises import PERSISTENT, Load, take_for_certain
-from tests.cluster.trio import REFUSED_S_MAX, SUSPECTED_S_MAX, Trio, accepts, declare, eventually, knows, refusal
+from tests.cluster.trio import (
+    DEADLINE_S,
+    REFUSED_S_MAX,
+    SUSPECTED_S_MAX,
+    Trio,
+    accepts,
+    declare,
+    eventually,
+    knows,
+    refusal,
+)
 from tests.support.amqp_client import Channel
 from tests.support.node_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(240)
 
-BLOCKED_S_MAX = 20.0
+BLOCKED_S_MAX = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +80,7 @@ def test_a_queue_whose_home_is_killed_is_unavailable_and_comes_back_with_all_it_
     assert load.ledger.waiting["hoard"] > 0
     n1.kill()
     for consumer in load.consumers:
-        assert consumer.cancelled.wait(10.0), "the consumers are cancelled"
+        assert consumer.cancelled.wait(DEADLINE_S), "the consumers are cancelled"
     for node in (n2, n3):
         see_queue_unavailable(trio.channel(node), node, n1, "work")
     assert load.ledger.refused
@@ -94,7 +104,7 @@ def test_what_ends_with_its_node_vanishes_everywhere_and_what_others_have_stays(
     for node in (n2, n3):
         for kind in passing:
             gone = f"{kind} of {n1.name}"
-            eventually(lambda node=node, gone=gone: _is_unknown(node, gone), f"{gone} is gone", 10.0)  # type: ignore[misc]
+            eventually(lambda node=node, gone=gone: _is_unknown(node, gone), f"{gone} is gone")  # type: ignore[misc]
         assert knows(node, f"transient of {n2.name}")
         assert knows(node, f"auto-delete of {n2.name}")
     declare(channel, f"exclusive of {n2.name}", exclusive=True)
@@ -143,7 +153,7 @@ def test_a_node_that_freezes_is_suspected_and_goes_on_as_if_nothing_had_happened
     eventually(lambda: n2.log().count(dead) > before.count(dead), "n1 is taken for dead")
     see_queue_unavailable(trio.channel(n2), n2, n1, "frozen")
     # n1 reads this before it knows what became of it
-    client.send("queue.declare", queue="after the frost")
+    client.send("queue.declare", queue="after the frost", durable=True)
     n1.process.send_signal(signal.SIGCONT)
     if with_etcd:
         trio.signal_etcd(n1, signal.SIGCONT)

@@ -64,7 +64,7 @@ def files_bytes(node: NodeProcess) -> int:
     sizes = 0
     for path in node.data.rglob("*"):
         # segments come and go meanwhile
-        if path.exists():
+        with contextlib.suppress(FileNotFoundError):
             sizes += path.stat().st_blocks * 512
     return sizes
 

@@ -49,7 +49,7 @@ def publish_until_blocked(channel: Channel) -> int:
     connection = channel.connection
     for number in range(LARGE_COUNT):
         channel.publish("", "q", numbered(number), PERSISTENT)
-        while connection.unread or select.select([connection.socket], [], [], 0.01)[0]:
+        while connection.unread or select.select([connection.socket], [], [], 0.05)[0]:
             connection.take_frame()
         if connection.inbox.get(0):
             assert connection.expect(0, "connection.blocked").reason == "low on disk"

@@ -268,9 +268,9 @@ def test_a_durable_queue_that_deletes_itself_waits_for_its_consumer(node: NodePr
 
 
 def test_an_unused_queue_expires_counting_from_the_restart(node: NodeProcess) -> None:
-    declare(node, "q", {"x-expires": 1500})
+    declare(node, "q", {"x-expires": 5000})
     node.kill()
-    time.sleep(1.6)
+    time.sleep(5.1)
     node.start()
     started = time.monotonic()
     with visit(node) as channel:

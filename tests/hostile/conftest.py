@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.node_process import NodeProcess
 
-SETTINGS = "handshake_timeout = 1000\n"
+HANDSHAKE_S = 2.5
+SETTINGS = f"handshake_timeout = {HANDSHAKE_S * 1000:.0f}\n"
 
 
 @pytest.fixture

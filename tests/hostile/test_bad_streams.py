@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.hostile.bystanders import Bystanders
+from tests.hostile.conftest import HANDSHAKE_S
 from tests.hostile.observing import lines_about, wait_for
 from tests.support.amqp_client import Connection
 from tests.support.amqp_frames import BODY, HEADER, METHOD, frame
@@ -21,7 +22,8 @@ from tests.support.node_process import NodeProcess
 SILENCE_S = 3.0
 """How long a client that erred before it logged in is left waiting."""
 
-MARGIN_S = 4.0
+MARGIN_S = 15.0
+"""What a busy machine adds at most."""
 
 
 def ended_within(client: socket.socket, seconds: float) -> bool:
@@ -90,7 +92,7 @@ def test_a_handshake_an_octet_at_a_time_is_cut_off_at_the_timeout(node: NodeProc
                 break
         else:
             assert ended_within(client, MARGIN_S)
-        assert 0.9 < time.monotonic() - started_s < 1 + MARGIN_S
+        assert HANDSHAKE_S - 0.1 < time.monotonic() - started_s < HANDSHAKE_S + MARGIN_S
         pair.wait_for_rounds(20)
     wait_for(lambda: lines_about(node, port), "the client's end is logged")
     assert len(lines_about(node, port)) == 1
@@ -100,7 +102,7 @@ def test_a_client_that_logs_in_and_never_opens_is_cut_off_at_the_timeout(node: N
     with Bystanders(node.amqp) as pair:
         client = Connection(node.amqp)
         client.authenticate()
-        assert ended_within(client.socket, 1 + MARGIN_S)
+        assert ended_within(client.socket, HANDSHAKE_S + MARGIN_S)
         client.socket.close()
         pair.wait_for_rounds(20)
 
@@ -177,7 +179,7 @@ def test_a_thousand_connections_that_do_nothing_are_cut_off(node: NodeProcess) -
     with Bystanders(node.amqp) as pair:
         idle = [socket.create_connection(node.amqp, timeout=10) for _ in range(1000)]
         pair.wait_for_rounds(20)
-        assert all(ended_within(client, 1 + MARGIN_S) for client in idle)
+        assert all(ended_within(client, HANDSHAKE_S + MARGIN_S) for client in idle)
         for client in idle:
             client.close()
         pair.wait_for_rounds(20)

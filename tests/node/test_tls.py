@@ -143,7 +143,7 @@ def test_where_certificates_are_optional_a_password_will_do(serve: Serve, secure
 def test_a_handshake_that_stalls_is_dropped(
     serve: Serve, secure: Secure, authority: Authority, first_bytes: bytes
 ) -> None:
-    node = serve(configuration=configuration(authority, "handshake_timeout = 400"))
+    node = serve(configuration=configuration(authority, "handshake_timeout = 2500"))
     with socket.create_connection(node.address("amqps"), timeout=10) as stalled:
         stalled.sendall(first_bytes)
         assert _end_of(stalled)

@@ -259,7 +259,7 @@ def test_a_slow_handshake_is_cut_off_wherever_it_stopped(dial: Dial) -> None:
     greeted.start()
     known.authenticate()
     for connection in (mute, greeted, known):
-        connection.expect_hang_up(deadline_s=15)
+        connection.expect_hang_up(deadline_s=30)
 
 
 def test_a_silent_client_is_dropped_after_two_missed_heartbeats(connect: Connect) -> None:

@@ -13,12 +13,13 @@ def test_an_expired_message_that_comes_back_behind_another_waits_for_its_turn(
     clock = connection.channel()
     timer = clock.call("queue.declare", exclusive=True).queue
     channel.publish("", queue, b"stays")
-    channel.publish("", queue, b"expires", {"expiration": "100"})
+    channel.publish("", queue, b"expires", {"expiration": "1000"})
     for _ in range(2):
         assert channel.get(queue, no_ack=False) is not None
     # published later and to live longer: when this one is gone, the other is overdue
-    clock.publish("", timer, b"", {"expiration": "150"})
-    clock.await_counts(timer, 1)
+    clock.confirm()
+    clock.publish("", timer, b"", {"expiration": "1050"})
+    clock.confirms([1])
     clock.await_counts(timer, 0)
     fields = {"delivery_tag": 0, "multiple": True} if method == "basic.nack" else {}
     channel.send(method, requeue=True, **fields)

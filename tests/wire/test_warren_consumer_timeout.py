@@ -12,7 +12,7 @@ import pytest
 from tests.support.amqp_client import Channel, Connection
 from tests.support.node_process import NodeProcess
 
-TIMEOUT_MS = 400
+TIMEOUT_MS = 1200
 
 # A broker's clock may count whole milliseconds.
 CLOCK_TICK_S = 0.001

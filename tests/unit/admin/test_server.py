@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,11 +12,12 @@ from warren.admin.http.crowd import place_of
 from warren.admin.http.settings import LinkLimits
 from warren.admin.server import HttpServer
 
-DEADLINE_S = 10.0
-HASTE = LinkLimits(
+DEADLINE_S = 30.0
+PATIENCE = LinkLimits(connections_max=4)
+HASTE = replace(
+    PATIENCE,
     request_timeout_s=0.2,
     idle_timeout_s=1.0,
-    connections_max=4,
     body_patience_s=0.2,
     body_bytes_a_second=1000,
     unread_patience_s=0.2,
@@ -28,8 +30,9 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Served:
     """A server whose application answers with what it was sent; `/large` answers with more than sockets hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: LinkLimits) -> None:
         self.bodies: list[bytes] = []
+        self._limits = limits
 
     async def app(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Any) -> None:
         body = b""
@@ -48,7 +51,7 @@ class Served:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self.http = HttpServer(self.app, loop, HASTE)
+        self.http = HttpServer(self.app, loop, self._limits)
         self.http.start()
         self._listener = await loop.create_server(self.http.accept, "127.0.0.1", 0)
         self.port = self._listener.sockets[0].getsockname()[1]
@@ -66,9 +69,9 @@ class Served:
         return await asyncio.open_connection("127.0.0.1", self.port, local_addr=(host, 0))
 
 
-def serving(conversation: Callable[[Served], Coroutine[Any, Any, None]]) -> None:
+def serving(conversation: Callable[[Served], Coroutine[Any, Any, None]], limits: LinkLimits = PATIENCE) -> None:
     async def whole() -> None:
-        served = Served()
+        served = Served(limits)
         await served.start()
         try:
             async with asyncio.timeout(DEADLINE_S):
@@ -99,7 +102,7 @@ def test_a_head_that_does_not_come_is_given_up(begun: bytes) -> None:
         streams[1].write(begun)
         assert (await told(streams)).startswith(b"HTTP/1.1 408 ")
 
-    serving(conversation)
+    serving(conversation, HASTE)
 
 
 def test_a_head_that_trickles_is_given_up() -> None:
@@ -111,7 +114,7 @@ def test_a_head_that_trickles_is_given_up() -> None:
             await asyncio.sleep(0.02)
         assert answer.result().startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 400 "))
 
-    serving(conversation)
+    serving(conversation, HASTE)
 
 
 def test_a_body_that_trickles_is_given_up() -> None:
@@ -125,20 +128,20 @@ def test_a_body_that_trickles_is_given_up() -> None:
         assert answer.result().startswith(b"HTTP/1.1 408 ")
         assert served.bodies == []
 
-    serving(conversation)
+    serving(conversation, HASTE)
 
 
 def test_a_body_that_comes_steadily_is_waited_for() -> None:
     async def conversation(served: Served) -> None:
         streams = await served.connect()
-        streams[1].write(request("PUT", headers="content-length: 4000\r\nconnection: close\r\n"))
+        streams[1].write(request("PUT", headers="content-length: 16000\r\nconnection: close\r\n"))
         for _ in range(40):
-            streams[1].write(b"x" * 100)
+            streams[1].write(b"x" * 400)
             await asyncio.sleep(0.02)
         assert (await told(streams)).startswith(b"HTTP/1.1 200 ")
-        assert served.bodies == [b"x" * 4000]
+        assert served.bodies == [b"x" * 16000]
 
-    serving(conversation)
+    serving(conversation, HASTE)
 
 
 def test_an_answer_that_is_not_read_is_dropped() -> None:
@@ -152,7 +155,7 @@ def test_an_answer_that_is_not_read_is_dropped() -> None:
             await asyncio.sleep(0.01)
         streams[1].close()
 
-    serving(conversation)
+    serving(conversation, HASTE)
 
 
 def test_a_head_without_end_is_refused() -> None:
@@ -166,8 +169,8 @@ def test_a_head_without_end_is_refused() -> None:
 
 def test_one_connection_too_many_is_told_so() -> None:
     async def conversation(served: Served) -> None:
-        streams = [await served.connect(f"127.0.0.{1 + number}") for number in range(HASTE.connections_max)]
-        while served.http.connection_count() < HASTE.connections_max:
+        streams = [await served.connect(f"127.0.0.{1 + number}") for number in range(PATIENCE.connections_max)]
+        while served.http.connection_count() < PATIENCE.connections_max:
             await asyncio.sleep(0.01)
         assert (await told(await served.connect("127.0.0.9"))).startswith(b"HTTP/1.1 503 ")
         streams[0][1].write(request(headers="connection: close\r\n"))
@@ -180,7 +183,7 @@ def test_one_connection_too_many_is_told_so() -> None:
 
 def test_one_address_leaves_room_for_others() -> None:
     async def conversation(served: Served) -> None:
-        greedy = [await served.connect() for _ in range(HASTE.connections_max)]
+        greedy = [await served.connect() for _ in range(PATIENCE.connections_max)]
         for streams in greedy[2:]:
             assert (await told(streams)).startswith(b"HTTP/1.1 503 ")
         for _ in range(2):

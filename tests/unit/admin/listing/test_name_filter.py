@@ -62,6 +62,6 @@ def test_an_ordinary_expression_is_harmless(expression: str) -> None:
 def test_the_worst_that_is_let_through_takes_no_longer_than_a_moment(expression: str) -> None:
     matches = matching(expression)
     assert matches is not None
-    began = time.monotonic()
+    began = time.process_time()
     assert not matches("a" * 255)
-    assert time.monotonic() - began < 2.0
+    assert time.process_time() - began < 2.0

@@ -4,7 +4,7 @@ import json
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import trustme
 
 from warren.cli.main import run as run_warren
 
-Reply = Callable[[BaseHTTPRequestHandler], tuple[int, bytes]]
+Reply = Callable[[BaseHTTPRequestHandler], tuple[int, bytes] | None]
 
 
 def run(*words: str) -> int:
@@ -22,17 +22,22 @@ def run(*words: str) -> int:
 
 @contextmanager
 def serving(reply: Reply, context: ssl.SSLContext | None = None) -> Iterator[int]:
-    """A server on loopback that answers every request with `reply`."""
+    """A server on loopback that answers every request with `reply`, or hangs up if that is nothing."""
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
-            status, body = reply(self)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            answer = reply(self)
+            if answer is None:
+                return
+            status, body = answer
+            # whoever asked may have gone meanwhile
+            with suppress(ConnectionError):
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
 
-        do_GET = do_PUT = do_DELETE = answer  # noqa: N815  the names http.server looks for
+        do_GET = do_PUT = do_POST = do_DELETE = answer  # noqa: N815  the names http.server looks for
 
         def log_message(self, format: str, *arguments: object) -> None:
             """Say nothing."""

@@ -7,6 +7,7 @@ Not here: how a node that is stopped is spoken to (`cli.ctl.membership`), the cl
 """
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from warren.cli.ctl.failure import (
@@ -48,7 +49,7 @@ def _wait_for(call: Call, app: str) -> None:
         if state == app:
             return
         if state == STOPPED and app == RUNNING:
-            trouble = call.membership.trouble()
+            trouble = _answer_of(call.membership.trouble)
             if trouble:
                 raise failed(trouble)
         if time.monotonic() >= deadline:
@@ -57,15 +58,22 @@ def _wait_for(call: Call, app: str) -> None:
 
 
 def _state(call: Call) -> str:
-    """Nothing while its port passes from one to the other."""
-    call.api.close()
-    try:
+    def looked() -> str:
         call.membership.look()
+        return call.membership.app
+
+    call.api.close()
+    return _answer_of(looked)
+
+
+def _answer_of(question: Callable[[], str]) -> str:
+    """Nothing while the node's port passes from one to the other."""
+    try:
+        return question()
     except (Declined, TimedOut):
         raise
     except Failure:
         return ""
-    return call.membership.app
 
 
 def join_cluster(call: Call) -> Text | None:
