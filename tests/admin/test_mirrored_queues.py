@@ -194,6 +194,8 @@ def test_a_queue_without_mirrors_has_nothing_to_synchronise(trio: Trio) -> None:
     assert order(trio[1], "plain", "sync") == 204
     refused = trio[1].try_ctl("sync_queue", "plain")
     assert (refused.returncode, refused.stderr) == (69, "Error:\nnot_mirrored\n")
+    refused = trio[1].try_ctl("queue_story", "plain")
+    assert (refused.returncode, refused.stderr) == (69, "Error:\nnot_mirrored\n")
     assert trio[0].api.call("POST", "queues/%2F/plain/actions", {"action": "dance"}).status == 400
 
 
@@ -208,6 +210,9 @@ def test_every_node_that_is_left_tells_who_took_over_and_why(trio: Trio) -> None
         assert promoted["reason"] in (f"{trio.names[0]} has stopped", f"{trio.names[0]} is not reached")
         kinds = [one["event"] for one in told["ring"]["story"]]
         assert kinds.index("mirror.promoted") < kinds.index("mirror.in_sync")
+        (line,) = [line for line in node.ctl("-q", "queue_story", "large").splitlines() if "mirror.promoted" in line]
+        assert line.split("\t")[2:4] == [trio.names[1], "2"]
+        assert f"reason={promoted['reason']} pending=" in line
     with trio[2].connect() as connection:
         channel = connection.channel()
         taken = [channel.basic_get("large", auto_ack=True)[2] for _ in range(LARGE_COUNT)]

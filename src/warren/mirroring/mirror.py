@@ -24,7 +24,7 @@ from warren.errors import InvariantBroken, PeerFault
 from warren.mirroring.epochs import Beginning, Epochs
 from warren.mirroring.marks import Marks
 from warren.mirroring.steps import LEND, PERSISTENT, REMOVE, RETURNED, STORE, Step, StepReader
-from warren.model.copies import Held, Span
+from warren.model.copies import Held, Span, check_range
 from warren.model.turn import FlushWaiter, Turn
 
 ALONE: Final = "alone"
@@ -251,6 +251,9 @@ class Mirror(FlushWaiter):
                     unflushed = True
             elif reader.kind == LEND and copy.lend(reader.word(0)):
                 unflushed = True
+            elif reader.kind == REMOVE:
+                # whoever carries it out one day may be promoted by then, and have nobody to blame
+                check_range(reader.priority, copy.max_priority, reader.word(0), reader.word(1))
         return unflushed
 
     def _carry_out_to(self, settled: i64) -> None:

@@ -133,8 +133,12 @@ class HostedConsume(OutputPort):
             del self._hosting.joining[int(self._consumer.number)]
 
     def _join(self) -> None:
+        hosted = self._consumer.loans.hosted
+        if hosted.adrift():
+            # whoever asks will ask the next master
+            return
         try:
-            self._consumer.loans.hosted.usable()
+            hosted.usable()
             self._hosting.add_consumer(self._consumer)
         except ChannelFault as fault:
             self._hosting.answer_fault(self._ticket, fault)
@@ -156,7 +160,7 @@ class HostedRemoval(OutputPort):
         """It has no output of its own."""
 
     def go_on(self) -> None:
-        if self._hosting.over:
+        if self._hosting.over or self._hosted.adrift():
             return
         queue = self._hosted.found()
         if queue is not None and queue.withheld is not None and queue.withheld.await_end(self):

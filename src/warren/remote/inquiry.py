@@ -6,7 +6,7 @@ Not here: what can be asked (`model.distant`), when there is a master (`remote.s
 from typing import TYPE_CHECKING, final
 
 from warren.errors import ChannelFault
-from warren.model.distant import CONSUME, GET, GET_NO_ACK, Answer
+from warren.model.distant import CONSUME, GET, GET_NO_ACK, REMOVE, Answer
 from warren.model.ports import OutputPort
 
 if TYPE_CHECKING:
@@ -48,6 +48,13 @@ class Inquiry(OutputPort):
 
     def fail(self, fault: ChannelFault) -> None:
         self.answer.failed(fault)
+
+    def gone(self, fault: ChannelFault) -> None:
+        """The queue is no more, which is all that somebody wants who deletes it."""
+        if self.answer.question >= REMOVE:
+            self.answer.counted(0, 0)
+        else:
+            self.fail(fault)
 
     def flush(self) -> None:
         """It has no output of its own."""

@@ -2,6 +2,10 @@
 
 Everything is numbered, fences too, for as long as the node's process lives: masters know the node by it.
 
+Whoever published something is told when it is settled; or, where a policy says so, when the master alone holds it. Then
+it stays here until it is settled, and is sent to the next master like anything else: it is lost only with this node.
+Nobody can be told any more if that does not take it.
+
 Invariant: what is kept has the numbers from `first_no` to `last_no`, without a gap.
 
 Not here: sending it (`remote.seat`), the waiters (`remote.publishes`).
@@ -12,6 +16,7 @@ from typing import final
 
 from mypy_extensions import i64
 
+from warren.errors import PeerFault
 from warren.model.distant import SettlementWaiter
 from warren.model.message import Message
 from warren.remote.publishes import Publishes
@@ -39,6 +44,8 @@ class KeptPublishes:
         self.size_bytes: i64 = 0
         # the highest number that any master was sent
         self.ever_sent: i64 = 0
+        # up to where whoever published it knows what became of it; what is kept below that is not settled all the same
+        self._told_no: i64 = 0
         self._kept: deque[Kept] = deque()
         self._settled_bytes: i64 = 0
         self._publishes: Publishes = Publishes()
@@ -59,32 +66,65 @@ class KeptPublishes:
         """What a master needs that has everything up to the mark."""
         return [kept for kept in self._kept if not kept.refused and kept.number > mark]
 
+    def confirm_to(self, number: i64) -> None:
+        """Whoever published what has these numbers waits no longer."""
+        if number > self.ever_sent:
+            raise PeerFault(f"publish {number} of {self.ever_sent} is held")
+        if number > self._told_no:
+            self._tell_to(number)
+
     def settle_to(self, number: i64) -> None:
         """Everything up to this one is settled, or was refused."""
         while self._kept and self.first_no <= number:
-            message = self._kept.popleft().message
-            self.first_no += 1
-            if message is not None:
-                self.size_bytes -= len(message.content)
-                self._settled_bytes += len(message.content)
-        self._publishes.settled_to(number, self._settled_bytes)
+            self._drop()
+        if number > self._told_no:
+            self._tell_to(number)
 
-    def refuse(self, number: i64) -> None:
+    def refuse(self, number: i64) -> bool:
+        """Whether whoever published it can be told."""
         self._kept[int(number - self.first_no)].refused = True
+        if number <= self._told_no:
+            return False
         self._publishes.refused(number)
+        return True
 
     def refuse_doubtful(self) -> None:
-        """Nobody knows what became of what was sent: whoever sent it decides whether to send it again."""
+        """Nobody knows what became of what was sent: whoever sent it decides whether to send it again.
+
+        Whoever was told that it is held does not: that is sent again, whether it is there or not.
+        """
         for kept in self._kept:
             if kept.number > self.ever_sent:
                 break
-            if not kept.refused:
+            if not kept.refused and kept.number > self._told_no:
                 kept.refused = True
                 self._publishes.refused(kept.number)
-        if self.first_no <= self.ever_sent:
-            self.settle_to(self.ever_sent)
+        if self._told_no < self.ever_sent:
+            self._tell_to(self.ever_sent)
+        self._drop_refused()
 
     def give_up(self, reason: str) -> None:
-        """Nothing of it will be known."""
+        """Nothing will be known of what nobody was told of so far."""
         self._publishes.lost(reason)
-        self.settle_to(self.last_no)
+        for kept in self._kept:
+            if kept.number > self._told_no:
+                kept.refused = True
+        if self._told_no < self.last_no:
+            self._tell_to(self.last_no)
+        self._drop_refused()
+
+    def _tell_to(self, number: i64) -> None:
+        self._told_no = number
+        self._publishes.settled_to(number, self._settled_bytes)
+
+    def _drop_refused(self) -> None:
+        while self._kept and self._kept[0].refused:
+            self._drop()
+
+    def _drop(self) -> None:
+        """The first of them need not be kept any more."""
+        message = self._kept.popleft().message
+        self.first_no += 1
+        if message is not None:
+            self.size_bytes -= len(message.content)
+            self._settled_bytes += len(message.content)

@@ -14,12 +14,13 @@ from mypy_extensions import i64
 from warren.errors import REPLY_NAMES, ChannelFault, ConnectionFault, PeerFault
 from warren.model.distant import GET, Answer
 from warren.model.effects import SendToPeer
-from warren.model.message import NEVER, Entry, Message
+from warren.model.message import NEVER, NO_EXPIRATION, Entry, Message
 from warren.model.turn import Turn
 from warren.remote import records
 from warren.remote.admission import Admission
 from warren.remote.envelopes import EnvelopeTable, EnvelopeWriter
 from warren.remote.hosting import Home, Hosting
+from warren.remote.late_acks import place
 from warren.remote.records import NUMBER_MAX, RecordReader
 from warren.remote.subscription import Subscription
 from warren.wire.values import ArgumentReader
@@ -77,6 +78,8 @@ class Link:
         # the inbox of the reply that comes next
         self._reply_to: str = ""
         self._last_published: Message | None = None
+        # where that stands in its queue which is got next; 0 if nobody says
+        self._position: i64 = 0
 
     # -- output
 
@@ -92,6 +95,15 @@ class Link:
         out = self.output()
         envelope_no = self._numbers.number(out, message.envelope)
         records.write_message(out, kind, flags, envelope_no, number, message)
+
+    def send_lent(self, flags: i64, number: i64, message: Message, position: i64) -> None:
+        """A delivery from a mirrored queue."""
+        out = self.output()
+        envelope_no = self._numbers.number(out, message.envelope)
+        flags |= records.AT_POSITION
+        if message.persistent:
+            flags |= records.PERSISTENT
+        records.write_with_word(out, records.DELIVER, flags, envelope_no, number, message, position)
 
     def send_publish(self, flags: i64, number: i64, message: Message) -> None:
         """A message for several queues goes over the link once."""
@@ -280,6 +292,9 @@ class Link:
     def _deliver(self, reader: RecordReader) -> None:
         message = reader.message(self._envelopes.of(reader))
         entry = self._lent(message, reader.flags)
+        if reader.flags & records.AT_POSITION:
+            message.expiration_ms = NO_EXPIRATION
+            place(entry, reader.word)
         subscription = self._subscriptions.get(int(reader.number))
         # whoever is not there any more has said so, and its home takes it back
         if subscription is not None:
@@ -304,10 +319,16 @@ class Link:
         elif kind == records.OPENED:
             opened = self._queues.get(int(arguments.longlong()))
             if opened is not None:
-                mark = arguments.longlong()
-                opened.opened(mark, arguments.longlong() != 0)
+                mark, known = arguments.longlong(), arguments.longlong() != 0
+                opened.opened(mark, known, arguments.longlong())
+        elif kind == records.HELD:
+            mirrored = self._queues.get(int(arguments.longlong()))
+            if mirrored is not None and mirrored.opening is not None:
+                mirrored.opening.held(arguments.longlong())
         elif kind == records.GOT:
             self._got(reader)
+        elif kind == records.POSITION:
+            self._position = arguments.longlong()
         elif kind == records.COUNTED:
             answer = self._answers.pop(int(arguments.longlong()), None)
             ready, consumers = arguments.longlong(), arguments.longlong()
@@ -328,6 +349,9 @@ class Link:
     def _got(self, reader: RecordReader) -> None:
         message = reader.message(self._envelopes.of(reader))
         entry = self._lent(message, reader.flags)
+        if self._position != 0:
+            place(entry, self._position)
+            self._position = 0
         answer = self._answers.pop(int(reader.number), None)
         if answer is None:
             raise PeerFault("something nobody asked for was got")

@@ -34,7 +34,10 @@ RING: Final[i64] = 5
 
 
 # to the home
-TO_HOME: Final[i64] = 10
+TO_HOME: Final[i64] = 9
+ACKED_LATE: Final[i64] = 9
+"""What an earlier master of a mirrored queue delivered, by positions: clients of the other node are done with it."""
+
 QUEUE: Final[i64] = 10
 FORGET_QUEUE: Final[i64] = 11
 PUBLISH: Final[i64] = 12
@@ -60,6 +63,9 @@ REMOVE: Final[i64] = 27
 NEXT: Final[i64] = 28
 """How the other node counts what it publishes next to a mirrored queue."""
 
+DESERTED: Final[i64] = 29
+"""Clients of the other node consumed from a mirrored queue, under an earlier master perhaps, and none does any more."""
+
 # from the home
 FROM_HOME: Final[i64] = 30
 SETTLED: Final[i64] = 30
@@ -70,7 +76,13 @@ COUNTED: Final[i64] = 34
 GOT: Final[i64] = 35
 FAULT: Final[i64] = 36
 OPENED: Final[i64] = 37
-"""A mirrored queue is open here, and how much of what the other node sent it has."""
+"""A mirrored queue is open here, how much of what the other node sent it has, and in which epoch."""
+
+HELD: Final[i64] = 38
+"""Up to which count the master of a mirrored queue holds what the other node sent, if that is enough for a confirm."""
+
+POSITION: Final[i64] = 39
+"""Where that stands in a mirrored queue which is got next."""
 
 # flags of messages
 WITH_WORD: Final[i64] = 1
@@ -78,6 +90,9 @@ PERSISTENT: Final[i64] = 2
 REDELIVERED: Final[i64] = 4
 UNCOUNTED: Final[i64] = 8
 """No channel published it, so it does not count as published."""
+
+AT_POSITION: Final[i64] = 16
+"""Its word says where it stands in a mirrored queue."""
 
 # of a queue that is defined
 MIRRORED: Final[i64] = 1

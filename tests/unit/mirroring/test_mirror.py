@@ -119,6 +119,17 @@ def test_a_step_of_a_later_epoch_than_the_one_it_follows_is_refused() -> None:
         stage.mirror.take(stored(3, 11, epoch=4))
 
 
+@pytest.mark.parametrize(("level", "first", "last"), [(3, 1, 2), (0, 0, 2), (0, 2, 1), (0, 1, 1 << 60)])
+def test_a_removal_that_makes_no_sense_is_refused_before_it_is_held(level: int, first: int, last: int) -> None:
+    stage = MirrorStage().following()
+    stage.copy.max_priority = 2
+    writer = StepWriter()
+    writer.remove(level, first, last)
+    with pytest.raises(PeerFault):
+        stage.mirror.take(Step(2, 1, writer.finish()))
+    assert stage.mirror.steps == []
+
+
 def test_a_mirror_that_joins_or_is_alone_hears_no_steps() -> None:
     stage = MirrorStage().following()
     stage.mirror.leave()

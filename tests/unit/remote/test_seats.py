@@ -4,11 +4,14 @@ import pytest
 
 from tests.support.core_driver import Client
 from tests.unit.remote.linked import LinkedCore, LocalHome, Together
+from warren.model.agreeing import AgreementWaiter
+from warren.model.events import PeerReceived
 from warren.model.message import Message
 from warren.model.mirrored import Intake, MasterWaiter
-from warren.model.ports import PENDING, REJECTED
+from warren.model.ports import PENDING, REJECTED, QueuePort
 from warren.model.turn import FlushWaiter
 from warren.queue.queue import Queue
+from warren.queue.withholding import Withheld
 from warren.remote.links import Links
 from warren.remote.seat import PATIENCE_MS, Seat
 from warren.wire.methods import (
@@ -22,6 +25,8 @@ from warren.wire.methods import (
     Method,
     QueueDeclare,
     QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
 )
 
 QUEUE_ID = 7
@@ -35,6 +40,7 @@ class Taken(Intake):
         self.counts: list[int] = []
         self.waiters: list[FlushWaiter] = []
         self.refuses = False
+        self.desertions = 0
 
     def publish(self, count: int, message: Message, counted: bool) -> int:
         if self.refuses:
@@ -45,6 +51,12 @@ class Taken(Intake):
 
     def await_safe(self, waiter: FlushWaiter) -> None:
         self.waiters.append(waiter)
+
+    def acked_late(self, positions: list[int]) -> None:
+        self.queue.acked_late(positions)
+
+    def deserted(self) -> None:
+        self.desertions += 1
 
     def settle(self) -> None:
         waiters, self.waiters = self.waiters, []
@@ -58,6 +70,10 @@ class MirroredHome(LocalHome):
     def __init__(self, core: LinkedCore) -> None:
         super().__init__(core)
         self.waiting: list[MasterWaiter] = []
+        self.removals: list[AgreementWaiter] = []
+
+    def remove_queue(self, queue: QueuePort, waiter: AgreementWaiter) -> None:
+        self.removals.append(waiter)
 
     def await_master(self, queue_id: int, node: str, waiter: MasterWaiter) -> None:
         assert queue_id == QUEUE_ID
@@ -242,3 +258,70 @@ def test_what_was_asked_and_not_answered_is_asked_again(seated: Seated) -> None:
     seated.fail_over()
     seated.open("two")
     assert [type(method) for method in client.methods()] == [QueueDeclareOk]
+
+
+def test_whoever_begins_to_consume_as_the_master_steps_down_does_so_at_the_next(seated: Seated) -> None:
+    seated.open("one")
+    client = seated.nodes.client("here")
+    client.say(BasicConsume("q", "c"))
+    # the answer is on its way when the queue ends there, and nobody here has heard of another master
+    master = seated.nodes["one"]
+    asked, seated.core.sent = seated.core.sent, []
+    master.turn(*[PeerReceived("here", effect.data) for effect in asked])
+    master.queue("q").close()
+    master.turn()
+    answered, master.sent = master.sent, []
+    seated.core.turn(PeerReceived("one", b"".join(effect.data for effect in answered)))
+    seated.nodes.settle()
+    seated.fail_over()
+    seated.open("two")
+    seated.nodes["two"].client().publish("q", b"hello")
+    seated.nodes.settle()
+    assert [type(method) for method in client.methods()] == [BasicConsumeOk, BasicDeliver]
+
+
+def test_whoever_waited_to_consume_as_the_master_stepped_down_does_so_at_the_next(seated: Seated) -> None:
+    queue = seated.open("one").queue
+    queue.withheld = Withheld(queue, seated.nodes["one"].node.turn, refuses=True)
+    client = seated.nodes.client("here")
+    client.say(BasicConsume("q", "c"))
+    seated.nodes.settle()
+    assert client.methods() == []
+    queue.close()
+    queue.withheld.known()
+    seated.nodes["one"].turn()
+    seated.nodes.settle()
+    seated.fail_over()
+    seated.open("two")
+    assert [type(method) for method in client.methods()] == [BasicConsumeOk]
+
+
+def test_a_queue_that_was_to_be_deleted_as_the_master_stepped_down_is_checked_by_the_next(seated: Seated) -> None:
+    queue = seated.open("one").queue
+    client = seated.nodes.client("here")
+    client.say(QueueDelete("q", if_unused=True))
+    seated.nodes.settle()
+    queue.close()
+    # the plan was outdated by the ring
+    seated.homes["one"].removals.pop().outdated()
+    seated.nodes["one"].turn()
+    seated.nodes["one"].turn()
+    seated.nodes.settle()
+    assert client.methods() == []
+    seated.fail_over()
+    seated.open("two")
+    seated.homes["two"].removals.pop().agreed()
+    seated.nodes["two"].turn()
+    seated.nodes.settle()
+    assert [type(method) for method in client.methods()] == [QueueDeleteOk]
+
+
+def test_a_queue_that_is_gone_before_its_deletion_was_checked_is_deleted(seated: Seated) -> None:
+    client = seated.nodes.client("here")
+    client.say(QueueDelete("q", if_unused=True))
+    seated.nodes.settle()
+    seated.core.node.only_vhost.topology.remove_queue(seated.seat)
+    seated.seat.close()
+    seated.core.turn()
+    seated.nodes.settle()
+    assert [type(method) for method in client.methods()] == [QueueDeleteOk]

@@ -34,7 +34,7 @@ class Downlink(Downstream):
     def start(self, node: str, number: i64) -> None:
         mastery = self._mastery
         self.firsts[node] = mastery.next_position
-        head = messages.start(self._queue_id, self.tags[node], number, mastery.lent_to(), mastery.master.marks)
+        head = messages.start(self._queue_id, self.tags[node], number, mastery.copy.lent_to(), mastery.master.marks)
         self._rings.links.send_ring(node, head, b"")
 
     def step(self, node: str, step: Step) -> None:

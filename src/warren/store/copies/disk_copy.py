@@ -38,6 +38,7 @@ class DiskCopy(Copy):
 
     def __init__(self, book: QueueBook) -> None:
         self.book: QueueBook = book
+        self.max_priority = book.max_priority
         # until it is known to have everything, something may come that lies below all it has
         book.catching_up = True
         book.whole = True
@@ -127,7 +128,7 @@ class DiskCopy(Copy):
     # -- what goes
 
     def remove(self, level: i64, first: i64, last: i64) -> None:
-        check_range(level, self.book.max_priority, first, last)
+        check_range(level, self.max_priority, first, last)
         lasting = self._lasting[level].take(first, last)
         self._passing[level].take(first, last)
         self.book.forget_range(level, first, last, lasting > 0)

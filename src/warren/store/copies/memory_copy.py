@@ -13,7 +13,7 @@ from typing import Final, final
 from mypy_extensions import i32, i64, mypyc_attr
 
 from warren.errors import PeerFault
-from warren.model.copies import Copy, CopyAsker, Heir, PastReader, PastTaker, Span, check_range
+from warren.model.copies import ANY_COUNT, Copy, CopyAsker, Heir, PastReader, PastTaker, Span, check_range
 from warren.model.message import Entry, Envelope, Message
 from warren.model.turn import Turn
 from warren.store.payloads import PREFIX_BYTES, decode_message, message_payload, payload_body_bytes
@@ -59,7 +59,7 @@ class MemoryCopy(Copy):
         # one above the highest position that ever came
         self.next_position: i64 = 1
         self._turn: Turn = turn
-        self._max_priority: i64 = max_priority
+        self.max_priority = max_priority
         self._kept: dict[int, Kept] = {}
         self._body_bytes: i64 = 0
         self._held_bytes: i64 = 0
@@ -91,7 +91,7 @@ class MemoryCopy(Copy):
         payload_crc: i64,
     ) -> bool:
         removed = self._removed
-        if removed is not None and removed[min(priority, self._max_priority)].has(position):
+        if removed is not None and removed[min(priority, self.max_priority)].has(position):
             return False
         if int(position) in self._kept:
             return False
@@ -123,9 +123,9 @@ class MemoryCopy(Copy):
     # -- what goes
 
     def remove(self, level: i64, first: i64, last: i64) -> None:
-        check_range(level, self._max_priority, first, last)
+        check_range(level, self.max_priority, first, last)
         for position in self._between(first, last):
-            if min(self._kept[position].priority, self._max_priority) == level:
+            if min(self._kept[position].priority, self.max_priority) == level:
                 self._take_off(position)
         if self._removed is not None:
             self._removed[level].add_range(first, last)
@@ -135,7 +135,7 @@ class MemoryCopy(Copy):
             self._take_off(position)
 
     def drop(self, priority: i64, position: i64) -> None:
-        self.remove(min(priority, self._max_priority), position, position)
+        self.remove(min(priority, self.max_priority), position, position)
 
     def _between(self, first: i64, last: i64) -> list[int]:
         if last - first < len(self._kept):
@@ -176,7 +176,7 @@ class MemoryCopy(Copy):
 
     def begin_catching_up(self) -> None:
         if self._removed is None:
-            self._removed = [RemovedSet() for _level in range(int(self._max_priority) + 1)]
+            self._removed = [RemovedSet() for _level in range(int(self.max_priority) + 1)]
 
     def caught_up(self) -> None:
         self._removed = None
@@ -219,9 +219,9 @@ class MemoryReading(PastReader):
         self._at: int = 0
         self._taker: PastTaker = taker
 
-    def more(self, size_bytes: i64) -> None:
+    def more(self, size_bytes: i64, count: i64 = ANY_COUNT) -> None:
         size: i64 = 0
-        while self._at < len(self._wanted) and size < size_bytes:
+        while self._at < len(self._wanted) and size < size_bytes and count > 0:
             position = self._wanted[self._at]
             self._at += 1
             kept = self._copy.kept(position)
@@ -231,6 +231,7 @@ class MemoryReading(PastReader):
             if kept.message is not None:
                 payload, crc = message_payload(kept.message)
             size += len(payload)
+            count -= 1
             self._taker.past(position, kept.priority, kept.expires_at_ms, kept.persistent, kept.returned, payload, crc)
         if size == 0 and self._at >= len(self._wanted):
             self._taker.past_is_over()

@@ -161,6 +161,20 @@ def _mirrored(call: Call) -> dict[str, Any]:
     return queue
 
 
+def queue_story(call: Call) -> Rows:
+    """What happened to a mirrored queue of late, the latest last, as the log has it."""
+    ring = _mirrored(call).get("ring")
+    if ring is None:
+        raise failed("not_mirrored")
+    return Rows(["at", "event", "node", "epoch", "facts"], [_told(event) for event in reversed(ring["story"])])
+
+
+def _told(event: dict[str, Any]) -> dict[str, object]:
+    facts = {name: value for name, value in event.items() if name not in ("at", "event", "node", "epoch")}
+    said = " ".join(f"{name}={value}" for name, value in facts.items())
+    return {"at": event["at"], "event": event["event"], "node": event["node"], "epoch": event["epoch"], "facts": said}
+
+
 LIST: Final = Verb(
     "list_queues",
     "Lists the queues of a virtual host",
@@ -221,6 +235,15 @@ REPLICATION: Final = [
         "[--vhost <vhost>] <queue>",
         "cancel_sync_queue orders",
         "Stopping synchronising queue '{0}' in vhost '{vhost}' ...",
+        (1, 1),
+    ),
+    Verb(
+        "queue_story",
+        "Tells what happened to a mirrored queue of late: who was promoted, admitted or dropped, when and why",
+        queue_story,
+        "[--vhost <vhost>] <queue> [--no-table-headers]",
+        "queue_story orders",
+        "Story of queue '{0}' in vhost '{vhost}' ...",
         (1, 1),
     ),
 ]
