@@ -284,8 +284,12 @@ class Contents:
 
     def ready(self) -> list[Entry]:
         """Everything ready and in memory, the next one first."""
+        levels = self._levels_in_use()
+        if len(levels) == 1:
+            # there may be millions: no second list of them
+            return levels[0].entries()
         found: list[Entry] = []
-        for level in self._levels_in_use():
+        for level in levels:
             found += level.entries()
         return found
 

@@ -146,7 +146,12 @@ def close_old_road(queue: Queue, seat: QueuePort) -> None:
 
 def hold_all(queue: Queue, copy: Copy, lent: list[Entry]) -> None:
     """Let a copy hold what its queue has in memory alone, and what of that is lent out."""
-    for entry in queue.in_memory() + lent:
+    _hold(queue.in_memory(), copy)
+    _hold(lent, copy)
+
+
+def _hold(entries: list[Entry], copy: Copy) -> None:
+    for entry in entries:
         if entry.holding is None:
             payload, crc = message_payload(entry.message)
             if isinstance(copy, DiskCopy):
