@@ -4,7 +4,7 @@
 
 PYTEST := .venv/bin/python -m pytest
 # What real nodes are put through is mostly waited for: twice as many workers as two cores have enough to do. A file's
-# tests stay together, and share their nodes; the files that take longest come first (tests/conftest.py).
+# tests stay together, and share their nodes; the files that take longest come first (conftest.py).
 TOGETHER := --dist loadfile --no-loadscope-reorder
 PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
 # Minutes of real nodes that are parted, filled up or killed at every step: too long for every day.
