@@ -60,3 +60,16 @@ def test_what_is_cut_short_or_unknown_is_the_fault_of_whoever_sent_it() -> None:
         reader = StepReader(Step(1, 1, data))
         with pytest.raises(PeerFault):
             reader.next()
+
+
+def test_a_step_is_read_where_it_lies() -> None:
+    writer = StepWriter()
+    writer.store(1, 0, 0, True, 9, b"body", 77)
+    said = writer.finish()
+    step = Step(1, 1, b"before" + said + b"behind", 6, 6 + len(said))
+    reader = StepReader(step)
+    assert [reader.next(), reader.kind, reader.payload()] == [True, STORE, b"body"]
+    assert not reader.next()
+    assert step.data == said
+    with pytest.raises(PeerFault, match="cut short"):
+        StepReader(Step(1, 1, said, 0, 5)).next()
