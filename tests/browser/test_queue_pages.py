@@ -36,6 +36,22 @@ def test_a_queue_is_added_with_arguments_and_appears_in_the_list(visitor: Visito
     expect(visitor.row("Queues", "orders")).to_contain_text("TTL")
 
 
+def test_a_copy_is_added_and_its_source_tells_of_it(visitor: Visitor, site: Site, vhost: str) -> None:
+    site.make_queue(vhost, "source")
+    visitor.go("queues")
+    visitor.choose_vhost(vhost)
+    visitor.panel("Add a queue")
+    form = visitor.form("Add a queue")
+    form.get_by_label("Name", exact=True).first.fill("copy")
+    form.get_by_role("button", name="+ Copy from").click()
+    form.get_by_label("Value").last.fill("source")
+    form.get_by_role("button", name="Add queue").click()
+    expect(form.get_by_role("status")).to_have_text("The queue “copy” is there.")
+    expect(visitor.row("Queues", "copy")).to_contain_text("Copy")
+    open_queue(visitor, vhost, "source")
+    expect(visitor.page.locator("dt", has_text="Copied by").locator("+ dd")).to_have_text("copy")
+
+
 def test_a_refused_queue_is_explained_beside_its_form(visitor: Visitor, site: Site, vhost: str) -> None:
     site.make_queue(vhost, "taken")
     visitor.go("queues")

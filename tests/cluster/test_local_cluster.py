@@ -146,6 +146,15 @@ def test_the_nodes_of_a_cluster_are_laid_out_on_consecutive_ports_and_join_the_f
     assert "--join" not in nodes[0]["arguments"]
 
 
+def test_the_last_node_may_be_a_witness(cluster: Cluster) -> None:
+    first = free_row_of_ports(1)
+    with socket.create_server(("127.0.0.1", first)):
+        cluster("up", "--nodes", "3", "--amqp", str(first), "--witness")
+    nodes = json.loads((cluster.directory / "cluster.json").read_text())["nodes"]
+    assert [node["kind"] for node in nodes] == ["disc", "disc", "witness"]
+    assert ["--witness" in node["arguments"] for node in nodes] == [False, False, True]
+
+
 def test_a_node_that_cannot_start_is_told_with_its_last_words_and_nothing_is_left_running(cluster: Cluster) -> None:
     first = free_row_of_ports(3)
     with socket.create_server(("127.0.0.1", first)):
@@ -296,6 +305,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence(one: Cluster, words: lis
         (["status"], 1, r"there is no cluster in \S+; 'warren cluster up --data \S+' makes one"),
         (["down"], 1, r"there is no cluster in \S+"),
         (["up", "--nodes", "2", "--ram", "2"], 2, r"--ram 2 of 2 nodes leaves none with a disc"),
+        (["up", "--nodes", "1", "--witness"], 2, r"--witness makes the last node a witness: it needs another node"),
         (["up", "--amqp", "15700"], 2, r"--http and --amqp both need port 15701, for 3 nodes"),
         (["up", "--amqp", "26702"], 2, r"--amqp and --peer both need port 26702, for 3 nodes"),
         (["up", "--http", "65534"], 2, r"--http 65534 is too high: port 65536 would be needed, too"),

@@ -333,3 +333,13 @@ def test_a_message_of_a_hundred_megabytes_comes_back(node: NodeProcess, again: s
     with pika.BlockingConnection(pika.ConnectionParameters(*node.amqp)) as connection:
         _, _, received = connection.channel().basic_get("q", auto_ack=True)
     assert hashlib.sha256(received).digest() == hashlib.sha256(body).digest()
+
+
+def test_a_copy_has_what_it_had_and_goes_on_copying(node: NodeProcess, again: str) -> None:
+    declare(node, "copy", {"x-copy-from": [{"src_name": "source", "routing_key": "source.#"}, "other"]})
+    declare(node, "source")
+    store(node, "source", TEN[:5])
+    start_again(node, again)
+    store(node, "source", TEN[5:])
+    assert bodies(node, "source") == TEN
+    assert bodies(node, "copy") == TEN

@@ -29,9 +29,9 @@ from typing import final
 from mypy_extensions import i64, trait
 
 from warren.broker.access.headcounts import Headcounts
-from warren.broker.agreement import Agreement
 from warren.broker.applying import Appliers
 from warren.broker.membership import LifeWatcher, Membership
+from warren.broker.mirrors.catching_up import SyncPace
 from warren.broker.mirrors.checked_removal import CheckedRemoval
 from warren.broker.mirrors.rings import Rings
 from warren.broker.mirrors.wishes import Wishes
@@ -39,7 +39,7 @@ from warren.broker.names import FreshNames
 from warren.broker.shared_agreement import SharedAgreement
 from warren.broker.sharing.leftovers import Leftovers
 from warren.broker.sharing.notices import Notices
-from warren.broker.sharing.placing import QueuePlacer
+from warren.broker.sharing.placing import PlacingAgreement, QueuePlacer
 from warren.broker.vhost import Vhost
 from warren.broker.vhost_ports import Whereabouts
 from warren.cluster.partitions import CHECK_EVERY_MS, PAUSE, RESTART, RESUME, PartitionHandling
@@ -72,7 +72,7 @@ from warren.remote.seat import Seat
 from warren.remote.stand_in import StandIn
 from warren.session import direct_reply
 from warren.session.ports import NodePort
-from warren.store.plan import AgreementWaiter, Plan
+from warren.store.plan import AgreementWaiter
 from warren.store.topology_definitions import QueueDefinition
 
 
@@ -126,9 +126,10 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         self.rings: Rings | None = None
         if logs is not None:
             self.links.open_own(own)
-            wishes = Wishes(policies, vhosts)
-            self.rings = Rings(turn, self.membership, self.shared, self.links, vhosts, logs, wishes, names)
-        self.agreement: PlacingAgreement = PlacingAgreement(self.shared, placer, self.rings)
+            wishes = Wishes(policies, vhosts, node.settings.sync_batch_count)
+            pace = SyncPace(node.settings.sync_bytes_per_s)
+            self.rings = Rings(turn, self.membership, self.shared, self.links, vhosts, logs, wishes, names, pace)
+        self.agreement: PlacingAgreement = PlacingAgreement(turn, self.shared, placer, self.rings)
         self.notices: Notices = Notices(self.links, self.shared, headcounts)
         turn.set_timer(turn.now_ms + CHECK_EVERY_MS, self)
 
@@ -365,31 +366,6 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
 
     def notice_arrived(self, node: str, data: bytes) -> None:
         self.notices.arrived(node, data)
-
-
-@final
-class PlacingAgreement(Agreement):
-    """Gives new queues their homes, and their mirrors, before anything is proposed."""
-
-    def __init__(self, shared: SharedAgreement, placer: QueuePlacer, rings: Rings | None) -> None:
-        self._shared: SharedAgreement = shared
-        self._placer: QueuePlacer = placer
-        self._rings: Rings | None = rings
-
-    def at_once(self) -> bool:
-        return False
-
-    def agree(self, plan: Plan, waiter: AgreementWaiter | None) -> bool:
-        planned: dict[str, int] = {}
-        for change in plan.changes.values():
-            new = change.definition
-            if isinstance(new, QueueDefinition) and not new.node:
-                home = self._placer.home_for(new.vhost, new.name, new.durable, new.exclusive, new.arguments, planned)
-                new.node, new.incarnation = home
-                planned[new.node] = planned.get(new.node, 0) + 1
-                if self._rings is not None:
-                    self._rings.placing.mirror_new(new)
-        return self._shared.agree(plan, waiter)
 
 
 def _is_master_again(before: Ring | None, ring: Ring | None) -> bool:

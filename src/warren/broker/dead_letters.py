@@ -19,6 +19,7 @@ from warren.broker.vhost_ports import Undertaker
 from warren.model.message import NO_EXPIRATION, Envelope, Message
 from warren.model.ports import DeadLetter, QueuePort
 from warren.model.turn import Turn
+from warren.routing.route import Recipients
 from warren.wire.properties import edit_headers
 from warren.wire.values import Long, Table, Timestamp
 
@@ -175,11 +176,12 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn) -> int:
     for delaying in route.delayed:
         vhost.delay(delaying, message)
     passage = LetterPassage(letter, message, turn)
-    for queue in route.queues:
-        if letter.reason == REJECTED or not is_cycle(queue, deaths):
-            passage.publish(queue)
-        else:
+    recipients = Recipients(route.queues, route.copies)
+    for queue in recipients.row:
+        if letter.reason != REJECTED and is_cycle(queue, deaths):
             vhost.note_cycle(queue, letter)
+        elif passage.publish(queue):
+            recipients.taken_by(queue)
     passage.end()
     return len(message.content) - int(message.body_bytes)
 

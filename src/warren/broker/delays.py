@@ -22,6 +22,7 @@ from warren.model.ports import PENDING, SETTLED, PagedIn, QueueLog, QueueLogs
 from warren.model.turn import Timed, Timer, Turn
 from warren.routing.delayed import delay_of
 from warren.routing.exchange import Exchange
+from warren.routing.route import Recipients
 from warren.routing.topology import Topology
 from warren.wire.properties import edit_headers
 
@@ -122,8 +123,8 @@ class Delays(Timed):
         payload = edit_headers(message.header_payload(), [], {"x-delay": -int(delay_of(message))})
         due = message.with_header_payload(payload)
         keys = [message.envelope.routing_key, *message.envelope.copy_keys]
-        queues = self._topology.route_delayed(exchange, keys, due).queues
-        if not queues and self._turn.may_be_behind:
+        route = self._topology.route_delayed(exchange, keys, due)
+        if not route.queues and self._turn.may_be_behind:
             return False
         self._turn.held_bytes -= len(message.content) + OVERHEAD_BYTES
         remaining = self.count(exchange) - 1
@@ -131,11 +132,13 @@ class Delays(Timed):
             self._counts[exchange] = remaining
         else:
             del self._counts[exchange]
-        exchange.published_out += len(queues)
-        self._turn.figures.routed += len(queues)
         passage = DelayedPassage(self, exchange, entry, due, self._turn)
-        for queue in queues:
-            passage.publish(queue)
+        recipients = Recipients(route.queues, route.copies)
+        for queue in recipients.row:
+            if passage.publish(queue):
+                recipients.taken_by(queue)
+        exchange.published_out += len(recipients.row)
+        self._turn.figures.routed += len(recipients.row)
         passage.end()
         return True
 

@@ -3,7 +3,8 @@
 A queue that *outlived its use* (its last consumer, its owner or its time is gone) goes without a client waiting for it.
 It is closed at once, and whoever declares one of its name waits until it is unmade. Its removal is planned again
 whenever something it relies on has changed, and after a pause when it could not be agreed upon, as long as the queue is
-there: nobody else would. A mirrored one is not closed before it is unmade: another node may become its master.
+there: nobody else would. A mirrored one is not closed before it is unmade: another node may become its master. A new
+master waits until those who consumed under the one before have had time to come back.
 
 A queue that was *checked* is deleted because it is empty, or unused. It stays as it is, but that nothing comes into it
 and nobody begins to consume, until that is decided; if the plan is outdated it goes on as if nothing had been. If
@@ -24,6 +25,7 @@ from warren.model.ports import QueuePort
 from warren.model.turn import Timed, Turn
 from warren.queue.queue import Queue
 from warren.queue.withholding import Withheld
+from warren.remote.seat import Seat
 from warren.routing.topology import Topology
 from warren.store.plan import Plan
 from warren.store.topology_definitions import queue_key
@@ -52,9 +54,9 @@ class Departures:
                 queue.withheld = departure.withheld
             queue.close()
 
-    def let_go_mirrored(self, queue: Queue, stand_in: QueuePort) -> None:
+    def let_go_mirrored(self, queue: Queue, seat: Seat) -> None:
         """A queue that several nodes hold outlived its use, as its master, here, found."""
-        MirroredDeparture(queue, stand_in, self._topology, self._agreement, self._turn).plan()
+        MirroredDeparture(queue, seat, self._topology, self._agreement, self._turn).begin()
 
     def remove_checked(self, queue: QueuePort, waiter: AgreementWaiter) -> bool:
         """Whether it is done; if not, the waiter is told."""
@@ -135,16 +137,23 @@ class Departure(AgreementWaiter, Timed):
 class MirroredDeparture(AgreementWaiter, Timed):
     """One queue's that several nodes hold. It is there until it is unmade, and stays if somebody begins to use it."""
 
-    def __init__(self, queue: Queue, stand_in: QueuePort, topology: Topology, agreement: Agreement, turn: Turn) -> None:
+    def __init__(self, queue: Queue, seat: Seat, topology: Topology, agreement: Agreement, turn: Turn) -> None:
         self._queue: Queue = queue
-        self._stand_in: QueuePort = stand_in
+        self._seat: Seat = seat
         self._topology: Topology = topology
         self._agreement: Agreement = agreement
         self._turn: Turn = turn
 
-    def plan(self) -> None:
+    def begin(self) -> None:
+        reunited_at_ms = self._seat.reunited_at_ms()
+        if self._turn.now_ms < reunited_at_ms:
+            self._turn.set_timer(reunited_at_ms, self)
+        else:
+            self._plan()
+
+    def _plan(self) -> None:
         plan = Plan()
-        plan_queue_removal(plan, self._topology, self._stand_in)
+        plan_queue_removal(plan, self._topology, self._seat)
         self._agreement.agree(plan, self)
 
     def agreed(self) -> None:
@@ -164,8 +173,8 @@ class MirroredDeparture(AgreementWaiter, Timed):
         queue = self._queue
         # it is closed when another node becomes its master
         unused = not queue.deleted and queue.consumer_count() == 0
-        if unused and self._topology.queues.get(queue.name) is self._stand_in:
-            self.plan()
+        if unused and self._topology.queues.get(queue.name) is self._seat:
+            self._plan()
 
 
 @final

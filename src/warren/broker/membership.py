@@ -87,6 +87,7 @@ class Membership(Applier):
                 definition.http,
                 definition.amqp,
                 definition.store,
+                definition.witness,
             )
         )
 

@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from warren.model.distant import DistantQueue, SettlementWaiter
 from warren.model.message import Message
-from warren.model.ports import AWAITED, OutputPort, QueuePort
+from warren.model.ports import AWAITED, REJECTED, UNREACHABLE, OutputPort, QueuePort
 from warren.model.turn import Turn
 
 LEG_BYTES: Final[i64] = 256
@@ -36,11 +36,13 @@ class Passage(ABC):
     def arrived(self) -> None:
         """All queues have it."""
 
-    def publish(self, queue: QueuePort) -> None:
+    def publish(self, queue: QueuePort) -> bool:
+        """Whether it has the message, or will."""
         outcome = self.send(queue)
         if outcome >= AWAITED:
             self._open += 1
             Leg(self, queue).begun(outcome)
+        return outcome & REJECTED == 0 or outcome & UNREACHABLE != 0
 
     def send(self, queue: QueuePort) -> i64:
         """To one of its queues, for the first time or once more; what came of it."""

@@ -176,7 +176,7 @@ class Vhost(VhostPort):
             return
         self._send_on_dead_letters(queue)
         stand_in = self.topology.queues.get(queue.name)
-        if stand_in is not None and stand_in is not queue:
+        if isinstance(stand_in, Seat):
             self._departures.let_go_mirrored(self._queues[queue.name], stand_in)
         else:
             self._departures.let_go(self._queues[queue.name], refuses)

@@ -76,13 +76,16 @@ def serve(
     config: Annotated[str, _option("FILE", "A rabbitmq.conf-style file of key = value lines.")] = "",
     join: Annotated[list[str] | None, _option("HOST:PORT", "A node whose cluster to join; may be given again.")] = None,
     ram: Annotated[bool, typer.Option("--ram", help="Keep definitions in memory only, as part of a cluster.")] = False,
+    witness: Annotated[
+        bool, typer.Option("--witness", help="Keep definitions and hold no queues, as part of a cluster.")
+    ] = False,
     stopped: Annotated[bool, typer.Option("--stopped", help="Start when 'warren ctl start_app' says so.")] = False,
 ) -> int:
     """Run one node in the foreground until SIGTERM or Ctrl-C."""
     from warren.node.config.settings import Flags, read_settings
     from warren.node.serving import serve as serve_node
 
-    flags = Flags(name, data, amqp, http, peer, config, tuple(join or ()), ram, stopped)
+    flags = Flags(name, data, amqp, http, peer, config, tuple(join or ()), ram, witness, stopped)
     return serve_node(read_settings(flags, os.environ))
 
 

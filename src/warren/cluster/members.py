@@ -15,15 +15,18 @@ from warren.model.settings import DISC
 
 @final
 class Member:
-    """One node of the cluster; addresses are HOST:PORT, empty where it has none."""
+    """One node of the cluster; addresses are HOST:PORT, empty where it has none. A witness holds no queues."""
 
-    def __init__(self, name: str, kind: str, peer: str, http: str, amqp: str, store: str) -> None:
+    def __init__(
+        self, name: str, kind: str, peer: str, http: str, amqp: str, store: str, witness: bool = False
+    ) -> None:
         self.name: str = name
         self.kind: str = kind
         self.peer: str = peer
         self.http: str = http
         self.amqp: str = amqp
         self.store: str = store
+        self.witness: bool = witness
 
     @property
     def disc(self) -> bool:
@@ -70,6 +73,14 @@ class Members:
 
     def disc_names(self) -> list[str]:
         return [name for name in self.names() if self._members[name].disc]
+
+    def is_witness(self, name: str) -> bool:
+        member = self._members.get(name)
+        return member is not None and member.witness
+
+    def holding_names(self) -> list[str]:
+        """Members that may hold queues."""
+        return [name for name in self.names() if not self._members[name].witness]
 
     def alive_names(self) -> list[str]:
         """Members that are alive."""

@@ -7,9 +7,10 @@ the setting `queue_master_locator`:
 - `min-masters`: on the node with the fewest queues; among equals on the client's, if it is one of them, else the first.
 - `random`: on any.
 
-Only nodes that are reached from here are considered; of these, where a policy wants mirrors on certain nodes
-(`ha-mode` = `nodes`), only those it lists; if that leaves none, it is the client's node. The place of an exclusive
-queue is the client's node, always.
+Only nodes that are reached from here are considered, and no witness; of these, where a policy wants mirrors on certain
+nodes (`ha-mode` = `nodes`), only those it lists; if that leaves none, it is the client's node. If the client's node is
+a witness, the node with the fewest queues stands in for it, and there is no place for the queue if none is reached. The
+place of an exclusive queue is the client's node, always.
 
 Not here: whether the values are allowed (`queue.arguments`, `policy.keys`), what the numbers are (`broker.sharing`).
 """
@@ -40,12 +41,21 @@ def locator_of(argument: object, policy: object, setting: str) -> str:
 
 
 def place(locator: str, own: str, candidates: list[Candidate], wanted: list[str], draw: int) -> str:
-    """The node's name. `wanted` are those a policy lists, `draw` is a number that chance gave, of any size."""
-    considered = [one for one in candidates if one.name in wanted] if wanted else candidates
-    if locator == CLIENT_LOCAL or not considered:
+    """The node's name, empty if there is none. `wanted` are those a policy lists, `draw` is a number that chance gave,
+    of any size."""
+    reached = [one.name for one in candidates]
+    listed = [name for name in wanted if name in reached]
+    considered = [one for one in candidates if one.name in listed] if listed else candidates
+    here = own in listed or not listed
+    if not considered:
+        return ""
+    if locator == CLIENT_LOCAL and not here:
+        # those that are to hold it come before the one that asked for it
+        return listed[0]
+    if (locator == CLIENT_LOCAL or (wanted and not listed)) and own in reached:
         return own
-    names = sorted([one.name for one in considered])
     if locator == RANDOM:
+        names = sorted([one.name for one in considered])
         return names[draw % len(names)]
     fewest = min([one.queues for one in considered])
     least = sorted([one.name for one in considered if one.queues == fewest])

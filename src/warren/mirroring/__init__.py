@@ -58,7 +58,8 @@ The rules
     step from then on, and behind them the difference: what is to be removed, what is lacking. A removal that comes
     before its message is remembered until the newcomer has caught up.
 14. It has caught up when all that is on its disk, and the step it began behind is settled; then it is counted, then
-    proposed, then admitted.
+    proposed, then admitted. So is one that was dropped and has kept all it had, once it holds, settled, whatever its
+    master inherited: some of that may have been settled without it.
 
 Publishes carry their *origin* (a node, its incarnation, and its own count of publishes to this queue). Every member
 keeps the highest count of each origin, so a new master can tell a node what it has of what that node sent.

@@ -13,7 +13,7 @@ long as one may still come about there is a proposal under way, for the same rin
 
 Whoever is about to be proposed is waited for, too: it must have all that is settled at the moment it is proposed.
 
-Invariants: `settled` never falls; every counted member holds every step up to it. `steps` are all those above, in order.
+Invariants: `settled` never falls; every counted member holds every step up to it. All `steps` above are here, in order.
 
 Not here: the theory (`mirroring`), what a step is about (`broker.mirrors`), what a newcomer lacks
 (`mirroring.catching_up`).
@@ -25,6 +25,7 @@ from typing import Final, final
 from mypy_extensions import i64, mypyc_attr
 
 from warren.mirroring.epochs import Epochs, last_common
+from warren.mirroring.follower import Follower
 from warren.mirroring.marks import Marks
 from warren.mirroring.mirror import JoinRequest
 from warren.mirroring.steps import Step, StepWriter
@@ -76,24 +77,6 @@ class RingOwner(ABC):
     @abstractmethod
     def lacks(self, node: str, spans: list[Span]) -> None:
         """A newcomer has told what it has: let it catch up, now or when it is told to."""
-
-
-@final
-class Follower:
-    """A mirror that follows this master, in one run of its node and of the link."""
-
-    def __init__(self, node: str, incarnation: int, began: i64, resumed: bool) -> None:
-        self.node: str = node
-        self.incarnation: int = incarnation
-        # the step behind which it began
-        self.began: i64 = began
-        self.safe: i64 = 0
-        # it holds everything the queue has
-        self.complete: bool = resumed
-
-    def ready(self, settled: i64) -> bool:
-        """Whether it holds everything up to the step it began behind, and that is settled: it can be in sync."""
-        return self.complete and self.safe >= self.began and settled >= self.began
 
 
 @final
@@ -208,13 +191,15 @@ class Master(FlushWaiter, Timed):
         if request.whole:
             common = last_common(self.epochs, self.end, Epochs(request.beginnings), request.end)
         if common >= self.settled and common >= request.settled and common > 0:
-            self.followers[node] = Follower(node, incarnation, common, True)
+            # what a master before this one settled without it is among what this one inherited
+            needs = max(common, self.opening)
+            self.followers[node] = Follower(node, incarnation, common, needs, True)
             self._downstream.resume(node, common, self.settled)
             for step in self.steps:
                 if step.number > common:
                     self._downstream.step(node, step)
         else:
-            self.followers[node] = Follower(node, incarnation, self.end, False)
+            self.followers[node] = Follower(node, incarnation, self.end, self.end, False)
             self._downstream.start(node, self.end)
         self._improve()
         self._look()

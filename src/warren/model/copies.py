@@ -23,6 +23,8 @@ from warren.model.message import Entry
 RANGE_MAX: Final[i64] = 1 << 32
 """More positions than any queue has in a segment of a journal."""
 
+ANY_COUNT: Final[i64] = 1 << 62
+
 
 @final
 @mypyc_attr(acyclic=True)
@@ -96,8 +98,9 @@ class PastReader(ABC):
     """Reads some of what a copy holds, from one end to the other; what goes meanwhile is left out."""
 
     @abstractmethod
-    def more(self, size_bytes: i64) -> None:
-        """Give about as many bytes to the taker, then tell it so, in this call or later."""
+    def more(self, size_bytes: i64, count: i64 = ANY_COUNT) -> None:
+        """Give about as many bytes to the taker, and at most so many messages; then tell it so, in this call or
+        later."""
 
     @abstractmethod
     def cancel(self) -> None:

@@ -19,6 +19,9 @@ from warren.model.turn import FlushWaiter
 class Intake(ABC):
     """Where the master of a queue takes in what one run of a node publishes."""
 
+    # of the master
+    epoch: int = 0
+
     @abstractmethod
     def publish(self, count: i64, message: Message, counted: bool) -> i64:
         """Take a message, as `QueuePort.publish` does: `PENDING`, or `REJECTED`.
@@ -30,6 +33,10 @@ class Intake(ABC):
     def await_safe(self, waiter: FlushWaiter) -> None:
         """Tell the waiter when all that was done to the queue up to the end of this turn is settled."""
 
+    @abstractmethod
+    def deserted(self) -> None:
+        """Clients of that run consumed from the queue, under an earlier master perhaps, and none does any more."""
+
 
 @trait
 class MasterWaiter:
@@ -38,3 +45,7 @@ class MasterWaiter:
     @abstractmethod
     def opened(self, queue: QueuePort, intake: Intake, mark: int, known: bool) -> None:
         """The queue is open here. `mark`: how much of what this waiter's node sent it has; `known`: if it can tell."""
+
+    @abstractmethod
+    def held(self, count: i64) -> None:
+        """What this waiter's node sent up to this count is held here, which is enough for a confirm."""

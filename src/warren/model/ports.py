@@ -51,6 +51,8 @@ class Consumer(ABC):
         self.exclusive: bool = exclusive
         self.priority: i64 = priority
         self.arguments: Table = arguments
+        # of the master that delivers, if the queue is mirrored
+        self.epoch: i64 = 0
 
     @abstractmethod
     def able(self) -> bool:

@@ -45,6 +45,8 @@ class BrokerSettings:
         partition_handling: str = "ignore",
         pause_nodes: list[str] | None = None,
         pause_recovery: str = "ignore",
+        sync_batch_count: int = 4096,
+        sync_bytes_per_s: int = 0,
     ) -> None:
         self.node_name = node_name
         # what a node starts with that has no users yet
@@ -81,3 +83,6 @@ class BrokerSettings:
         self.partition_handling = partition_handling
         self.pause_nodes: list[str] = [] if pause_nodes is None else pause_nodes
         self.pause_recovery = pause_recovery
+        # how many messages at most a mirror that catches up is sent at once; how fast all are, 0 for no limit
+        self.sync_batch_count = sync_batch_count
+        self.sync_bytes_per_s = sync_bytes_per_s

@@ -6,7 +6,8 @@ type knows is refused.
 
 Where this differs from RabbitMQ 3.10: `x-delivery-limit` works on every queue and must be a number; an unknown
 `x-queue-master-locator` is refused rather than crashing the declaration; `x-ha-mode` and `x-ha-params` ask for mirrors
-as a policy's keys do, and are refused in the words with which those are.
+as a policy's keys do, and are refused in the words with which those are; `x-copy-from` and `x-copy-routing-key` ask
+for copies of what other queues get.
 
 Not here: what the arguments mean (`queue.settings`), comparing them with those of a queue that exists
 (`queue.equivalence`).
@@ -16,7 +17,9 @@ from collections.abc import Callable
 from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.model.named_copies import COPY_FROM, COPY_ROUTING_KEY
 from warren.model.terms import type_name
+from warren.queue.copy_arguments import copy_from_refusal, copy_routing_key_refusal, own_copy_refusal
 from warren.queue.settings import DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX, TEN_YEARS_MS
 from warren.wire.values import Table
 
@@ -33,6 +36,8 @@ COMMON_ARGUMENTS: Final = (
     "x-single-active-consumer",
     "x-queue-type",
     "x-delivery-limit",
+    COPY_FROM,
+    COPY_ROUTING_KEY,
 )
 # in the order in which RabbitMQ compares them
 CLASSIC_ARGUMENTS: Final = (
@@ -52,6 +57,8 @@ CLASSIC_ARGUMENTS: Final = (
     "x-delivery-limit",
     "x-ha-mode",
     "x-ha-params",
+    COPY_FROM,
+    COPY_ROUTING_KEY,
 )
 QUORUM_ARGUMENTS: Final = (
     *COMMON_ARGUMENTS,
@@ -90,6 +97,9 @@ def validate_arguments(queue_name: str, vhost: str, arguments: Table) -> None:
                 PRECONDITION_FAILED, f"invalid arg '{name}' for {where} of queue type rabbit_{queue_type}_queue"
             )
         _check(name, refusal, arguments, where)
+    copied_itself = own_copy_refusal(queue_name, arguments)
+    if copied_itself:
+        raise ChannelFault(PRECONDITION_FAILED, f"invalid arg '{COPY_FROM}' for {where}: {copied_itself}")
 
 
 def validate_declaration(
@@ -264,5 +274,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[object, Table], str]], ...]] = (
     ("x-delivery-limit", _count_refusal),
     ("x-ha-mode", _ha_mode_refusal),
     ("x-ha-params", _ha_params_refusal),
+    (COPY_FROM, copy_from_refusal),
+    (COPY_ROUTING_KEY, copy_routing_key_refusal),
 )
 """In the order they are made. A queue type that does not know an argument refuses it before its value is looked at."""

@@ -19,6 +19,7 @@ from warren.model.message import Message
 from warren.model.mirrored import Intake, MasterWaiter
 from warren.model.ports import PENDING, REJECTED, SETTLED, QueuePort
 from warren.model.turn import FlushWaiter
+from warren.remote import records
 from warren.remote.hosted_consumer import Loans
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class HostedQueue(FlushWaiter, SettlementWaiter, MasterWaiter):
         self._advance()
 
     def refused(self, place: i64) -> None:
-        self._hosting.refuse(self.number, place)
+        self._hosting.tell(records.REFUSED, self.number, place)
 
     def lost(self, reason: str) -> None:
         """A queue of this node is not lost while the node lives."""
@@ -153,11 +154,18 @@ class HostedQueue(FlushWaiter, SettlementWaiter, MasterWaiter):
         self._found = queue
         self._intake = intake
         self.count = mark
-        self._hosting.opened(self.number, mark, known)
+        self._hosting.opened(self.number, mark, known, intake.epoch)
+
+    def held(self, count: i64) -> None:
+        self._hosting.tell(records.HELD, self.number, count)
 
     def adrift(self) -> bool:
         """Whether this node is not, or not any more, the master of the queue."""
         return self.mirrored and (self._found is None or self._found.deleted)
+
+    def deserted(self) -> None:
+        if self._intake is not None:
+            self._intake.deserted()
 
     def forget_master(self) -> None:
         if self.mirrored:
@@ -178,7 +186,7 @@ class HostedQueue(FlushWaiter, SettlementWaiter, MasterWaiter):
 
     def _not_settled(self, queue: QueuePort | None, outcome: i64) -> None:
         if queue is None or outcome & REJECTED:
-            self._hosting.refuse(self.number, self._received)
+            self._hosting.tell(records.REFUSED, self.number, self._received)
         elif outcome & PENDING:
             self._await_batch()
         else:

@@ -99,17 +99,19 @@ class Hosting:
         if self._consumers.pop(int(consumer.number), None) is not None:
             records.write_words(self._link.output(), records.GONE, 0, [int(consumer.number)])
 
-    def refuse(self, number: i64, publish_no: i64) -> None:
+    def tell(self, kind: i64, number: i64, word: i64) -> None:
+        """Something about a queue."""
         if not self.over:
-            records.write_words(self._link.output(), records.REFUSED, 0, [int(number), int(publish_no)])
+            records.write_words(self._link.output(), kind, 0, [int(number), int(word)])
 
     def settle(self, number: i64, publish_no: i64, size_bytes: i64) -> None:
         if not self.over:
             words = [int(number), int(publish_no), int(size_bytes)]
             records.write_words(self._link.output(), records.SETTLED, 0, words)
 
-    def opened(self, number: i64, mark: i64, known: bool) -> None:
-        records.write_words(self._link.output(), records.OPENED, 0, [int(number), int(mark), 1 if known else 0])
+    def opened(self, number: i64, mark: i64, known: bool, epoch: int) -> None:
+        words = [int(number), int(mark), 1 if known else 0, epoch]
+        records.write_words(self._link.output(), records.OPENED, 0, words)
 
     def answer(self, ticket: i64, ready: i64, consumers: i64) -> None:
         if ticket != 0 and not self.over:
@@ -219,6 +221,8 @@ class Hosting:
         elif kind == records.NEXT:
             hosted = self._queue(arguments.longlong())
             hosted.count = arguments.longlong() - 1
+        elif kind == records.DESERTED:
+            self._queue(arguments.longlong()).deserted()
         elif kind == records.FORGET_QUEUE:
             self._forget_queue(arguments.longlong())
         elif kind == records.PUBLISH_AGAIN:

@@ -2,6 +2,10 @@
 
 Everything is numbered, fences too, for as long as the node's process lives: masters know the node by it.
 
+Whoever published something is told when it is settled; or, where a policy says so, when the master alone holds it. Then
+it stays here until it is settled, and is sent to the next master like anything else: it is lost only with this node.
+Nobody can be told any more if that does not take it.
+
 Invariant: what is kept has the numbers from `first_no` to `last_no`, without a gap.
 
 Not here: sending it (`remote.seat`), the waiters (`remote.publishes`).
@@ -11,6 +15,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.errors import PeerFault
 from warren.model.distant import SettlementWaiter
 from warren.model.message import Message
 from warren.remote.publishes import Publishes
@@ -78,6 +83,8 @@ class KeptPublishes:
         self.size_bytes: i64 = 0
         # the highest number that any master was sent
         self.ever_sent: i64 = 0
+        # up to where whoever published it knows what became of it; what is kept below that is not settled all the same
+        self._told_no: i64 = 0
         # by their numbers, from the one at `_at` on; before it there is nothing left
         self._kept: list[Message | None] = []
         self._at: i64 = 0
@@ -112,8 +119,61 @@ class KeptPublishes:
             number += 1
         return found
 
+    def confirm_to(self, number: i64) -> None:
+        """Whoever published what has these numbers waits no longer."""
+        if number > self.ever_sent:
+            raise PeerFault(f"publish {number} of {self.ever_sent} is held")
+        if number > self._told_no:
+            self._tell_to(number)
+
     def settle_to(self, number: i64) -> None:
         """Everything up to this one is settled, or was refused."""
+        self._drop_to(number)
+        if number > self._told_no:
+            self._tell_to(number)
+
+    def refuse(self, number: i64) -> bool:
+        """Whether whoever published it can be told."""
+        self._refused.add(int(number))
+        if number <= self._told_no:
+            return False
+        self._publishes.refused(number)
+        return True
+
+    def refuse_doubtful(self) -> None:
+        """Nobody knows what became of what was sent: whoever sent it decides whether to send it again.
+
+        Whoever was told that it is held does not: that is sent again, whether it is there or not.
+        """
+        number: i64 = max(self.first_no, self._told_no + 1)
+        while number <= self.ever_sent:
+            if int(number) not in self._refused:
+                self.refuse(number)
+            number += 1
+        if self._told_no < self.ever_sent:
+            self._tell_to(self.ever_sent)
+        self._drop_refused()
+
+    def give_up(self, reason: str) -> None:
+        """Nothing will be known of what nobody was told of so far."""
+        self._publishes.lost(reason)
+        self._refused.update(range(int(max(self.first_no, self._told_no + 1)), int(self.last_no) + 1))
+        if self._told_no < self.last_no:
+            self._tell_to(self.last_no)
+        self._drop_refused()
+
+    def _tell_to(self, number: i64) -> None:
+        self._told_no = number
+        self._publishes.settled_to(number, self._settled_bytes)
+
+    def _drop_refused(self) -> None:
+        number: i64 = self.first_no
+        while int(number) in self._refused:
+            number += 1
+        self._drop_to(number - 1)
+
+    def _drop_to(self, number: i64) -> None:
+        """Those up to this one need not be kept any more."""
         kept = self._kept
         settled_bytes: i64 = 0
         at: i64 = self._at
@@ -131,7 +191,6 @@ class KeptPublishes:
             self._uncounted = {one for one in self._uncounted if one >= self.first_no}
             self._refused = {one for one in self._refused if one >= self.first_no}
         self._sweep()
-        self._publishes.settled_to(number, self._settled_bytes)
 
     def _sweep(self) -> None:
         """Forget the places of what is settled, at once if that is all, else when it is the most."""
@@ -141,22 +200,3 @@ class KeptPublishes:
         elif self._at > SETTLED_MAX and self._at * 2 > len(self._kept):
             del self._kept[: self._at]
             self._at = 0
-
-    def refuse(self, number: i64) -> None:
-        self._refused.add(int(number))
-        self._publishes.refused(number)
-
-    def refuse_doubtful(self) -> None:
-        """Nobody knows what became of what was sent: whoever sent it decides whether to send it again."""
-        number: i64 = self.first_no
-        while number <= self.ever_sent:
-            if int(number) not in self._refused:
-                self.refuse(number)
-            number += 1
-        if self.first_no <= self.ever_sent:
-            self.settle_to(self.ever_sent)
-
-    def give_up(self, reason: str) -> None:
-        """Nothing of it will be known."""
-        self._publishes.lost(reason)
-        self.settle_to(self.last_no)

@@ -300,8 +300,12 @@ class Link:
         elif kind == records.OPENED:
             opened = self._queues.get(int(arguments.longlong()))
             if opened is not None:
-                mark = arguments.longlong()
-                opened.opened(mark, arguments.longlong() != 0)
+                mark, known = arguments.longlong(), arguments.longlong() != 0
+                opened.opened(mark, known, arguments.longlong())
+        elif kind == records.HELD:
+            mirrored = self._queues.get(int(arguments.longlong()))
+            if mirrored is not None and mirrored.opening is not None:
+                mirrored.opening.held(arguments.longlong())
         elif kind == records.GOT:
             self._got(reader)
         elif kind == records.COUNTED:

@@ -13,9 +13,14 @@ class Opening:
     """Told when a master can be used, and when it cannot any more."""
 
     @abstractmethod
-    def opened(self, mark: i64, known: bool) -> None:
-        """The master takes publishes. It has what this node sent up to the mark; `known`: if it can tell."""
+    def opened(self, mark: i64, known: bool, epoch: i64) -> None:
+        """The master of this epoch takes publishes. It has what this node sent up to the mark; `known`: if it can
+        tell."""
 
     @abstractmethod
     def run_lost(self) -> None:
         """There is no way to the master any more."""
+
+    @abstractmethod
+    def held(self, count: i64) -> None:
+        """The master holds what this node sent up to this count, and that is enough for a confirm."""

@@ -60,6 +60,9 @@ REMOVE: Final[i64] = 27
 NEXT: Final[i64] = 28
 """How the other node counts what it publishes next to a mirrored queue."""
 
+DESERTED: Final[i64] = 29
+"""Clients of the other node consumed from a mirrored queue, under an earlier master perhaps, and none does any more."""
+
 # from the home
 FROM_HOME: Final[i64] = 30
 SETTLED: Final[i64] = 30
@@ -70,7 +73,10 @@ COUNTED: Final[i64] = 34
 GOT: Final[i64] = 35
 FAULT: Final[i64] = 36
 OPENED: Final[i64] = 37
-"""A mirrored queue is open here, and how much of what the other node sent it has."""
+"""A mirrored queue is open here, how much of what the other node sent it has, and in which epoch."""
+
+HELD: Final[i64] = 38
+"""Up to which count the master of a mirrored queue holds what the other node sent, if that is enough for a confirm."""
 
 # flags of messages
 WITH_WORD: Final[i64] = 1

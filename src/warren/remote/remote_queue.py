@@ -78,7 +78,7 @@ class RemoteQueue(StandIn):
         # who waits for the home
         self._longing: list[OutputPort] = []
         # of a mirrored one: who uses it, and the count that its master expects next
-        self._opening: Opening | None = opening
+        self.opening: Opening | None = opening
         self._next_count: i64 = 1
         links.add(self)
 
@@ -272,21 +272,26 @@ class RemoteQueue(StandIn):
     def linked(self, link: "Link") -> None:
         """The home is there."""
         self._link = link
-        if self._opening is not None:
+        if self.opening is not None:
             self._define(link)
         self._wake_longing()
 
-    def opened(self, mark: i64, known: bool) -> None:
+    def opened(self, mark: i64, known: bool, epoch: i64) -> None:
         """The home is the master of a mirrored queue, and takes publishes."""
         self._next_count = mark + 1
-        if self._opening is not None:
-            self._opening.opened(mark, known)
+        if self.opening is not None:
+            self.opening.opened(mark, known, epoch)
 
     def counts_from(self, count: i64) -> None:
         """What is published next has this count, of all that this node sends to a mirrored queue."""
-        if count != self._next_count and self._link is not None:
-            records.write_words(self._link.output(), records.NEXT, 0, [int(self._number), int(count)])
+        if count != self._next_count:
+            self.tell(records.NEXT, [int(count)])
         self._next_count = count + 1
+
+    def tell(self, kind: i64, words: list[int]) -> None:
+        """Something that is not answered."""
+        if self._link is not None:
+            records.write_words(self._link.output(), kind, 0, [int(self._number), *words])
 
     def settled_to(self, publish_no: i64, size_bytes: i64) -> None:
         link = self._last_link if self._link is None else self._link
@@ -303,13 +308,13 @@ class RemoteQueue(StandIn):
         """The queue lets go of its consumers: it is no more, or cannot go on."""
         gone = self._subscriptions.pop(subscription.consumer, None)
         # whoever does not know yet that it consumes asks the next master, if this one is no more
-        if gone is not None and (subscription.started or self._opening is None):
+        if gone is not None and (subscription.started or self.opening is None):
             self._dismiss(subscription, ChannelFault(NOT_FOUND, f"no {self._where()}"))
 
     def link_lost(self) -> None:
         """The home is not there any more."""
-        if self._opening is not None:
-            self._opening.run_lost()
+        if self.opening is not None:
+            self.opening.run_lost()
         self._link = None
         self._last_link = None
         self._number = 0
@@ -371,7 +376,7 @@ class RemoteQueue(StandIn):
         write_i64_be(payload, self.queue_id)
         write_longstr(payload, self.vhost.encode("utf-8", "surrogateescape"))
         write_longstr(payload, self.name.encode("utf-8", "surrogateescape"))
-        flags: i64 = 0 if self._opening is None else records.MIRRORED
+        flags: i64 = 0 if self.opening is None else records.MIRRORED
         records.write_text(link.output(), records.QUEUE, flags, payload.getvalue())
 
     def _dismiss_all(self) -> None:

@@ -6,9 +6,10 @@
                         (one for each master, one after another)
 
 On every node, the master's included, sessions use a mirrored queue through the seat. What was published and is not
-settled stays here, and so does whoever consumes. When there is another master the seat asks it how much it has of what
-this node sent, and sends the rest again; consumers are attached again without their clients' noticing, and what was
-asked and not answered is asked again. Deliveries of an earlier master can be acked or not: it makes no difference.
+settled, confirmed or not, stays here, and so does whoever consumes. When there is another master the seat asks it how
+much it has of what this node sent, and sends the rest again; consumers are attached again without their clients'
+noticing, and what was asked and not answered is asked again. Deliveries of an earlier master can be acked or not: it
+makes no difference.
 
 If there is no master for `PATIENCE_MS`, the seat does what any queue does whose node is lost: publishes are refused,
 questions answered with a fault, consumers cancelled.
@@ -26,6 +27,7 @@ from warren.model.distant import CONSUME, GET, Answer, SettlementWaiter
 from warren.model.message import Entry, Message
 from warren.model.ports import AWAITED, CROWDED, REJECTED, SETTLED, UNREACHABLE, Consumer, OutputPort
 from warren.model.turn import Timed, Timer, Turn
+from warren.remote import records
 from warren.remote.admission import LINK_BYTES_MAX
 from warren.remote.inquiry import Inquiry
 from warren.remote.kept_publishes import KeptPublishes, SentNumbers
@@ -39,6 +41,10 @@ if TYPE_CHECKING:
     from warren.remote.links import Links
 
 PATIENCE_MS: Final[i64] = 10_000
+REUNION_MS: Final[i64] = 2_000
+"""How long it may take until the consumers of all nodes have come to a new master."""
+
+FIRST_EPOCH: Final = 1
 
 
 @final
@@ -67,8 +73,13 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         self._on_way: SentNumbers = SentNumbers()
         self._inquiries: dict[Inquiry, None] = {}
         self._seated: dict[Consumer, SeatedConsumer] = {}
+        # somebody has consumed here
+        self._used: bool = False
         self._longing: list[OutputPort] = []
+        # of the master there is, or was last
+        self.epoch: i64 = 0
         self._open: bool = False
+        self._opened_ms: i64 = 0
         # there has been no master for too long
         self._given_up: bool = False
         self._timer: Timer | None = None
@@ -153,30 +164,43 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         """The master has settled so many more."""
         self._kept.settle_to(self._on_way.take(count))
 
+    def held(self, count: i64) -> None:
+        self._kept.confirm_to(count)
+
     def refused(self, place: i64) -> None:
-        self._kept.refuse(place)
+        if not self._kept.refuse(place):
+            self._turn.note("warning", "confirm.broken", {"vhost": self.vhost, "queue": self.name})
 
     def lost(self, reason: str) -> None:
         """With its master; another is waited for."""
 
     # -- masters
 
-    def opened(self, mark: i64, known: bool) -> None:
+    def opened(self, mark: i64, known: bool, epoch: i64) -> None:
         """There is a master. It has what this node sent up to the mark, if it can tell."""
         self._open = True
+        self.epoch = epoch
+        self._opened_ms = self._turn.now_ms
         self._given_up = False
         self._stop_timer()
-        if known:
-            self._skip_held(mark)
-        else:
+        if not known:
             self._kept.refuse_doubtful()
+        self._skip_held(mark)
         for kept in self._kept.to_send(mark):
             self._send(kept.number, kept.message, kept.uncounted)
         for seated in list(self._seated.values()):
             seated.attach(self._run)
         for inquiry in list(self._inquiries):
             inquiry.ask(self._run)
+        if self.auto_delete and self._used and not self._seated:
+            # the last of them may have left while there was no master
+            self._run.tell(records.DESERTED, [])
         self._wake_longing()
+
+    def reunited_at_ms(self) -> i64:
+        """When those who consumed under the master before have come to this one, if they are going to."""
+        follows = self.ring is not None and self.ring.epoch != FIRST_EPOCH
+        return self._opened_ms + REUNION_MS if follows else 0
 
     def _skip_held(self, mark: i64) -> None:
         """What it has need not be sent again; when it is safe, a fence tells."""
@@ -281,7 +305,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
     def started(self, consumer: Consumer) -> None:
         seated = self._seated.get(consumer)
         if seated is not None:
-            seated.known = True
+            seated.known = self._used = True
             if seated.attached:
                 self._run.started(seated)
 
@@ -307,7 +331,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         """One that consumed before the queue was mirrored, from a node that is master no more."""
         consumer.moved(self)
         seated = SeatedConsumer(self, consumer)
-        seated.known = True
+        seated.known = self._used = True
         self._seated[consumer] = seated
         if consumer.arguments.get(CANCEL_ON_FAILOVER) is True or self._given_up:
             self.let_go(consumer)

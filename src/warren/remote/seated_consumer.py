@@ -33,6 +33,7 @@ class SeatedConsumer(Consumer):
         return self.consumer.able()
 
     def deliver(self, entry: Entry) -> None:
+        self.consumer.epoch = self._seat.epoch
         self.consumer.deliver(entry)
 
     def unacked_max(self) -> int:

@@ -3,7 +3,7 @@
 A route is walked from the exchange published to. Each exchange is visited once, so cycles end and a queue gets one
 copy whatever the graph. An exchange none of whose bindings match passes the message to its alternate exchange, if
 that exists; one whose bindings lead only to other exchanges has matched. The default exchange has no bindings: it
-routes by queue name.
+routes by queue name. Queues that copy others come last, whatever led to these.
 
 A change here is that one change: what goes with something that goes has been worked out before, and goes first.
 
@@ -20,7 +20,9 @@ from mypy_extensions import i64
 
 from warren.errors import InvariantBroken
 from warren.model.message import Message
+from warren.model.named_copies import COPY_FROM
 from warren.model.ports import QueuePort
+from warren.routing.copying import Copying
 from warren.routing.delayed import delay_in
 from warren.routing.exchange import Binding, Exchange
 from warren.routing.route import Route, Subject
@@ -52,6 +54,7 @@ class Topology:
         self.queues: dict[str, QueuePort] = {}
         # only of queues that have any: most are reached through the default exchange alone
         self._queue_bindings: dict[QueuePort, dict[Binding, Binding]] = {}
+        self.copying: Copying = Copying()
         for name, type, internal in PREDECLARED:
             self.declare_exchange(name, type, True, False, internal, {})
         self.default: Exchange = self.exchanges[""]
@@ -60,6 +63,8 @@ class Topology:
 
     def add_queue(self, queue: QueuePort) -> None:
         self.queues[queue.name] = queue
+        if COPY_FROM in queue.arguments:
+            self.copying.add(queue)
         self.version += 1
 
     def remove_queue(self, queue: QueuePort) -> None:
@@ -67,6 +72,7 @@ class Topology:
         if queue in self._queue_bindings:
             raise InvariantBroken(f"queue '{queue.name}' goes before its bindings")
         del self.queues[queue.name]
+        self.copying.remove(queue)
         self.version += 1
 
     def declare_exchange(
@@ -170,7 +176,10 @@ class Topology:
             queue = self.queues.get(routing_key)
             if queue is not None:
                 queues[queue] = None
-        return Route(list(queues), [], True)
+        route = Route(list(queues), [], True)
+        if self.copying.any():
+            route.copies = self.copying.copies_of(route.queues, Subject(routing_keys, None))
+        return route
 
     def _walk(self, exchange: Exchange, subject: Subject, may_delay: bool) -> Route:
         route = Route([], [], True)
@@ -190,6 +199,8 @@ class Topology:
                     seen[following] = None
                     exchanges.append(following)
         route.queues.extend(queues)
+        if self.copying.any():
+            route.copies = self.copying.copies_of(route.queues, subject)
         return route
 
     def _onward(self, exchange: Exchange, subject: Subject, queues: dict[QueuePort, None]) -> list[Exchange]:

@@ -7,7 +7,7 @@ that, too; nothing is answered, or changed in the session, before its own frame 
 Only an unbroken row counts: methods of the same kind, on the same channel, whole, one directly after the other. What
 comes between may mean anything.
 
-Not here: what is planned (`session.declaring`).
+Not here: what is planned (`session.declaring_queues`).
 """
 
 from typing import TYPE_CHECKING, Final

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 from warren.model.message import Entry
 from warren.model.ports import Consumer, QueuePort
 from warren.session import firehose
-from warren.session.delivery import DeliveryWriter
+from warren.session.delivery import EPOCH, DeliveryWriter, with_epoch
 from warren.session.tallies import TakeTally
 from warren.wire.methods import BasicCancel
 from warren.wire.values import Table
@@ -50,6 +50,7 @@ class ChannelConsumer(Consumer):
         self.stopped: bool = False
         # its virtual host is traced
         self.traced: bool = channel.vhost.tracing
+        self._tells_epoch: bool = arguments.get(EPOCH) is True
         self.tally: TakeTally = channel.tallies.of_queue(queue)
         self._writer: DeliveryWriter = DeliveryWriter(channel.number, tag)
 
@@ -86,7 +87,10 @@ class ChannelConsumer(Consumer):
             channel.unacked += 1
         if entry.redelivered:
             tally.redelivered += 1
-        self._writer.write(connection.output(), entry.message, tag, entry.redelivered, connection.frame_max)
+        message = entry.message
+        if self._tells_epoch and self.epoch != 0:
+            message = with_epoch(message, self.epoch)
+        self._writer.write(connection.output(), message, tag, entry.redelivered, connection.frame_max)
         if self.traced:
             firehose.delivered(channel, self.queue, entry)
 

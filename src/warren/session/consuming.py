@@ -15,7 +15,7 @@ from warren.model.ports import QueuePort
 from warren.model.terms import type_name
 from warren.session import direct_reply, firehose, waiting
 from warren.session.consumer import ChannelConsumer
-from warren.session.delivery import write_message
+from warren.session.delivery import EPOCH, write_message
 from warren.wire.methods import (
     BasicCancel,
     BasicCancelOk,
@@ -119,10 +119,11 @@ def _checked_arguments(queue: QueuePort, arguments: Table) -> i64:
     if isinstance(priority, bool) or not isinstance(priority, int):
         reason = f'"expected integer, got {type_name(priority)}"'
         raise ChannelFault(PRECONDITION_FAILED, f"invalid arg 'x-priority' {where}: {reason}")
-    failover = arguments.get("x-cancel-on-ha-failover", False)
-    if not isinstance(failover, bool):
-        reason = f"{{unacceptable_type,{type_name(failover)}}}"
-        raise ChannelFault(PRECONDITION_FAILED, f"invalid arg 'x-cancel-on-ha-failover' {where}: {reason}")
+    for name in ("x-cancel-on-ha-failover", EPOCH):
+        wanted = arguments.get(name, False)
+        if not isinstance(wanted, bool):
+            reason = f"{{unacceptable_type,{type_name(wanted)}}}"
+            raise ChannelFault(PRECONDITION_FAILED, f"invalid arg '{name}' {where}: {reason}")
     if "x-stream-offset" in arguments:
         raise ChannelFault(
             PRECONDITION_FAILED, f"invalid arg 'x-stream-offset' {where} of queue type rabbit_classic_queue"

@@ -1,33 +1,28 @@
-"""exchange.* and queue.*: making, binding and deleting what messages travel through.
+"""exchange.* and queue.*, but for queue.declare: making, binding and deleting what messages travel through.
 
 An answer about something durable leaves when the disk has it, also if another client brought it about. Where others
-must agree first, the method waits, and is handled again from its start once that is decided (`session.agreeing`), and
-declarations of queues that have come directly behind one are agreed upon with it (`session.ahead`). It waits, too,
-where only a queue's home knows how many messages there are (`session.waiting`).
+must agree first, the method waits, and is handled again from its start once that is decided (`session.agreeing`). It
+waits, too, where only a queue's home knows how many messages there are (`session.waiting`).
 
 What a user may not do is refused before anybody looks whether the thing exists, so that nobody learns of it; only a
 passive declaration, which RabbitMQ allows to everybody, tells.
 
-Not here: the tables themselves (`routing.topology`), a queue's arguments (`queue.arguments`), who may do what
+Not here: queue.declare (`session.declaring_queues`), the tables themselves (`routing.topology`), who may do what
 (`access.rights`).
 """
 
 from typing import TYPE_CHECKING, Final
 
-from warren.access.limits import MAX_QUEUES, UNLIMITED, limit_of
 from warren.access.rights import EXCHANGE, QUEUE
-from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, ChannelFault, ProtocolFault
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, ChannelFault
 from warren.model.distant import DistantQueue
 from warren.model.ports import QueuePort
 from warren.model.removal import check_removable
-from warren.queue.arguments import validate_declaration
-from warren.queue.equivalence import check_equivalent
 from warren.routing.exchange import Exchange
 from warren.routing.types import alternate_of, validate_exchange_type
-from warren.session import ahead, direct_reply, waiting
+from warren.session import waiting
 from warren.session.agreeing import Wish, wish_of
 from warren.session.exchange_equivalence import check_exchange_equivalent
-from warren.store.topology_definitions import QueueDefinition
 from warren.wire.methods import (
     ExchangeBind,
     ExchangeBindOk,
@@ -40,8 +35,6 @@ from warren.wire.methods import (
     Method,
     QueueBind,
     QueueBindOk,
-    QueueDeclare,
-    QueueDeclareOk,
     QueueDelete,
     QueueDeleteOk,
     QueuePurge,
@@ -49,19 +42,17 @@ from warren.wire.methods import (
     QueueUnbind,
     QueueUnbindOk,
 )
-from warren.wire.values import Table
 
 if TYPE_CHECKING:
     from warren.session.channel import Channel
 
 RESERVED_PREFIX: Final = "amq."
-GENERATED_PREFIX: Final = "amq.gen-"
 
 
 def exchange_declare(channel: "Channel", method: Method) -> None:
     assert isinstance(method, ExchangeDeclare)
     wish = wish_of(channel)
-    name = _one_line(method.exchange)
+    name = one_line(method.exchange)
     if method.passive:
         _refuse_default(name)
         exchange = _existing_exchange(channel, name)
@@ -74,7 +65,7 @@ def exchange_declare(channel: "Channel", method: Method) -> None:
             return
         exchange = channel.vhost.topology.exchanges[name]
     if not method.nowait:
-        _answer(channel, ExchangeDeclareOk(), exchange.durable)
+        answer(channel, ExchangeDeclareOk(), exchange.durable)
 
 
 def _declare_exchange(channel: "Channel", name: str, method: ExchangeDeclare, wish: Wish) -> bool:
@@ -97,7 +88,7 @@ def _declare_exchange(channel: "Channel", name: str, method: ExchangeDeclare, wi
 def exchange_delete(channel: "Channel", method: Method) -> None:
     assert isinstance(method, ExchangeDelete)
     wish = wish_of(channel)
-    name = _one_line(method.exchange)
+    name = one_line(method.exchange)
     _refuse_default(name)
     if name.startswith(RESERVED_PREFIX):
         where = f"'{name}' in vhost '{channel.vhost.name}'"
@@ -111,13 +102,13 @@ def exchange_delete(channel: "Channel", method: Method) -> None:
             wish.wait()
             return
     if not method.nowait:
-        _answer(channel, ExchangeDeleteOk(), True)
+        answer(channel, ExchangeDeleteOk(), True)
 
 
 def exchange_bind(channel: "Channel", method: Method) -> None:
     assert isinstance(method, ExchangeBind)
     wish = wish_of(channel)
-    destination_name, source_name = _one_line(method.destination), _one_line(method.source)
+    destination_name, source_name = one_line(method.destination), one_line(method.source)
     channel.rights.to_write(EXCHANGE, destination_name)
     _refuse_default(destination_name)
     _check_source(channel, source_name, method.routing_key)
@@ -127,7 +118,7 @@ def exchange_bind(channel: "Channel", method: Method) -> None:
         wish.wait()
         return
     if not method.nowait:
-        _answer(channel, ExchangeBindOk(), source.durable and destination.durable)
+        answer(channel, ExchangeBindOk(), source.durable and destination.durable)
 
 
 def exchange_unbind(channel: "Channel", method: Method) -> None:
@@ -144,124 +135,14 @@ def exchange_unbind(channel: "Channel", method: Method) -> None:
     if not done:
         wish.wait()
     elif not method.nowait:
-        _answer(channel, ExchangeUnbindOk(), True)
-
-
-def queue_declare(channel: "Channel", method: Method) -> None:
-    assert isinstance(method, QueueDeclare)
-    wish = wish_of(channel)
-    name = _one_line(method.queue)
-    if name.startswith(direct_reply.REPLY_TO):
-        _declare_reply_queue(channel, name, method)
-        return
-    if not method.passive:
-        name = _name_to_declare(channel, name, wish)
-        if not _declare_queue(channel, name, method, wish):
-            wish.wait()
-            return
-    queue = _open_queue(channel, name)
-    queue.check_usable()
-    if not waiting.counts_at_hand(channel, queue):
-        # a name that was made up is to be the same when the frame is handled again
-        channel.wish = wish
-        return
-    if not method.passive:
-        channel.node.turn.figures.queues_declared += 1
-    queue.touch()
-    queue.drain()
-    channel.last_queue = queue.name
-    if not method.nowait:
-        counts = QueueDeclareOk(queue.name, queue.ready_count(), queue.consumer_count())
-        _answer(channel, counts, queue.durable)
-
-
-def _open_queue(channel: "Channel", name: str) -> QueuePort:
-    queue = channel.vhost.queue(name)
-    if queue is None:
-        raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
-    channel.connection.check_owner(queue)
-    return queue
-
-
-def _name_to_declare(channel: "Channel", name: str, wish: Wish) -> str:
-    if not name:
-        if not wish.fresh_name:
-            wish.fresh_name = channel.node.fresh_name(GENERATED_PREFIX)
-        return wish.fresh_name
-    if name.startswith(RESERVED_PREFIX):
-        raise ChannelFault(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
-    return name
-
-
-def _declare_queue(channel: "Channel", name: str, method: QueueDeclare, wish: Wish) -> bool:
-    """Whether it is there."""
-    channel.rights.to_configure(QUEUE, name)
-    existing = channel.vhost.queue(name)
-    if existing is not None:
-        channel.connection.check_owner(existing)
-        check_equivalent(existing, _is_durable(method), method.exclusive, method.auto_delete, method.arguments)
-        return True
-    new = [_new_queue(channel, name, method, 0)]
-    if not channel.vhost.agrees_at_once():
-        _add_following(channel, new)
-    return channel.vhost.declare_queues(new, wish)
-
-
-def _is_durable(method: QueueDeclare) -> bool:
-    """An exclusive queue dies with its connection, so it is never durable."""
-    return method.durable and not method.exclusive
-
-
-def _new_queue(channel: "Channel", name: str, method: QueueDeclare, before: int) -> QueueDefinition:
-    """What is to be made, if it may be; so many are made before it."""
-    _check_new_queue(channel, name, method.arguments, before)
-    vhost, durable, exclusive, arguments = channel.vhost.name, _is_durable(method), method.exclusive, method.arguments
-    validate_declaration(name, vhost, durable, exclusive, method.auto_delete, arguments)
-    owner_id = channel.connection.connection_id if exclusive else 0
-    return QueueDefinition(vhost, name, durable, exclusive, method.auto_delete, arguments, owner=owner_id)
-
-
-def _add_following(channel: "Channel", row: list[QueueDefinition]) -> None:
-    """Also make the queues whose declarations have come behind this one: up to the first that may end otherwise."""
-    queues = channel.vhost.topology.queues
-    for method in ahead.queue_declarations(channel):
-        name = _one_line(method.queue)
-        known = name in queues or name in [queue.name for queue in row]
-        if known or method.passive or not name or name.startswith(RESERVED_PREFIX):
-            return
-        try:
-            channel.rights.to_configure(QUEUE, name)
-            row.append(_new_queue(channel, name, method, len(row)))
-        except ProtocolFault:
-            return
-
-
-def _check_new_queue(channel: "Channel", name: str, arguments: Table, before: int) -> None:
-    """Whether there is room for it, and whether its dead letters may go where they would."""
-    vhost = channel.vhost
-    limit = limit_of(vhost.limits, MAX_QUEUES)
-    if limit != UNLIMITED and len(vhost.topology.queues) + before >= limit:
-        reached = f"queue limit in vhost '{vhost.name}' ({limit}) is reached"
-        raise ChannelFault(PRECONDITION_FAILED, f"cannot declare queue '{name}': {reached}")
-    dead_letter_exchange = arguments.get("x-dead-letter-exchange")
-    if isinstance(dead_letter_exchange, str):
-        channel.rights.to_read(QUEUE, name)
-        channel.rights.to_write(EXCHANGE, dead_letter_exchange)
-
-
-def _declare_reply_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
-    """A client may ask whether an inbox is still there by declaring it."""
-    if name != direct_reply.REPLY_TO and not direct_reply.is_open(channel.node, name):
-        raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
-    if not method.nowait:
-        channel.send(QueueDeclareOk(queue=name, message_count=0, consumer_count=1))
+        answer(channel, ExchangeUnbindOk(), True)
 
 
 def queue_bind(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueueBind)
     wish = wish_of(channel)
-    name = channel.queue_name(_one_line(method.queue))
-    exchange_name = _one_line(method.exchange)
+    name = channel.queue_name(one_line(method.queue))
+    exchange_name = one_line(method.exchange)
     # an empty queue and an empty key both mean the last declared queue
     key = name if not method.queue and not method.routing_key else method.routing_key
     channel.rights.to_write(QUEUE, name)
@@ -274,14 +155,14 @@ def queue_bind(channel: "Channel", method: Method) -> None:
         wish.wait()
         return
     if not method.nowait:
-        _answer(channel, QueueBindOk(), source.durable and queue.durable)
+        answer(channel, QueueBindOk(), source.durable and queue.durable)
 
 
 def queue_unbind(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueueUnbind)
     wish = wish_of(channel)
-    name = channel.queue_name(_one_line(method.queue))
-    exchange_name = _one_line(method.exchange)
+    name = channel.queue_name(one_line(method.queue))
+    exchange_name = one_line(method.exchange)
     key = name if not method.queue and not method.routing_key else method.routing_key
     channel.rights.to_write(QUEUE, name)
     _check_source(channel, exchange_name, key)
@@ -292,7 +173,7 @@ def queue_unbind(channel: "Channel", method: Method) -> None:
         channel.connection.check_owner(queue)
         done = vhost.unbind(source, queue, key, method.arguments, wish)
     if done:
-        _answer(channel, QueueUnbindOk(), True)
+        answer(channel, QueueUnbindOk(), True)
     else:
         wish.wait()
 
@@ -313,7 +194,7 @@ def queue_delete(channel: "Channel", method: Method) -> None:
     assert isinstance(method, QueueDelete)
     wish = wish_of(channel)
     vhost = channel.vhost
-    name = channel.queue_name(_one_line(method.queue))
+    name = channel.queue_name(one_line(method.queue))
     channel.rights.to_configure(QUEUE, name)
     removed_count = waiting.removed_count(channel)
     if removed_count >= 0:
@@ -363,7 +244,7 @@ def _deleted(channel: "Channel", queue: QueuePort, method: QueueDelete, wish: Wi
     return channel.vhost.delete_queue(queue, wish)
 
 
-def _answer(channel: "Channel", method: Method, durable: bool) -> None:
+def answer(channel: "Channel", method: Method, durable: bool) -> None:
     channel.send(method)
     if durable:
         _gate_metadata(channel)
@@ -395,6 +276,6 @@ def _refuse_default(name: str) -> None:
         raise ChannelFault(ACCESS_REFUSED, "operation not permitted on the default exchange")
 
 
-def _one_line(name: str) -> str:
+def one_line(name: str) -> str:
     """RabbitMQ takes line breaks out of names before it looks at them."""
     return name.replace("\r", "").replace("\n", "")

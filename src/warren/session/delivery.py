@@ -13,8 +13,11 @@ from mypy_extensions import i32, i64
 
 from warren.model.message import Message
 from warren.wire.frames import reframe, write_channel, write_content
+from warren.wire.header_edits import edit_headers
 
 BASIC_DELIVER: Final[i32] = 60 << 16 | 60
+EPOCH: Final = "x-warren-epoch"
+"""What a consumer asks for with an argument of this name, and a delivery tells in a header."""
 
 
 @final
@@ -58,3 +61,8 @@ def write_message(out: BytesWriter, message: Message, channel: i64, frame_max: i
         out.write(reframe(message.content, channel, frame_max))
     else:
         write_content(out, message.content, message.channel, channel)
+
+
+def with_epoch(message: Message, epoch: i64) -> Message:
+    """The message with a header that says in which epoch of a mirrored queue it is delivered."""
+    return message.with_header_payload(edit_headers(message.header_payload(), [], {EPOCH: int(epoch)}))

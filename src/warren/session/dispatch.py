@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from warren.errors import COMMAND_INVALID, NOT_IMPLEMENTED, ConnectionFault
-from warren.session import consuming, declaring, settling, transaction
+from warren.session import consuming, declaring, declaring_queues, settling, transaction
 from warren.session.channel import Channel
 from warren.wire.methods import AccessRequestOk, ChannelFlow, ChannelFlowOk, Method
 
@@ -31,7 +31,7 @@ HANDLERS: Final[dict[str, Callable[[Channel, Method], None]]] = {
     "exchange.delete": declaring.exchange_delete,
     "exchange.bind": declaring.exchange_bind,
     "exchange.unbind": declaring.exchange_unbind,
-    "queue.declare": declaring.queue_declare,
+    "queue.declare": declaring_queues.queue_declare,
     "queue.bind": declaring.queue_bind,
     "queue.unbind": declaring.queue_unbind,
     "queue.purge": declaring.queue_purge,

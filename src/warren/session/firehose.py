@@ -1,15 +1,17 @@
 """The Firehose: while a virtual host is traced, a copy of every message that is published or delivered in it.
 
 Copies go to the exchange `amq.rabbitmq.trace`: with the key `publish.` and the exchange when a message is published,
-with `deliver.` and the queue when one is delivered or got. The body is the message's; its properties and what is known
-of its way stand in the headers, in RabbitMQ's names, types and order. Copies are transient, carry no other
-properties, count nowhere, and are not traced themselves.
+with `deliver.` and the queue when one is delivered or got; and on the node that has the master of a mirrored queue with
+`confirm.` and the queue when every node in sync holds it. The body is the message's; its properties and what is known
+of its way stand in the headers, in RabbitMQ's names, types and order. Copies are transient, carry no other properties,
+count nowhere, and are not traced themselves.
 
-What it costs while nobody is traced: nothing for a publish, which finds out when it is resolved, and one comparison
-for a delivery (`ChannelConsumer.traced`). While it is on, a copy nobody is bound for is not made.
+What it costs while nobody is traced: nothing for a publish, which finds out when it is resolved, one comparison for a
+delivery (`ChannelConsumer.traced`), and one for a step of a mirrored queue. While it is on, a copy nobody is bound for
+is not made.
 
-Where this differs from RabbitMQ: a key that would be longer than 255 octets is cut, and headers that nest so deep that
-they could not be a field of a field are left out, rather than breaking whoever reads the copy.
+Where this differs from RabbitMQ: it has no `confirm.`; a key that would be longer than 255 octets is cut, and headers
+that nest so deep that they could not be a field of a field are left out, rather than breaking whoever reads the copy.
 
 Not here: switching it (`broker.vhost`), files of traces.
 """
@@ -21,8 +23,10 @@ from mypy_extensions import i64
 
 from warren.errors import ConnectionFault
 from warren.model.message import NO_EXPIRATION, Entry, Envelope, Message
-from warren.model.ports import QueuePort
+from warren.model.ports import REJECTED, QueuePort
 from warren.routing.exchange import Exchange
+from warren.routing.route import Recipients
+from warren.routing.topology import Topology
 from warren.session.direct_reply import INBOX_PREFIX
 from warren.wire.field_tables import write_value
 from warren.wire.field_types import TABLE, skip_table
@@ -66,6 +70,15 @@ def delivered(channel: "Channel", queue: QueuePort, entry: Entry) -> None:
     _trace(channel, entry.message, "deliver." + queue.name, facts)
 
 
+def settled(
+    topology: Topology, node_name: str, queue: QueuePort, message: Message, epoch: int, nodes: list[str]
+) -> None:
+    """A message is in a mirrored queue: in this epoch, and held by these nodes."""
+    holders: list[object] = list(nodes)
+    facts: Facts = [("vhost", queue.vhost), ("epoch", epoch), ("nodes", holders)]
+    _publish(topology, node_name, message, "confirm." + queue.name, facts)
+
+
 def _whereabouts(channel: "Channel") -> Facts:
     connection = channel.connection
     return [
@@ -85,7 +98,10 @@ def name_of(connection: "Connection") -> str:
 
 
 def _trace(channel: "Channel", message: Message, key: str, facts: Facts) -> None:
-    topology = channel.vhost.topology
+    _publish(channel.vhost.topology, channel.node.settings.node_name, message, key, facts)
+
+
+def _publish(topology: Topology, node_name: str, message: Message, key: str, facts: Facts) -> None:
     exchange = topology.exchanges.get(TRACE)
     if exchange is None or not exchange.outgoing or message.envelope.exchange == TRACE:
         return
@@ -93,13 +109,15 @@ def _trace(channel: "Channel", message: Message, key: str, facts: Facts) -> None
     route = topology.route(exchange, key, None)
     if route.cacheable and not route.queues:
         return
-    copy = _copy_of(message, exchange, key, channel.node.settings.node_name, facts)
+    copy = _copy_of(message, exchange, key, node_name, facts)
     if not route.cacheable:
         # it is for an exchange that looks at headers
         route = topology.route(exchange, key, copy)
-    for queue in route.queues:
+    recipients = Recipients(route.queues, route.copies)
+    for queue in recipients.row:
         queue.uncounted += 1
-        queue.publish(copy)
+        if queue.publish(copy) & REJECTED == 0:
+            recipients.taken_by(queue)
 
 
 def _cut(key: str) -> str:

@@ -28,6 +28,7 @@ from warren.errors import (
 from warren.model.message import Envelope, Message
 from warren.model.ports import AWAITED, PENDING, REJECTED, SETTLED, UNREACHABLE, QueuePort
 from warren.routing.exchange import Exchange
+from warren.routing.route import Recipients, Route
 from warren.routing.topology import Topology
 from warren.session import direct_reply, elsewhere, firehose, special_properties
 from warren.session.delivery import write_message
@@ -55,8 +56,10 @@ class Publishing:
         self.queues: list[QueuePort] = []
         # the topology version `queues` was true for
         self.version: i64 = UNRESOLVED
-        # whether `queues` depends on exchange and key alone
+        # whether `queues` depends on exchange and key alone, and has no copies
         self.fixed: bool = False
+        # the same with copies
+        self.copied: Route | None = None
         self.tally: PublishTally | None = None
 
 
@@ -67,14 +70,15 @@ class RoutedPublish:
     def __init__(
         self,
         message: Message,
-        queues: list[QueuePort],
-        delayed: list[Exchange],
+        route: Route,
         mandatory: bool,
         tally: PublishTally,
     ) -> None:
         self.message = message
-        self.queues = queues
-        self.delayed = delayed
+        self.route = route
+        # all that were given it, copies included; those it was routed to until then
+        self.queues: list[QueuePort] = route.queues
+        self.delayed: list[Exchange] = route.delayed
         self.mandatory = mandatory
         self.tally = tally
 
@@ -151,25 +155,32 @@ def resolve(publishing: Publishing, topology: Topology, vhost: str, rights: Righ
         rights.to_write_topic(exchange.name, envelope.routing_key)
     publishing.exchange = exchange
     publishing.fixed = False
+    publishing.copied = None
     if not direct_reply.is_inbox_key(exchange, envelope.routing_key):
         route = topology.route(exchange, envelope.routing_key, None) if exchange.cacheable else None
         if route is not None and route.cacheable and not route.delayed:
             publishing.queues = route.queues
-            publishing.fixed = True
+            publishing.fixed = route.copies is None
+            publishing.copied = None if route.copies is None else route
     publishing.version = topology.version
 
 
 def carry_out(channel: "Channel", publish: RoutedPublish) -> i64:
-    """Put a routed message into its queues; what they say, together."""
+    """Put a routed message into its queues and their copies; what they say, together."""
     outcome: i64 = SETTLED
     for exchange in publish.delayed:
         outcome |= channel.vhost.delay(exchange, publish.message)
     routed: i64 = 0
-    for queue in publish.queues:
+    recipients = Recipients(publish.route.queues, publish.route.copies)
+    for queue in recipients.row:
         # while a transaction was open its queues may have gone
         if not queue.deleted or queue.answers_later():
             routed += 1
-            outcome |= queue.publish(publish.message)
+            said = queue.publish(publish.message)
+            outcome |= said
+            if said & REJECTED == 0:
+                recipients.taken_by(queue)
+    publish.queues = recipients.row
     _count(publish.tally, routed)
     if routed == 0 and not publish.delayed:
         publish.tally.unroutable(publish.mandatory)
@@ -179,7 +190,7 @@ def carry_out(channel: "Channel", publish: RoutedPublish) -> i64:
             # there may be a queue for it by now
             outcome |= REJECTED
     elif outcome & UNREACHABLE and not publish.delayed:
-        _tell_unreachable(channel, publish.message, publish.queues, publish.mandatory, publish.tally)
+        _tell_unreachable(channel, publish.message, publish.route.queues, publish.mandatory, publish.tally)
     return outcome
 
 
@@ -210,19 +221,21 @@ def _count(tally: PublishTally, routed: i64) -> None:
 
 
 def _publish_routed(channel: "Channel", publishing: Publishing, message: Message, extra_keys: list[str]) -> None:
-    """The road of messages whose queues are not known beforehand; CC and BCC name further keys."""
+    """The road of messages whose queues are not known beforehand, or have copies; CC and BCC name further keys."""
     exchange, tally = publishing.exchange, publishing.tally
     assert exchange is not None
     assert tally is not None
-    keys = [publishing.envelope.routing_key]
-    if extra_keys:
-        message.envelope = Envelope(publishing.envelope.exchange, publishing.envelope.routing_key, extra_keys)
-        keys.extend(extra_keys)
-    keys = direct_reply.deliver_to_inboxes(channel.node, exchange, keys, message)
-    route = channel.vhost.topology.route_keys(exchange, keys, message)
+    route = publishing.copied
+    if route is None or extra_keys:
+        keys = [publishing.envelope.routing_key]
+        if extra_keys:
+            message.envelope = Envelope(publishing.envelope.exchange, publishing.envelope.routing_key, extra_keys)
+            keys.extend(extra_keys)
+        keys = direct_reply.deliver_to_inboxes(channel.node, exchange, keys, message)
+        route = channel.vhost.topology.route_keys(exchange, keys, message)
     if channel.vhost.tracing:
         firehose.published(channel, message, route.queues)
-    _hand_over(channel, RoutedPublish(message, route.queues, route.delayed, publishing.mandatory, tally))
+    _hand_over(channel, RoutedPublish(message, route, publishing.mandatory, tally))
 
 
 def _hand_over(channel: "Channel", publish: RoutedPublish) -> None:

@@ -1,6 +1,6 @@
 """The nodes of a cluster as metadata.
 
-    nodes/warren%40one      v, kind, peer, http, amqp, store
+    nodes/warren%40one      v, kind, peer, http, amqp, store, witness if it is one
     alive/warren%40one      v, incarnation
 
 A node is a member from when it joined until it is forgotten, whether it runs or not. It is alive while it holds a lease
@@ -14,9 +14,11 @@ from typing import Final, final
 
 from warren.model.settings import NODE_KINDS
 from warren.store.metadata import Definition, Fields, Reader, encode_fields, path
+from warren.wire.values import Table
 
 NODES: Final = "nodes"
 ALIVE: Final = "alive"
+WITNESS: Final = "witness"
 
 
 @final
@@ -24,24 +26,41 @@ class NodeDefinition(Definition):
     """A member. `kind` says whether it keeps the metadata on its disk: "disc", or not: "ram".
 
     Addresses are HOST:PORT, empty where it has none: where it takes links of other nodes, operators' requests, clients,
-    and questions to its part of the store.
+    and questions to its part of the store. A `witness` holds no queues.
     """
 
-    def __init__(self, name: str, kind: str, peer: str, http: str = "", amqp: str = "", store: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        peer: str,
+        http: str = "",
+        amqp: str = "",
+        store: str = "",
+        witness: bool = False,
+    ) -> None:
         self.name: str = name
         self.kind: str = kind
         self.peer: str = peer
         self.http: str = http
         self.amqp: str = amqp
         self.store: str = store
+        self.witness: bool = witness
 
     def key(self) -> str:
         return node_key(self.name)
 
     def value(self) -> bytes:
-        return encode_fields(
-            {"kind": self.kind, "peer": self.peer, "http": self.http, "amqp": self.amqp, "store": self.store}
-        )
+        fields: Table = {
+            "kind": self.kind,
+            "peer": self.peer,
+            "http": self.http,
+            "amqp": self.amqp,
+            "store": self.store,
+        }
+        if self.witness:
+            fields[WITNESS] = True
+        return encode_fields(fields)
 
 
 @final
@@ -80,6 +99,7 @@ def _read_node(parts: list[str], fields: Fields) -> Definition | None:
         fields.text("http"),
         fields.text("amqp"),
         fields.text("store"),
+        fields.has(WITNESS) and fields.flag(WITNESS),
     )
 
 

@@ -38,6 +38,22 @@ def test_a_mirror_that_was_dropped_and_came_back_has_nothing_of_its_earlier_time
     assert [number for number, _redelivered in taken(scenario, scenario.guest(two))] == more
 
 
+def test_a_mirror_that_was_dropped_and_came_back_hears_nothing_that_was_meant_for_its_earlier_time() -> None:
+    scenario = ClusterScenario()
+    one, two, _three = scenario.nodes
+    mirrored(scenario, one, on_nodes("one"))
+    wire = scenario.world.wires.between("one", "two")
+    wire.set_cut(wire.members.index(two), True)
+    # it asks to join, and again when it is back, before the master hears of either
+    for names in (["one", "two"], ["one"], ["one", "two"]):
+        set_policy(one, on_nodes(*names))
+        scenario.until(lambda wanted=names: (part_of(two) is not None) == ("two" in wanted))
+    scenario.elapse(20)
+    wire.mend()
+    scenario.until(lambda: in_sync(one) == ["one", "two"])
+    scenario.finish()
+
+
 def test_what_a_lost_master_refused_is_not_confirmed_by_the_next() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes

@@ -1,9 +1,11 @@
 """Mirrors catch up at an operator's word, and no more at another; what they have got they keep."""
 
+from itertools import pairwise
+
 from tests.simulation.cluster.mirrored import in_sync, mastered, part_of, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario, Guest
 from warren.broker.commands import StopSynchronising, SynchroniseMirrors
-from warren.broker.mirrors.catching_up import CatchingUp
+from warren.broker.mirrors.catching_up import SLICE_BYTES, CatchingUp
 from warren.model.events import Commanded
 from warren.wire.methods import QueueDeclare, QueueDeclareOk
 from warren.wire.values import Table
@@ -99,3 +101,40 @@ def test_what_was_lost_and_who_took_over_is_told_by_those_who_are_left() -> None
     promoted = part.story.happenings[-1].facts
     assert promoted["reason"] in (f"{one.name} has stopped", f"{one.name} is not reached")
     assert promoted["epoch"] == part.ring.epoch
+
+
+def test_a_policy_says_how_many_messages_a_mirror_gets_at_once() -> None:
+    scenario = ClusterScenario()
+    one, two, _three = scenario.nodes
+    lagging(scenario)
+    set_policy(scenario, {**placed_on(one.name, two.name), "ha-sync-mode": "automatic", "ha-sync-batch-size": 7})
+    (newcomer,) = newcomers(scenario)
+    counts = [0]
+    one.add(Commanded(7, SynchroniseMirrors("/", "work")))
+
+    def over() -> bool:
+        counts.append(int(newcomer.sent_count))
+        return synced(scenario)
+
+    scenario.until(over)
+    assert counts[-1] == MESSAGES
+    assert max(after - before for before, after in pairwise(counts)) == 7
+
+
+def test_mirrors_catch_up_no_faster_than_the_settings_allow() -> None:
+    scenario = ClusterScenario(together=False)
+    for node in scenario.nodes:
+        node.settings.sync_bytes_per_s = 100_000
+    scenario.come_together()
+    guest = lagging(scenario)
+    (newcomer,) = newcomers(scenario)
+    began_ms = scenario.world.now_ms
+    scenario.nodes[0].add(Commanded(7, SynchroniseMirrors("/", "work")))
+    scenario.until(lambda: newcomer.sent_count > 0)
+    fill(scenario, guest, 5)
+    assert not synced(scenario)
+    scenario.until(lambda: synced(scenario))
+    took_ms = scenario.world.now_ms - began_ms
+    size_bytes = MESSAGES * len(PIECE)
+    # the first slice is paid for by waiting with the second
+    assert (size_bytes - SLICE_BYTES) / 100 < took_ms < 1.5 * size_bytes / 100

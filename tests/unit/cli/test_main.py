@@ -38,7 +38,7 @@ def test_the_version_says_which_core_it_is(capsys: pytest.CaptureFixture[str]) -
         (["dance"], "No such command 'dance'."),
         (["serve", "--join", "mole:25672", "--join", "hare:x"], "--join must be HOST or HOST:PORT"),
         (["serve", "--ram", "--peer", "here"], "--peer must be PORT or HOST:PORT"),
-        (["serve", "--witness"], "No such option: --witness"),
+        (["serve", "--witness", "--ram"], "a witness keeps definitions on its disk, and a RAM node does not"),
         (["serve", "extra"], "extra"),
         (["serve", "--amqp"], "--amqp"),
         (["serve", "--amqp", "here"], "--amqp must be PORT or HOST:PORT, with a port from 0 to 65535, not 'here'"),

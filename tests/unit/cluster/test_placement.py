@@ -31,8 +31,22 @@ def test_everybody_knows_the_same_locators() -> None:
     assert sorted(LOCATORS_IN_ARGUMENTS) == sorted(LOCATORS_IN_POLICIES) == sorted(MASTER_LOCATORS)
 
 
-def test_client_local_is_the_clients_node_whatever_there_is() -> None:
-    assert place(CLIENT_LOCAL, "b", nodes(a=0, b=9), ["a"], 0) == "b"
+@pytest.mark.parametrize(
+    ("wanted", "chosen"), [([], "b"), (["a", "b"], "b"), (["gone", "c", "a"], "c"), (["gone"], "b")]
+)
+def test_client_local_is_the_clients_node_unless_others_are_listed(wanted: list[str], chosen: str) -> None:
+    assert place(CLIENT_LOCAL, "b", nodes(a=0, b=9, c=3), wanted, 0) == chosen
+
+
+@pytest.mark.parametrize("locator", [CLIENT_LOCAL, MIN_MASTERS])
+@pytest.mark.parametrize("wanted", [[], ["witness"], ["witness", "c"]])
+def test_the_node_with_the_fewest_stands_in_for_a_witness(locator: str, wanted: list[str]) -> None:
+    assert place(locator, "witness", nodes(a=3, c=1), wanted, 0) == "c"
+
+
+@pytest.mark.parametrize("locator", MASTER_LOCATORS)
+def test_there_is_no_place_where_no_node_holds_queues(locator: str) -> None:
+    assert place(locator, "witness", [], [], 0) == ""
 
 
 @pytest.mark.parametrize(
@@ -43,7 +57,6 @@ def test_client_local_is_the_clients_node_whatever_there_is() -> None:
         (nodes(c=1, a=1, b=2), [], "a"),
         (nodes(a=3, b=2, c=1), ["a", "b"], "b"),
         (nodes(a=3, b=2, c=1), ["gone"], "b"),
-        ([], [], "b"),
     ],
 )
 def test_min_masters_is_the_node_with_the_fewest_queues(

@@ -51,6 +51,21 @@ def test_a_newcomer_is_waited_for_until_it_has_all_that_is_settled_and_then_prop
     assert stage.master.settled == 4
 
 
+def test_a_mirror_that_was_dropped_is_not_admitted_without_what_its_master_inherited() -> None:
+    """The master before may have settled steps 2 and 3 without it."""
+    stage = promoted(BOTH.with_members(["a", "b", "c"])).opened()
+    resumed(stage, "c", 1)
+    assert ("resume", "c", 1, 1) in stage.said
+    stage.master.safe("c", 1)
+    resumed(stage, "b", 3)
+    stage.master.safe("b", 4)
+    assert [stage.master.settled, stage.proposed] == [4, []]
+    stage.master.safe("c", 3)
+    assert stage.proposed == []
+    stage.master.safe("c", 4)
+    assert [ring.synced_names() for ring in stage.proposed] == [["a", "b", "c"]]
+
+
 def test_a_newcomer_is_not_admitted_before_the_step_it_began_behind_is_settled() -> None:
     stage = promoted(BOTH.with_members(["a", "b", "c"])).opened()
     resumed(stage, "b", 3)

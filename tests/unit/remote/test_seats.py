@@ -40,6 +40,7 @@ class Taken(Intake):
         self.counts: list[int] = []
         self.waiters: list[FlushWaiter] = []
         self.refuses = False
+        self.desertions = 0
 
     def publish(self, count: int, message: Message, counted: bool) -> int:
         if self.refuses:
@@ -50,6 +51,9 @@ class Taken(Intake):
 
     def await_safe(self, waiter: FlushWaiter) -> None:
         self.waiters.append(waiter)
+
+    def deserted(self) -> None:
+        self.desertions += 1
 
     def settle(self) -> None:
         waiters, self.waiters = self.waiters, []

@@ -35,6 +35,11 @@ def a_queue(name: str) -> QueuePort:
     return Queue("/", name, False, False, False, {}, 0, PLAIN, Turn(), RecordingKeeper())
 
 
+def a_copy(name: str, arguments: Table, exclusive: bool = False) -> QueuePort:
+    """A queue that says of itself which others it copies."""
+    return Queue("/", name, False, exclusive, False, arguments, int(exclusive), PLAIN, Turn(), RecordingKeeper())
+
+
 def queues_in(topology: Topology, *names: str) -> list[QueuePort]:
     queues = [a_queue(name) for name in names]
     for queue in queues:

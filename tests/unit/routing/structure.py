@@ -21,7 +21,8 @@ def structure(topology: Topology) -> object:
         for name, exchange in topology.exchanges.items()
     }
     queues = {name: _listed(topology.bindings_of(queue)) for name, queue in topology.queues.items()}
-    return exchanges, queues, topology.bound_queue_count()
+    copied = {name: (_listed(hub.outgoing), _matcher(hub.matcher)) for name, hub in topology.copying.hubs.items()}
+    return exchanges, queues, topology.bound_queue_count(), copied
 
 
 def _listed(bindings: dict[Binding, Binding] | list[Binding]) -> list[object]:

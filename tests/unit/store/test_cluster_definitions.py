@@ -14,12 +14,15 @@ from warren.store.metadata import encode_fields
 names = surrogate_text(40)
 
 
-@given(names, st.sampled_from(["disc", "ram"]), names, names, names, names)
-def test_a_member_comes_back_as_it_joined(name: str, kind: str, peer: str, http: str, amqp: str, store: str) -> None:
-    joined = NodeDefinition(name, kind, peer, http, amqp, store)
+@given(names, st.sampled_from(["disc", "ram"]), names, names, names, names, st.booleans())
+def test_a_member_comes_back_as_it_joined(
+    name: str, kind: str, peer: str, http: str, amqp: str, store: str, witness: bool
+) -> None:
+    joined = NodeDefinition(name, kind, peer, http, amqp, store, witness)
     read = decode_definition(joined.key(), joined.value())
     assert isinstance(read, NodeDefinition)
     assert (read.name, read.kind, read.peer, read.http, read.amqp, read.store) == (name, kind, peer, http, amqp, store)
+    assert read.witness == witness
 
 
 @given(names, st.integers(1, 2**62))

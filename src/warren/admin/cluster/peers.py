@@ -49,6 +49,11 @@ class Peers:
         member = self.member(name)
         return "disc" if member is None else member.kind
 
+    def witness(self, name: str) -> dict[str, bool]:
+        """What a row says of a node that holds no queues; nothing of any other."""
+        member = self.member(name)
+        return {"witness": True} if member is not None and member.witness else {}
+
     def others(self) -> list[str]:
         """Whoever can be asked."""
         clustering = self._broker.clustering

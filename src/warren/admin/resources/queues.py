@@ -59,7 +59,8 @@ class Queues:
         return await self._list(call, self._in_order(call.vhost()))
 
     async def one(self, call: Call) -> Answer:
-        queue = call.vhost().topology.queues.get(call.params["name"])
+        topology = call.vhost().topology
+        queue = topology.queues.get(call.params["name"])
         if queue is None:
             raise not_found()
         rows = self._rows(call)
@@ -71,7 +72,9 @@ class Queues:
         parts: dict[str, Row] = {peers.own: own}
         told = await peers.ask_all(call.question(ALONE))
         parts |= {node: answer.document for node, answer in told.items() if answer.status == 200}
-        return answer_object(call, _put_together(parts, rows.home_of(queue), rows.stand_in(queue)))
+        row = _put_together(parts, rows.home_of(queue), rows.stand_in(queue))
+        copies = topology.copying.names_of_copies(queue)
+        return answer_object(call, {**row, "copied_by": copies} if copies else row)
 
     def _detailed(self, queue: QueuePort, rows: QueueRows) -> Row:
         """All that is known here of a queue; in the part of its home, also what it knows of consumers elsewhere."""

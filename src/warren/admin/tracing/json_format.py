@@ -32,8 +32,10 @@ def document_of(record: TraceRecord) -> dict[str, Any]:
     return {
         "channel": record.channel,
         "connection": _text(record.connection),
+        "epoch": record.epoch,
         "exchange": _text(record.exchange),
         "node": _text(record.node),
+        "nodes": [_text(name) for name in record.nodes],
         "payload": base64.b64encode(record.payload).decode(),
         "properties": _table(record.properties),
         "queue": NO_QUEUE if record.type == PUBLISHED else _text(record.queue),

@@ -14,8 +14,8 @@ from warren.wire.methods import BasicDeliver
 
 PUBLISHED = "published"
 RECEIVED = "received"
-_PUBLISH_PREFIX = "publish."
-_DELIVER_PREFIX = "deliver."
+CONFIRMED = "confirmed"
+_TYPES = {"publish": PUBLISHED, "deliver": RECEIVED, "confirm": CONFIRMED}
 
 
 @dataclass(frozen=True)
@@ -30,35 +30,40 @@ class TraceRecord:
     user: bytes
     channel: int
     exchange: bytes
-    # of a message that was received
+    # of a message that was received, or is held by all nodes that are to hold it
     queue: bytes
     # of one that was published
     routed_queues: list[bytes]
     routing_keys: list[bytes]
     properties: list[Field]
     payload: bytes
+    # of one that is held: in which epoch, and by whom
+    epoch: int
+    nodes: list[bytes]
 
 
 def record_of(heard: Heard, at_ms: int, payload_bytes_max: int | None) -> TraceRecord:
     """The record of a copy that was delivered at this time."""
     assert isinstance(heard.method, BasicDeliver)
-    key = heard.method.routing_key
+    kind, _dot, subject = heard.method.routing_key.partition(".")
     headers = headers_of(heard.header)
-    is_publish = key.startswith(_PUBLISH_PREFIX)
+    type_ = _TYPES.get(kind, RECEIVED)
     return TraceRecord(
         timestamp=timestamp_of(at_ms),
-        type=PUBLISHED if is_publish else RECEIVED,
+        type=type_,
         node=_octets(headers, b"node"),
         connection=_octets(headers, b"connection"),
         vhost=_octets(headers, b"vhost"),
         user=_octets(headers, b"user"),
-        channel=cast(int, headers[b"channel"].value) if b"channel" in headers else 0,
+        channel=_number(headers, b"channel"),
         exchange=_octets(headers, b"exchange_name"),
-        queue=b"" if is_publish else key.removeprefix(_DELIVER_PREFIX).encode("utf-8", "surrogateescape"),
+        queue=b"" if type_ == PUBLISHED else subject.encode("utf-8", "surrogateescape"),
         routed_queues=_names(headers, b"routed_queues"),
         routing_keys=_names(headers, b"routing_keys"),
         properties=cast(list[Field], headers[b"properties"].value) if b"properties" in headers else [],
         payload=heard.body if payload_bytes_max is None else heard.body[:payload_bytes_max],
+        epoch=_number(headers, b"epoch"),
+        nodes=_names(headers, b"nodes"),
     )
 
 
@@ -66,6 +71,10 @@ def timestamp_of(at_ms: int) -> str:
     """As RFC 3339 has it, in UTC, to the millisecond."""
     at = datetime.fromtimestamp(at_ms // 1000, UTC).replace(microsecond=at_ms % 1000 * 1000)
     return at.isoformat(timespec="milliseconds")
+
+
+def _number(headers: dict[bytes, Typed], name: bytes) -> int:
+    return cast(int, headers[name].value) if name in headers else 0
 
 
 def _octets(headers: dict[bytes, Typed], name: bytes) -> bytes:

@@ -8,7 +8,7 @@ Not here: the layout of terms (`tracing.erlang_terms`).
 from typing import cast
 
 from warren.admin.tracing import erlang_terms as terms
-from warren.admin.tracing.records import PUBLISHED, TraceRecord
+from warren.admin.tracing.records import CONFIRMED, PUBLISHED, TraceRecord
 from warren.admin.tracing.typed_fields import Field, Typed
 
 _RULE = b"=" * 80
@@ -29,12 +29,20 @@ def text_of(record: TraceRecord) -> bytes:
         b"Exchange:     " + record.exchange,
         _term(b"Routing keys: ", _names(record.routing_keys)),
         _term(b"Routed queues: ", _names(record.routed_queues)) if is_publish else b"Queue:        " + record.queue,
+        *_held(record),
         _term(b"Properties:   ", _table(record.properties)),
         b"Payload: ",
         record.payload,
         b"",
     ]
     return b"\n".join(lines)
+
+
+def _held(record: TraceRecord) -> list[bytes]:
+    """What RabbitMQ has no word for."""
+    if record.type != CONFIRMED:
+        return []
+    return [b"Epoch:        %d" % record.epoch, _term(b"Held by:      ", _names(record.nodes))]
 
 
 def _term(label: bytes, term: terms.Term) -> bytes:

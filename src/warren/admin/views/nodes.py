@@ -73,6 +73,7 @@ def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span 
         "name": facts.name,
         "running": not peers.paused(),
         "type": peers.kind(facts.name),
+        **peers.witness(facts.name),
         **history.rated("node", facts.name, measured, span),
         **_averages(facts.io()),
         "cluster_links": [_link(link, history, span) for link in peers.links()],
@@ -85,12 +86,13 @@ def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span 
 
 
 def without_stats(name: str, peers: Peers) -> dict[str, Any]:
-    return {"name": name, "type": peers.kind(name), "running": name in peers.running()}
+    return {"name": name, "type": peers.kind(name), **peers.witness(name), "running": name in peers.running()}
 
 
 def away(name: str, peers: Peers) -> dict[str, Any]:
     """A member that says nothing of itself."""
-    return {"name": name, "type": peers.kind(name), "running": False, "partitions": [], "cluster_links": []}
+    kind = {"type": peers.kind(name), **peers.witness(name)}
+    return {"name": name, **kind, "running": False, "partitions": [], "cluster_links": []}
 
 
 def _link(link: LinkFacts, history: HistoryPort, span: Span | None) -> dict[str, Any]:

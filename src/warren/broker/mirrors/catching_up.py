@@ -4,6 +4,9 @@ Where a policy says so (`ha-sync-mode` = `automatic`) a newcomer catches up at o
 Until then it gets what is new; and if by and by everything goes that it lacks, it has caught up, too. An operator may
 stop it as well: what it has been sent it keeps, and when it is let again it gets the rest.
 
+It is sent in slices, of 64 KiB or of as many messages as a policy or the settings say, and no faster than the settings
+allow: all that a node sends like that, whatever the queue and to whom, has one pace.
+
 Not here: telling what differs (`mirroring.difference`), reading it (`model.copies`), admitting it (`mirroring.master`).
 """
 
@@ -26,6 +29,24 @@ WINDOW_BYTES: Final[i64] = 1024 * 1024
 """What may be sent and not be taken in."""
 
 LOOK_EVERY_MS: Final[i64] = 1_000
+
+
+@final
+class SyncPace:
+    """How fast one node lets others catch up: what was sent is paid for with time before anything more is."""
+
+    def __init__(self, bytes_per_s: int) -> None:
+        """0: as fast as it can."""
+        self._bytes_per_s: i64 = bytes_per_s
+        self._free_at_us: i64 = 0
+
+    def sent(self, size_bytes: i64, now_ms: i64) -> None:
+        if self._bytes_per_s > 0:
+            self._free_at_us = max(self._free_at_us, now_ms * 1000) + size_bytes * 1_000_000 // self._bytes_per_s
+
+    def free_at_ms(self) -> i64:
+        """From when on more may be sent."""
+        return -(-self._free_at_us // 1000)
 
 
 @final
@@ -53,6 +74,7 @@ class CatchingUp(PastTaker, Timed):
         self._sent_bytes: i64 = 0
         self._taken_bytes: i64 = 0
         self._asked: bool = False
+        self._asking: bool = False
         self._over: bool = False
         self._looking: bool = False
 
@@ -82,14 +104,15 @@ class CatchingUp(PastTaker, Timed):
         self._reader = self._mastery.copy.read(lacking, self)
         self._go_on()
 
-    def _look_later(self) -> None:
+    def _look_later(self, after_ms: i64 = LOOK_EVERY_MS) -> None:
         if not self._looking:
             self._looking = True
-            self._rings.turn.set_timer(self._rings.turn.now_ms + LOOK_EVERY_MS, self)
+            self._rings.turn.set_timer(self._rings.turn.now_ms + after_ms, self)
 
     def timer_fired(self) -> None:
         self._looking = False
         self.look()
+        self._go_on()
 
     def taken(self, size_bytes: i64) -> None:
         self._taken_bytes = size_bytes
@@ -111,6 +134,7 @@ class CatchingUp(PastTaker, Timed):
         values = [int(position), int(kind), int(expires_at_ms), int(returned), int(payload_crc)]
         self._send(messages.words(messages.PAST, self._part.queue_id, self._tag(), values), payload)
         self._sent_bytes += len(payload)
+        self._rings.pace.sent(len(payload), self._rings.turn.now_ms)
         self.sent_count += 1
         if self._sent and self._sent[-1].last == position - 1:
             self._sent[-1].last = position
@@ -154,12 +178,24 @@ class CatchingUp(PastTaker, Timed):
             self._reader.cancel()
 
     def _go_on(self) -> None:
-        reader = self._reader
-        if reader is None or self._over or self._asked:
+        """Ask for slices, one after another: some readers give them at once."""
+        if self._asking:
             return
-        if self._sent_bytes - self._taken_bytes < WINDOW_BYTES:
+        self._asking = True
+        while self._may_ask() and self._reader is not None:
             self._asked = True
-            reader.more(SLICE_BYTES)
+            self._reader.more(SLICE_BYTES, self._rings.wishes.sync_batch_count(self._part.definition))
+        self._asking = False
+
+    def _may_ask(self) -> bool:
+        if self._reader is None or self._over or self._asked:
+            return False
+        if self._sent_bytes - self._taken_bytes >= WINDOW_BYTES:
+            return False
+        wait_ms = self._rings.pace.free_at_ms() - self._rings.turn.now_ms
+        if wait_ms > 0:
+            self._look_later(wait_ms)
+        return wait_ms <= 0
 
     def _tag(self) -> int:
         return self._mastery.downlink.tags[self.node]

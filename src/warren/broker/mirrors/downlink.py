@@ -68,7 +68,7 @@ class Downlink(Downstream):
         mastery = self._mastery
         self._settled.pop(node, None)
         self.firsts[node] = mastery.next_position
-        head = messages.start(self._queue_id, self.tags[node], number, mastery.lent_to(), mastery.master.marks)
+        head = messages.start(self._queue_id, self.tags[node], number, mastery.copy.lent_to(), mastery.master.marks)
         self._rings.links.send_ring(node, head, b"")
 
     def step(self, node: str, step: Step) -> None:

@@ -18,7 +18,7 @@ from mypy_extensions import i64
 
 from warren.broker.mirrors.catching_up import CatchingUp
 from warren.broker.mirrors.downlink import Downlink
-from warren.broker.mirrors.intake import Counts, NodeIntake
+from warren.broker.mirrors.intake import Counts, EarlyConfirms, NodeIntake
 from warren.broker.mirrors.mirrored_log import Gone, MirroredLog
 from warren.broker.mirrors.serving import Serving
 from warren.broker.mirrors.under_way import UnderWay
@@ -69,7 +69,7 @@ class Mastery(RingOwner, Timed):
         self._counts: Counts = Counts()
         self._under_way: UnderWay = UnderWay()
         self._inherited: list[Step] = []
-        # of each follower: what its messages and those to it bear, and the first position it gets in a step
+        self.early: EarlyConfirms = EarlyConfirms(rings.turn, self)
         self.serving: Serving = Serving(rings, self)
         self._since_ms: i64 = rings.turn.now_ms
         self._waits: bool = False
@@ -154,7 +154,7 @@ class Mastery(RingOwner, Timed):
 
     def _tell(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
         assert self.queue is not None
-        intake = NodeIntake(self, node, incarnation)
+        intake = NodeIntake(self._rings, self, node, incarnation, waiter)
         marks = self.master.marks
         self._counts.put_down(marks)
         known = marks.knows(node, incarnation) and not self._refuses_some(self.queue)
@@ -250,6 +250,7 @@ class Mastery(RingOwner, Timed):
         self._entries = []
         self._waiters = []
         master.end_turn()
+        self.early.end_round()
 
     def _waits_itself(self, log: MirroredLog) -> bool:
         return self._under_way.any() and not self._entries and not self._waiters and log.only_left()
@@ -286,6 +287,7 @@ class Mastery(RingOwner, Timed):
         if log.lending.step_settled(number):
             queue.lent()
         if settled is not None and settled.entries:
+            self._rings.trace_settled(queue, self.master, settled.entries)
             queue.arrive(settled.entries)
         if self._waiting:
             self._let_in()
@@ -349,10 +351,6 @@ class Mastery(RingOwner, Timed):
         self._catching_up[node] = CatchingUp(self._rings, self._part, self, node, spans, first, began)
         self.look_at_newcomers()
 
-    def lent_to(self) -> i64:
-        """Up to where something may have been handed out."""
-        return self.copy.lent_to()
-
     def look_at_newcomers(self) -> None:
         """Those who may catch up do."""
         for catching_up in list(self._catching_up.values()):
@@ -391,6 +389,7 @@ class Mastery(RingOwner, Timed):
     def end(self) -> None:
         """This node is master no longer, or the queue is gone."""
         self._ended = True
+        self.early.wanted = False
         self._waiting = []
         for catching_up in self._catching_up.values():
             catching_up.cancel()

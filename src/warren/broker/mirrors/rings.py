@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from warren.broker.agreement import Agreement
 from warren.broker.membership import Membership
+from warren.broker.mirrors.catching_up import SyncPace
 from warren.broker.mirrors.downlink import Unsaid
 from warren.broker.mirrors.hearing import hear_follower, hear_master
 from warren.broker.mirrors.mastery import Mastery
@@ -26,6 +27,7 @@ from warren.broker.moves.retreat import Retreat
 from warren.broker.names import FreshNames
 from warren.broker.vhost import Vhost
 from warren.mirroring import messages
+from warren.mirroring.master import Master
 from warren.mirroring.messages import MessageReader
 from warren.mirroring.mirror import JoinRequest
 from warren.model.copies import Copy
@@ -36,6 +38,7 @@ from warren.model.rings import Run
 from warren.model.turn import Timed, Turn
 from warren.queue.queue import Queue
 from warren.remote.links import Links
+from warren.session import firehose
 from warren.store.copies.disk_copy import DiskCopy
 from warren.store.copies.memory_copy import MemoryCopy
 from warren.store.queue_book import QueueBook
@@ -58,6 +61,7 @@ class Rings(Timed):
         logs: QueueLogs,
         wishes: Wishes,
         names: FreshNames,
+        pace: SyncPace,
     ) -> None:
         self.turn: Turn = turn
         self.membership: Membership = membership
@@ -71,11 +75,14 @@ class Rings(Timed):
         self._vhosts: dict[str, Vhost] = vhosts
         self._logs: QueueLogs = logs
         self.wishes: Wishes = wishes
+        self.pace: SyncPace = pace
         self.placing: RingPlacing = RingPlacing(self, names)
         self.adopting: Adopting = Adopting(self, vhosts)
         self.retreating: Retreat = Retreat(self)
         self.proposals: RingProposals = RingProposals(agreement)
         self._parts: dict[int, Part] = {}
+        # to join masters, whatever their queues
+        self.attempts: int = 0
         self._early: dict[int, dict[str, tuple[int, int, JoinRequest]]] = {}
         # the runs of other nodes that there are links to
         self._reached: dict[str, int] = {}
@@ -140,6 +147,7 @@ class Rings(Timed):
     def delete(self, queue_id: int) -> None:
         """The queue is gone."""
         self._postponed.pop(queue_id, None)
+        self._early.pop(queue_id, None)
         part = self._parts.get(queue_id)
         if part is not None:
             self._drop(part)
@@ -226,8 +234,10 @@ class Rings(Timed):
         if refused:
             self._refusing[node] = max(run[1], self._refusing.get(node, 0), self.living(node))
         self.pulse.lost(node)
-        for early in self._early.values():
-            early.pop(node, None)
+        for queue_id in [one for one, early in self._early.items() if node in early]:
+            self._early[queue_id].pop(node)
+            if not self._early[queue_id]:
+                del self._early[queue_id]
         for part in list(self._parts.values()):
             if part.mastery is not None:
                 part.mastery.lost(node)
@@ -287,6 +297,14 @@ class Rings(Timed):
         for waiter, node, incarnation in self._awaiting.pop(part.queue_id, []):
             mastery.await_open(waiter, node, incarnation)
         self.placing.look(part)
+
+    def trace_settled(self, queue: Queue, master: Master, entries: list[Entry]) -> None:
+        """Let it be seen who holds what, if that is wanted."""
+        vhost = self._vhosts.get(queue.vhost)
+        if vhost is not None and vhost.tracing:
+            epoch, nodes = master.ring.epoch, sorted([run[0] for run in master.counted()])
+            for entry in entries:
+                firehose.settled(vhost.topology, self.own_run[0], queue, entry.message, epoch, nodes)
 
     # -- handing out
 
@@ -362,6 +380,11 @@ class Rings(Timed):
         part.copy.hand_over(queue)
         queue.begin_epoch(part.ring.first_position())
         return queue, log
+
+    def deserted(self, queue: Queue) -> None:
+        """Whoever consumed from a queue of which this node is master does so no more, at one node at least."""
+        if queue.auto_delete and queue.consumer_count() == 0:
+            self._vhosts[queue.vhost].let_go(queue)
 
     def close_queue(self, definition: QueueDefinition) -> None:
         """This node's queue is no more, though there may be one elsewhere."""

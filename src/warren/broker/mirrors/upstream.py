@@ -23,14 +23,14 @@ class LinkUpstream(Upstream):
         self.node: str = ""
         # of the last attempt to join
         self.tag: int = 0
-        self._attempts: int = 0
         self._rings: Rings = rings
         self._queue_id: int = queue_id
         self._taken_bytes: i64 = 0
 
     def join(self, request: JoinRequest) -> None:
-        self._attempts += 1
-        self.tag = messages.tag_of(request.epoch, self._attempts)
+        # the node counts them: this one may hold the queue for the second time
+        self._rings.attempts += 1
+        self.tag = messages.tag_of(request.epoch, self._rings.attempts)
         self._taken_bytes = 0
         self._send(messages.join(self._queue_id, self.tag, request))
 

@@ -9,7 +9,16 @@ Not here: what may be said (`policy.mirroring_keys`), which nodes follow from it
 from typing import TYPE_CHECKING, Final, final
 
 from warren.mirroring.placement import ALL, EXACTLY, NODES, Wish
-from warren.policy.mirroring_keys import MIN_IN_SYNC, MODE, PARAMS, PROMOTE_ON_FAILURE, PROMOTE_ON_SHUTDOWN, SYNC_MODE
+from warren.policy.mirroring_keys import (
+    CONFIRM,
+    MIN_IN_SYNC,
+    MODE,
+    PARAMS,
+    PROMOTE_ON_FAILURE,
+    PROMOTE_ON_SHUTDOWN,
+    SYNC_BATCH_SIZE,
+    SYNC_MODE,
+)
 from warren.policy.policies import Policies
 from warren.routing.exchange import Exchange
 from warren.store.topology_definitions import QueueDefinition
@@ -22,13 +31,15 @@ ARGUMENT_PREFIX: Final = "x-"
 MIRRORED: Final = "x-mirrored"
 AUTOMATIC: Final = "automatic"
 ALWAYS: Final = "always"
+MASTER: Final = "master"
 
 
 @final
 class Wishes:
     """One node's view of what policies say."""
 
-    def __init__(self, policies: Policies, vhosts: "dict[str, Vhost]") -> None:
+    def __init__(self, policies: Policies, vhosts: "dict[str, Vhost]", sync_batch_count: int) -> None:
+        self._sync_batch_count: int = sync_batch_count
         self._policies: Policies = policies
         self._vhosts: dict[str, Vhost] = vhosts
 
@@ -55,9 +66,18 @@ class Wishes:
         least = self._policy(queue).get(MIN_IN_SYNC)
         return least if isinstance(least, int) else 1
 
+    def confirms_early(self, queue: QueueDefinition) -> bool:
+        """Whether a publish is confirmed when its master holds it."""
+        return self._policy(queue).get(CONFIRM) == MASTER
+
     def syncs_by_itself(self, queue: QueueDefinition) -> bool:
         policy = self._policy(queue)
         return MODE not in policy or policy.get(SYNC_MODE) == AUTOMATIC
+
+    def sync_batch_count(self, queue: QueueDefinition) -> int:
+        """How many messages at most a mirror that catches up is sent at once; a policy's 1 says nothing, as ever."""
+        count = self._policy(queue).get(SYNC_BATCH_SIZE)
+        return count if isinstance(count, int) and count > 1 else self._sync_batch_count
 
     def promotes_anybody(self, queue: QueueDefinition) -> bool:
         """Whether a mirror may be promoted that is not in sync, should there be no other."""

@@ -34,6 +34,7 @@ class RingPlacing:
             return
         wish = wishes.of(part.definition)
         mastery.min_in_sync = wishes.min_in_sync(part.definition)
+        mastery.early.wanted = wishes.confirms_early(part.definition)
         if self.retreats:
             mastery.master.want_master(self.successor(part), wishes.promotes_on_shutdown(part.definition))
             return
@@ -49,12 +50,13 @@ class RingPlacing:
         """Who is to be master when this node is not: the eldest in sync that is reached, or, if a policy says so and
         there is none, any other mirror; empty if there is nobody."""
         rings, ring = self._rings, part.ring
-        synced = [name for name, incarnation in ring.in_sync if rings.incarnation_reached(name) == incarnation]
+        holds = rings.membership.members.holding_names()
+        synced = [name for name, run in ring.in_sync if name in holds and rings.incarnation_reached(name) == run]
         if synced:
             return synced[0]
         if not rings.wishes.promotes_on_shutdown(part.definition):
             return ""
-        others = [name for name in ring.members if rings.incarnation_reached(name)]
+        others = [name for name in ring.members if name in holds and rings.incarnation_reached(name)]
         return others[0] if others else ""
 
     def mirror_new(self, definition: QueueDefinition) -> None:
@@ -73,5 +75,5 @@ class RingPlacing:
     def _nodes(self) -> tuple[list[str], list[str]]:
         """Those that may hold queues, and those of them that run and are reached."""
         rings = self._rings
-        nodes = rings.membership.members.names()
+        nodes = rings.membership.members.holding_names()
         return nodes, [name for name in nodes if name == rings.own_run[0] or rings.incarnation_reached(name)]

@@ -1,7 +1,7 @@
 """Masters of mirrored queues are spread evenly over the nodes that hold them.
 
-Only members that are in sync, alive and reached become masters. The plan says who; whoever was master hears of it as of
-any change of a ring.
+Only members that are in sync, alive and reached become masters, and no witness. The plan says who; whoever was master
+hears of it as of any change of a ring.
 
 Not here: which queues move where (`cluster.rebalancing`).
 """
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 def plan_balance(plan: Plan, clustering: "Clustering", vhosts: dict[str, Vhost]) -> int:
     """Let others be masters where that is fair; how many move."""
-    ready = [name for name in clustering.membership.members.alive_names() if _is_reached(clustering, name)]
+    holds, alive = clustering.membership.members.holding_names(), clustering.membership.members.alive_names()
+    ready = [name for name in holds if name in alive and _is_reached(clustering, name)]
     found: dict[str, Mirrored] = {}
     spreads: list[Spread] = []
     for mirrored in clustering.shared.homes.mirrored():

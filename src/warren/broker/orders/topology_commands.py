@@ -17,6 +17,7 @@ from warren.broker.vhost import Vhost
 from warren.errors import InvariantBroken, ProtocolFault, Refused
 from warren.model.commands import Command
 from warren.model.ports import QueuePort
+from warren.queue.argument_aliases import without_aliases
 from warren.queue.arguments import validate_declaration
 from warren.routing.exchange import Exchange, Matcher
 from warren.routing.topology import PREDECLARED, PREDECLARED_NAMES
@@ -72,9 +73,8 @@ class TopologyCommands(CommandHandler):
         if not command.name:
             raise Refused("bad_request", "queue name must not be empty")
         _check_length("queue name", command.name)
-        validate_declaration(
-            command.name, command.vhost, command.durable, False, command.auto_delete, command.arguments
-        )
+        arguments = without_aliases(command.name, command.vhost, command.arguments)
+        validate_declaration(command.name, command.vhost, command.durable, False, command.auto_delete, arguments)
         self._check_room(command, planned)
         planned.queues[command.vhost, command.name] = None
 
@@ -152,13 +152,10 @@ class TopologyCommands(CommandHandler):
             )
 
     def _plan_queue(self, command: MakeQueue, plan: Plan) -> None:
-        if self._queue_is_durable(plan, command.vhost, command.name) is None:
-            plan_queue(
-                plan,
-                QueueDefinition(
-                    command.vhost, command.name, command.durable, False, command.auto_delete, command.arguments
-                ),
-            )
+        vhost, name = command.vhost, command.name
+        if self._queue_is_durable(plan, vhost, name) is None:
+            arguments = without_aliases(name, vhost, command.arguments)
+            plan_queue(plan, QueueDefinition(vhost, name, command.durable, False, command.auto_delete, arguments))
 
     def _plan_binding(self, command: MakeBinding, plan: Plan) -> None:
         if _is_implied(command) or self._is_bound(command):

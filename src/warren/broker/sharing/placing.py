@@ -3,16 +3,25 @@
 Not here: the rules (`cluster.placement`).
 """
 
-from typing import final
+from typing import TYPE_CHECKING, Final, final
 
+from warren.broker.agreement import Agreement
 from warren.broker.membership import Membership
 from warren.broker.names import FreshNames
 from warren.broker.sharing.homes import Home, QueueHomes
 from warren.cluster.placement import CLIENT_LOCAL, Candidate, locator_of, place
+from warren.model.turn import Timed, Turn
 from warren.policy.keys import MASTER_LOCATOR
 from warren.policy.mirroring_keys import MODE, PARAMS
 from warren.policy.policies import Policies
+from warren.store.plan import AgreementWaiter, Plan
+from warren.store.topology_definitions import QueueDefinition
 from warren.wire.values import Table
+
+if TYPE_CHECKING:
+    from warren.broker.mirrors.rings import Rings
+
+NO_HOME: Final = "this node is a witness, and reaches no node that holds queues"
 
 
 @final
@@ -37,32 +46,69 @@ class QueuePlacer:
         arguments: Table,
         planned: dict[str, int] | None = None,
     ) -> Home:
-        """Where the queue is to live; so many are planned along with it, by their nodes."""
+        """Where the queue is to live, on no node if none can have it; so many are planned along with it, by their
+        nodes."""
         node = self._membership.own
         if not exclusive:
             policy = self._policies.for_queue(vhost, name).definition
             locator = locator_of(arguments.get("x-queue-master-locator"), policy.get(MASTER_LOCATOR), self._setting)
-            listed = _listed(policy, arguments)
-            candidates = self._candidates(planned or {})
-            if locator != CLIENT_LOCAL:
-                node = place(locator, node, candidates, listed, self._names.draw())
-            elif listed and node not in listed:
-                # those that are to hold it come before the one that asked for it, if any of them runs
-                running = [name for name in listed if name in [candidate.name for candidate in candidates]]
-                node = running[0] if running else node
+            draw = 0 if locator == CLIENT_LOCAL else self._names.draw()
+            node = place(locator, node, self._candidates(planned or {}), _listed(policy, arguments), draw)
         return node, 0 if durable and not exclusive else self._run_of(node)
 
     def _candidates(self, planned: dict[str, int]) -> list[Candidate]:
-        """Nodes that are reached and live; one that is paused does not claim to."""
+        """Nodes that are reached, live, and hold queues; one that is paused does not claim to live."""
         members, own = self._membership.members, self._membership.own
         reached = [name for name in members.alive_names() if self._membership.suspicion.is_connected(name)]
         names = [name for name in reached if name != own] + [own]
-        return [Candidate(name, self._homes.count(name) + planned.get(name, 0)) for name in names]
+        holding = [name for name in names if not members.is_witness(name)]
+        return [Candidate(name, self._homes.count(name) + planned.get(name, 0)) for name in holding]
 
     def _run_of(self, node: str) -> int:
         if node == self._membership.own:
             return self._membership.incarnation
         return self._membership.members.incarnation(node) or 0
+
+
+@final
+class PlacingAgreement(Agreement):
+    """Gives new queues their homes, and their mirrors, before anything is proposed."""
+
+    def __init__(self, turn: Turn, shared: Agreement, placer: QueuePlacer, rings: "Rings | None") -> None:
+        self._turn: Turn = turn
+        self._shared: Agreement = shared
+        self._placer: QueuePlacer = placer
+        self._rings: Rings | None = rings
+
+    def at_once(self) -> bool:
+        return False
+
+    def agree(self, plan: Plan, waiter: AgreementWaiter | None) -> bool:
+        planned: dict[str, int] = {}
+        for change in plan.changes.values():
+            new = change.definition
+            if isinstance(new, QueueDefinition) and not new.node:
+                home = self._placer.home_for(new.vhost, new.name, new.durable, new.exclusive, new.arguments, planned)
+                if not home[0]:
+                    self._turn.set_timer(self._turn.now_ms, Homeless(waiter))
+                    return False
+                new.node, new.incarnation = home
+                planned[new.node] = planned.get(new.node, 0) + 1
+                if self._rings is not None:
+                    self._rings.placing.mirror_new(new)
+        return self._shared.agree(plan, waiter)
+
+
+@final
+class Homeless(Timed):
+    """A plan with a queue that no node can have; whoever planned it is told so in another turn."""
+
+    def __init__(self, waiter: AgreementWaiter | None) -> None:
+        self._waiter: AgreementWaiter | None = waiter
+
+    def timer_fired(self) -> None:
+        if self._waiter is not None:
+            self._waiter.failed(NO_HOME)
 
 
 def _listed(policy: Table, arguments: Table) -> list[str]:

@@ -45,6 +45,9 @@ def up(
     peer: Annotated[int | None, _number("PORT", "The first port between nodes; 25701 unless given.")] = None,
     data: Data = DEFAULT_DIRECTORY,
     ram: Annotated[int | None, _number("N", "How many of the nodes, the last ones, are RAM nodes.")] = None,
+    witness: Annotated[
+        bool, typer.Option("--witness", help="The last node is a witness, and holds no queues.")
+    ] = False,
     config: Annotated[str | None, CONFIG_FILE] = None,
 ) -> int:
     """Start a cluster, and wait until every node is ready."""
@@ -53,7 +56,7 @@ def up(
     directory = Path(data).resolve()
     config = str(Path(config).absolute()) if config else config
     with layouts.held(directory):
-        layout = layouts.made(directory, layouts.Wishes(nodes, ram, amqp, http, peer, config))
+        layout = layouts.made(directory, layouts.Wishes(nodes, ram, witness or None, amqp, http, peer, config))
         stopped = [process for process in _processes(layout) if process.pid() is None]
         _start(stopped)
     print(f"Pages: http://{layouts.HOST}:{layout.nodes[0].http}/ (user guest, password guest)")

@@ -28,7 +28,15 @@ ETCD_PORTS_BEHIND: Final = (1000, 2000)
 FREE_PORT_ATTEMPTS: Final = 200
 FREE_PORT_MIN: Final = 12_000
 FREE_PORT_MAX: Final = 30_000
-DEFAULTS: Final[dict[str, Any]] = {"nodes": 3, "ram": 0, "amqp": 5701, "http": 15701, "peer": 25701, "config": ""}
+DEFAULTS: Final[dict[str, Any]] = {
+    "nodes": 3,
+    "ram": 0,
+    "witness": False,
+    "amqp": 5701,
+    "http": 15701,
+    "peer": 25701,
+    "config": "",
+}
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,7 @@ class Wishes:
 
     nodes: int | None = None
     ram: int | None = None
+    witness: bool | None = None
     amqp: int | None = None
     http: int | None = None
     peer: int | None = None
@@ -151,7 +160,7 @@ def _kept(directory: Path) -> Layout | None:
 
 def _refuse_changes(kept: Layout, wishes: Wishes) -> None:
     for option, wished in asdict(wishes).items():
-        was = kept.made_with[option]
+        was = kept.made_with.get(option, DEFAULTS[option])
         if wished is not None and wished != was:
             raise Refused(
                 "bad_request",
@@ -165,11 +174,16 @@ def _planned(directory: Path, wishes: Wishes) -> Layout:
     count, ram = made_with["nodes"], made_with["ram"]
     if ram >= count:
         raise ConfigError(f"--ram {ram} of {count} nodes leaves none with a disc; there must be one")
+    if made_with["witness"] and (ram or count < 2):
+        raise ConfigError("--witness makes the last node a witness: it needs another node, and no RAM nodes")
+    kinds = ["disc"] * (count - ram) + ["ram"] * ram
+    if made_with["witness"]:
+        kinds[-1] = "witness"
     ports = _ports(made_with)
     nodes = []
     for index in range(count):
         amqp, http, peer = (ports[kind][index] for kind in ("amqp", "http", "peer"))
-        node = LocalNode(f"n{index + 1}", "disc" if index < count - ram else "ram", amqp, http, peer, [])
+        node = LocalNode(f"n{index + 1}", kinds[index], amqp, http, peer, [])
         node.arguments.extend(_arguments(node, directory, made_with["config"]))
         if index > 0:
             node.arguments.extend(["--join", f"{HOST}:{ports['peer'][0]}"])
@@ -183,8 +197,8 @@ def _arguments(node: LocalNode, directory: Path, config: str) -> list[str]:
         arguments += [f"--{kind}", f"{HOST}:{port}"]
     if config:
         arguments += ["--config", config]
-    if node.kind == "ram":
-        arguments.append("--ram")
+    if node.kind != "disc":
+        arguments.append(f"--{node.kind}")
     return arguments
 
 

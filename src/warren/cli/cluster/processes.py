@@ -141,7 +141,9 @@ class NodeProcess:
 
 def _inherited() -> dict[str, str]:
     """Settings in the environment are for every node; whom to join, and as what, is for each to be told alone."""
-    return {name: value for name, value in os.environ.items() if name not in ("WARREN_JOIN", "WARREN_RAM")}
+    return {
+        name: value for name, value in os.environ.items() if name not in ("WARREN_JOIN", "WARREN_RAM", "WARREN_WITNESS")
+    }
 
 
 def _stat(pid: int) -> tuple[str, int] | None:

@@ -17,6 +17,7 @@ from warren.cli.ctl.verbs import (
     connections,
     definitions,
     membership,
+    new_queue,
     nodes,
     parameters,
     permissions,
@@ -118,6 +119,6 @@ GROUPS: Final[dict[str, list[Verb]]] = {
     "Configuration and Environment": [status.ENVIRONMENT, *nodes.SETTINGS],
     "Definitions": definitions.VERBS,
     "Operations": connections.VERBS,
-    "Queues": queues.VERBS,
+    "Queues": [new_queue.ADD, *queues.VERBS],
 }
 VERBS: Final[dict[str, Verb]] = {verb.name: verb for verbs in GROUPS.values() for verb in verbs}

@@ -41,6 +41,7 @@ from warren.model.settings import DISC, RAM
 from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile, FoundingFile, MemberAddresses
 from warren.node.cluster.join_messages import JoinAnswer, JoinRefused, JoinRequest
 from warren.node.cluster.refusal import lives, nobody_online, not_in_the_cluster
+from warren.node.cluster.witness import refuse_held, refuse_lone_witness
 from warren.node.config.settings import NodeSettings
 from warren.node.disk.disk import Disk
 from warren.node.disk.names import ETCD
@@ -124,6 +125,8 @@ class ClusterLife:
         if self._facts is None:
             await self._clear_up()
             await self._join_if_told()
+        if self._facts is None and self._settings.cluster.witness:
+            refuse_lone_witness(self.name)
         found = self._disk.found(incarnation, now_ms)
         if self._facts is not None:
             self._founding.remove()
@@ -147,7 +150,7 @@ class ClusterLife:
         elif not self._disk.recorded():
             addresses = await discover(cluster, self.name)
             if addresses:
-                first = not cluster.ram and await comes_first(cluster, self.name)
+                first = not (cluster.ram or cluster.witness) and await comes_first(cluster, self.name)
                 await self._join(addresses, FIRST_PATIENCE_S if first else None)
 
     def _open_links(self, incarnation: int) -> None:
@@ -193,8 +196,11 @@ class ClusterLife:
         if self._shared is None:
             self._shared = await self._resumed(facts)
         shared = self._shared
-        self._definition = NodeDefinition(self.name, facts.kind, self._links.own.address, http, amqp, shared.address)
+        peer, witness = self._links.own.address, self._settings.cluster.witness
+        self._definition = NodeDefinition(self.name, facts.kind, peer, http, amqp, shared.address, witness)
         await self._with_patience(shared.begun)
+        if witness:
+            refuse_held(self.name, facts, (await self._with_patience(shared.snapshot))[1])
         if not await self._with_patience(lambda: shared.enlist(self._definition, facts.enlisted)):
             raise StoreError(_REMOVED.format(name=self.name, data=self._settings.data_dir))
         if not facts.enlisted:

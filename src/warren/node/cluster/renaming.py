@@ -30,7 +30,8 @@ async def rename_in_store(shared: SharedStore, old: str, new: str) -> None:
     _revision, known = await shared.snapshot()
     entry = _entry(old, known)
     if entry is not None:
-        await shared.enlist(NodeDefinition(new, entry.kind, entry.peer, entry.http, entry.amqp, entry.store))
+        places = (entry.peer, entry.http, entry.amqp, entry.store)
+        await shared.enlist(NodeDefinition(new, entry.kind, *places, entry.witness))
         while await _rename_some(shared, old, new):
             pass
         await shared.delist(old)

@@ -29,6 +29,7 @@ from warren.node.cluster.joining import Joining, NobodyThere, new_store
 from warren.node.cluster.refusal import MembershipRefused, nobody_online, not_in_the_cluster, only_disc_node
 from warren.node.cluster.renaming import refuse_taken_name, rename_in_store
 from warren.node.cluster.shared_store import SharedStore
+from warren.node.cluster.witness import ram_witness
 from warren.node.config.settings import NodeSettings
 from warren.node.disk.directory import DataDirectory
 from warren.node.listeners import settled
@@ -64,6 +65,7 @@ class StoppedMember:
         meant, address = _node_at(node)
         if meant == self._name:
             raise MembershipRefused("", f"Error: cannot cluster node with itself: {meant}")
+        self._refuse_ram_witness(kind)
         facts = self._file.read()
         if facts is not None and (meant in facts.members or str(address) in _peers(facts)):
             raise MembershipRefused("already_member", "The node is already a member of this cluster")
@@ -86,7 +88,8 @@ class StoppedMember:
 
     async def _enlist(self, shared: SharedStore, facts: ClusterFacts, peer: str) -> None:
         """Let everybody know what this node is; where it listens they hear when it starts."""
-        definition = NodeDefinition(self._name, facts.kind, peer, store=shared.address)
+        witness = self._settings.cluster.witness
+        definition = NodeDefinition(self._name, facts.kind, peer, store=shared.address, witness=witness)
         async with asyncio.timeout(STORE_PATIENCE_S):
             await _until_begun(shared)
             await shared.enlist(definition)
@@ -131,6 +134,7 @@ class StoppedMember:
     async def change_kind(self, kind: str) -> None:
         if kind not in (DISC, RAM):
             raise MembershipRefused("", "The node type must be either disc or ram.")
+        self._refuse_ram_witness(kind)
         facts = self._file.read()
         if facts is None:
             raise MembershipRefused("not_clustered", "Non-clustered nodes can only be disc nodes.")
@@ -141,6 +145,10 @@ class StoppedMember:
                 await self._become_ram(facts, links)
             else:
                 await self._become_disc(facts, links)
+
+    def _refuse_ram_witness(self, kind: str) -> None:
+        if kind == RAM and self._settings.cluster.witness:
+            raise ram_witness()
 
     async def _become_ram(self, facts: ClusterFacts, links: Links) -> None:
         async with self._store(facts, links) as shared:

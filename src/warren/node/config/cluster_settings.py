@@ -1,5 +1,5 @@
 """The settings of a cluster: `cluster.*`, `cluster_formation.*`, `cluster_partition_handling`, `net_ticktime`, and the
-flags `--peer`, `--join`, `--ram`.
+flags `--peer`, `--join`, `--ram`, `--witness`.
 
 `net_ticktime` is the silence after which a link between nodes is given up. RabbitMQ's default is 60 seconds, ours 3.
 
@@ -29,6 +29,7 @@ DISCOVERY_BACKENDS = {
     DNS: DNS,
     "rabbit_peer_discovery_dns": DNS,
 }
+WITNESS = "witness"
 PAUSE_MINORITY = "pause_minority"
 PARTITION_HANDLINGS = {
     "ignore": "ignore",
@@ -50,6 +51,7 @@ class ClusterSettings:
     peer_asked_for: bool = field(default=False, compare=False)
     join: list[PeerAddress] = field(default_factory=list)
     ram: bool = False
+    witness: bool = False
     # empty: in the file
     cookie: str = field(default="", repr=False)
     cookie_file: str = COOKIE
@@ -77,6 +79,9 @@ class ClusterFlags(Protocol):
     @property
     def ram(self) -> bool: ...
 
+    @property
+    def witness(self) -> bool: ...
+
 
 def cluster_settings(
     values: Mapping[str, Any],
@@ -91,6 +96,7 @@ def cluster_settings(
         peer_asked_for=bool(flags.peer),
         join=[_joined(text) for text in flags.join],
         ram=flags.ram or values.get("cluster.node_type") == RAM,
+        witness=flags.witness or values.get("cluster.node_type") == WITNESS,
         cookie=values.get("cluster.cookie", ""),
         cookie_file=values.get("cluster.cookie_file") or os.path.join(data_dir, COOKIE),
         silence_s=values.get("cluster.silence_s", DEFAULT_SILENCE_S),
@@ -121,6 +127,8 @@ def _tls(values: Mapping[str, Any]) -> TlsSettings:
 
 def _check(settings: ClusterSettings) -> None:
     """What no parser of a single value can see; or must not show, since it shows what it refuses."""
+    if settings.ram and settings.witness:
+        raise ConfigError("a witness keeps definitions on its disk, and a RAM node does not: choose one of the two")
     if settings.cookie and len(settings.cookie.encode()) < LENGTH_MIN:
         raise ConfigError(f"cluster.cookie must have {LENGTH_MIN} characters or more")
     if settings.discovery == DNS and not settings.discovery_hostname:

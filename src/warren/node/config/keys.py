@@ -13,7 +13,7 @@ from warren.access.hashing import ALGORITHMS
 from warren.cluster.placement import MASTER_LOCATORS
 from warren.model.settings import NODE_KINDS
 from warren.node.config import values
-from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, PARTITION_HANDLINGS, RECOVERIES
+from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, PARTITION_HANDLINGS, RECOVERIES, WITNESS
 from warren.node.log_levels import LEVELS
 from warren.node.logs import FORMATS
 from warren.node.tls import TLS_VERSIONS
@@ -41,7 +41,7 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "cluster.tls.password": ("peer_tls.password", values.text),
     "cluster_formation.classic_config.nodes.*": ("cluster.nodes", values.node),
     "cluster_formation.dns.hostname": ("cluster.dns_hostname", values.name),
-    "cluster_formation.node_type": ("cluster.node_type", values.one_of(NODE_KINDS)),
+    "cluster_formation.node_type": ("cluster.node_type", values.one_of((*NODE_KINDS, WITNESS))),
     "cluster_formation.peer_discovery_backend": ("cluster.discovery", values.one_of(DISCOVERY_BACKENDS)),
     "cluster_partition_handling": ("cluster.partition_handling", values.one_of(PARTITION_HANDLINGS)),
     "cluster_partition_handling.pause_if_all_down.nodes.*": ("cluster.pause_nodes", values.name),
@@ -105,6 +105,8 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "management.tcp.request_timeout": ("http.request_timeout_ms", values.patience_ms),
     "max_message_size": ("max_message_size", values.whole_number(1, 536_870_912)),
     "memory_monitor_interval": ("memory_interval_ms", values.whole_number(100, 3_600_000)),
+    "mirroring_sync_batch_size": ("sync_batch_count", values.whole_number(1, 999_999)),
+    "mirroring_sync_max_throughput": ("sync_bytes_per_s", values.information_size),
     "net_ticktime": ("cluster.silence_s", values.whole_number(1, 3600)),
     "password_hashing_module": ("password_hashing_module", values.one_of(ALGORITHMS)),
     "prometheus.path": ("prometheus.path", values.url_path),
@@ -185,8 +187,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "management.*",
         "management_agent.*",
         "message_store_shutdown_timeout",
-        "mirroring_sync_batch_size",
-        "mirroring_sync_max_throughput",
         "mnesia_table_loading_retry_limit",
         "mnesia_table_loading_retry_timeout",
         "motd_file",

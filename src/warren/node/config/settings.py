@@ -58,6 +58,8 @@ _BROKER_FIELDS = (
     "consumer_timeout_action",
     "paging_ratio",
     "queue_master_locator",
+    "sync_batch_count",
+    "sync_bytes_per_s",
 )
 
 
@@ -73,6 +75,7 @@ class Flags:
     config: str = ""
     join: tuple[str, ...] = ()
     ram: bool = False
+    witness: bool = False
     stopped: bool = False
 
 

@@ -51,6 +51,8 @@ class Member(Process):
     def __init__(self, world: "ClusterWorld", name: str, settings: BrokerSettings, meddler: Meddler) -> None:
         super().__init__(world, name, settings, meddler)
         self.is_member = False
+        # whether it is one that holds no queues, from when it joins
+        self.is_witness = False
         # those it keeps links to
         self.peers: dict[str, None] = {}
         self.seat: Seat | None = None
@@ -109,7 +111,7 @@ class Member(Process):
         self.add(SharingReady(revision, snapshot))
 
     def _definition(self) -> NodeDefinition:
-        return NodeDefinition(self.name, DISC, f"{self.name}:25672")
+        return NodeDefinition(self.name, DISC, f"{self.name}:25672", witness=self.is_witness)
 
     def _take_seat(self) -> tuple[int, dict[str, tuple[int, int, bytes]]]:
         store = self._world.store

@@ -125,17 +125,29 @@ class Rules:
 
     def _look_for_remains(self) -> None:
         """Queues that should have gone with their owners or their last consumers."""
-        for key, (_created, _modified, value) in self._world.store.snapshot()[1].items():
-            definition = decode_definition(key, value)
-            if not isinstance(definition, QueueDefinition):
-                continue
+        for definition in self._queues():
             owners = self._world.member(definition.node).broker.connections
             if definition.exclusive and definition.owner not in owners:
                 self._complain("queues go with their owners", f"'{definition.name}' is left on {definition.node}")
-            deserted_ms = self._world.deserted_ms.get(definition.name)
-            # who ends before that could be agreed upon has forgotten it
-            if deserted_ms is not None and self._world.promises.ended_ms(definition.node) < deserted_ms:
+            if self._is_deserted(definition):
                 self._complain("queues go with their owners", f"'{definition.name}' is left without consumers")
+
+    def deserted(self) -> list[str]:
+        """Queues that have yet to go with their last consumers: a new master waits a while before it lets one go."""
+        return [definition.name for definition in self._queues() if self._is_deserted(definition)]
+
+    def _queues(self) -> list[QueueDefinition]:
+        definitions = [decode_definition(key, value[2]) for key, value in self._world.store.snapshot()[1].items()]
+        return [definition for definition in definitions if isinstance(definition, QueueDefinition)]
+
+    def _is_deserted(self, definition: QueueDefinition) -> bool:
+        """Whether it should go with its last consumer; who ends before that is agreed upon has forgotten it."""
+        deserted_ms = self._world.deserted_ms.get(definition.name)
+        if deserted_ms is None:
+            return False
+        # of a mirrored one its master knows it, and the node where the consumer was
+        known_by = [definition.node] if definition.ring is None else [one.name for one in self._world.members]
+        return all(self._world.promises.ended_ms(name) < deserted_ms for name in known_by)
 
     def _look_at_definitions(self, member: "Member") -> None:
         rule = "all nodes end up the same"

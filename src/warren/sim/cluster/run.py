@@ -69,6 +69,8 @@ def _come_together(world: ClusterWorld, workload: ClusterWorkload, chance: Rando
 def _rest(world: ClusterWorld, workload: ClusterWorkload) -> None:
     """Everybody finishes, whatever is left is read, and all is as it should be."""
     _await(world, "everybody is back, and errands are done", lambda: world.whole() and workload.errands_done())
+    # who reads what is left would keep them
+    _await(world, "what was deserted is gone", lambda: not world.rules.deserted())
     workload.drain()
     _await(world, "everything is settled", lambda: not world.rules.unsettled())
     if not world.checkers.complaints:

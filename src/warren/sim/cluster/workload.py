@@ -6,6 +6,7 @@
     news   (fanout) --> plain, passing
     ""              plain, passing, lazy, loose (whose consumers do not ack)
     dead   (direct) --rejected--> graves            whatever is rejected in retried
+    copied                                          what plain gets with the key one, and all that lazy gets
 
 All of it is durable and lives wherever it was put, but for `passing`, which is transient: it ends with its home, and
 whoever comes declares it again.
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from warren.sim.cluster.world import ClusterWorld
 
 EXCHANGES = (("orders", "direct"), ("news", "fanout"), ("dead", "direct"), (ERRANDS, "direct"))
-LASTING = ("plain", "spread", "retried", "graves", "lazy", LOOSE)
+LASTING = ("plain", "spread", "retried", "graves", "lazy", LOOSE, "copied")
 PASSING = "passing"
 POLICY = 2
 """The ticket of commands about policies."""
@@ -49,17 +50,18 @@ BINDINGS = (
     ("dead", "rejected", "graves"),
 )
 TARGETS = (
-    Target("orders", "one", ("plain", "spread")),
+    Target("orders", "one", ("plain", "spread", "copied")),
     Target("orders", "two", ("spread", "retried")),
     Target("orders", "nowhere", ()),
     Target("news", "", ("plain", PASSING)),
     Target("", "plain", ("plain",)),
-    Target("", "lazy", ("lazy",)),
+    Target("", "lazy", ("lazy", "copied")),
     Target("", LOOSE, (LOOSE,)),
     Target("", "retried", ("retried",)),
     Target("", PASSING, (PASSING,)),
 )
 REJECTED: Table = {"x-dead-letter-exchange": "dead", "x-dead-letter-routing-key": "rejected"}
+COPIED: Table = {"x-copy-from": [{"src_name": "plain", "routing_key": "one"}, "lazy"]}
 
 
 def lasting_topology(chance: Random) -> list[Method]:
@@ -69,6 +71,8 @@ def lasting_topology(chance: Random) -> list[Method]:
         arguments: Table = {"x-queue-master-locator": chance.choice(LOCATORS)}
         if name == "retried":
             arguments |= REJECTED
+        elif name == "copied":
+            arguments |= COPIED
         elif name == "lazy":
             arguments["x-queue-mode"] = "lazy"
         elif name == "spread" and chance.random() < 0.3:
@@ -143,7 +147,7 @@ class Operator:
         if self._calmed:
             return
         member = self._chance.choice(self._world.members)
-        pattern = self._chance.choice(("^(plain|lazy|errand.*)$", "^(spread|graves|passing)$", "^retried$"))
+        pattern = self._chance.choice(("^(plain|lazy|errand.*)$", "^(spread|graves|passing)$", "^(retried|copied)$"))
         name = f"policy-{pattern}"
         definition = self._definition()
         command: Command = ClearPolicy("/", name, False)

@@ -9,7 +9,7 @@ Not here: when flushes are done (`sim.rings.world`).
 from collections.abc import Callable
 from typing import NamedTuple
 
-from warren.model.copies import Held, PastReader, PastTaker, Span
+from warren.model.copies import ANY_COUNT, Held, PastReader, PastTaker, Span
 
 
 class Kept(NamedTuple):
@@ -154,7 +154,7 @@ class ToyReader(PastReader):
         self.found = [(each, copy.held[each], copy.returns.get(each, 0)) for each in positions]
         self._taker = taker
 
-    def more(self, size_bytes: int) -> None:
+    def more(self, size_bytes: int, count: int = ANY_COUNT) -> None:
         found = self.found[:size_bytes]
         del self.found[:size_bytes]
         for position, held, returned in found:

@@ -13,7 +13,7 @@ from typing import Final, final
 from mypy_extensions import i32, i64, mypyc_attr
 
 from warren.errors import PeerFault
-from warren.model.copies import Copy, CopyAsker, Heir, PastReader, PastTaker, Span, check_range
+from warren.model.copies import ANY_COUNT, Copy, CopyAsker, Heir, PastReader, PastTaker, Span, check_range
 from warren.model.message import Entry, Envelope, Message
 from warren.model.turn import Turn
 from warren.store.payloads import PREFIX_BYTES, decode_message, message_payload, payload_body_bytes
@@ -219,9 +219,9 @@ class MemoryReading(PastReader):
         self._at: int = 0
         self._taker: PastTaker = taker
 
-    def more(self, size_bytes: i64) -> None:
+    def more(self, size_bytes: i64, count: i64 = ANY_COUNT) -> None:
         size: i64 = 0
-        while self._at < len(self._wanted) and size < size_bytes:
+        while self._at < len(self._wanted) and size < size_bytes and count > 0:
             position = self._wanted[self._at]
             self._at += 1
             kept = self._copy.kept(position)
@@ -231,6 +231,7 @@ class MemoryReading(PastReader):
             if kept.message is not None:
                 payload, crc = message_payload(kept.message)
             size += len(payload)
+            count -= 1
             self._taker.past(position, kept.priority, kept.expires_at_ms, kept.persistent, kept.returned, payload, crc)
         if size == 0 and self._at >= len(self._wanted):
             self._taker.past_is_over()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.model.copies import PastReader, PastTaker, Span
+from warren.model.copies import ANY_COUNT, PastReader, PastTaker, Span
 from warren.model.effects import ReadIndex, ReadJournal
 from warren.model.journal import Holding, Segment
 from warren.store.fetching import damaged, extents_of
@@ -61,11 +61,13 @@ class ReadingPast(PastReader, TicketHolder, WritingWaiter):
         self._extents: list[tuple[int, int]] = []
         self._pieces: list[int] = []
         self._size_bytes: i64 = 0
+        self._count: i64 = 0
         self._unwritten: bool = False
         self._over: bool = False
 
-    def more(self, size_bytes: i64) -> None:
+    def more(self, size_bytes: i64, count: i64 = ANY_COUNT) -> None:
         self._size_bytes = size_bytes
+        self._count = count
         self._go_on()
 
     def cancel(self) -> None:
@@ -145,7 +147,7 @@ class ReadingPast(PastReader, TicketHolder, WritingWaiter):
         index = first_row_from(rows, wanted)
         count: i64 = len(rows) // ROW_BYTES
         previous: i64 = 0
-        while index < count and size < self._size_bytes:
+        while index < count and size < self._size_bytes and len(chosen) < self._count:
             position = row_position(rows, index)
             if position > wanted:
                 wanted = self._wanted_from(position)

@@ -7,6 +7,9 @@ from tests.unit.admin.tracing.copies import RECORDED, RECORDED_COPIES, Copy
 from warren.admin.tracing.json_format import SCHEMA_VERSION, json_of
 from warren.admin.tracing.records import record_of, timestamp_of
 from warren.admin.tracing.text_format import text_of
+from warren.wire.method_stream import Heard
+from warren.wire.methods import BasicDeliver
+from warren.wire.properties import Properties, encode_header_payload
 
 
 def text_record(copy: Copy, payload_bytes_max: int | None = None) -> bytes:
@@ -43,6 +46,8 @@ def test_json_has_the_fields_and_values_of_rabbitmq() -> None:
     written = [json_record(copy) for copy in RECORDED_COPIES]
     assert {found.pop("schema_version") for found in written} == {SCHEMA_VERSION}
     assert [found.pop("timestamp")[:17] for found in written] == ["2026-11-15T09:51:"] * len(written)
+    # of mirrored queues, which RabbitMQ does not tell
+    assert [(found.pop("epoch"), found.pop("nodes")) for found in written] == [(0, [])] * len(written)
     assert written == [of_rabbitmq(line) for line in (RECORDED / "json.log").read_bytes().splitlines()]
 
 
@@ -70,6 +75,19 @@ def test_names_that_are_not_utf_8_lose_nothing() -> None:
 def test_every_field_has_the_same_type_in_every_record() -> None:
     types = [{name: type(value) for name, value in json_record(copy).items()} for copy in RECORDED_COPIES]
     assert all(found == types[0] for found in types)
+
+
+def test_who_holds_a_message_of_a_mirrored_queue_is_told() -> None:
+    facts = {"exchange_name": "", "routing_keys": ["tq"], "properties": {}, "node": "a", "vhost": "/"}
+    headers = {**facts, "epoch": 3, "nodes": ["a", "b"]}
+    heard = Heard(1, BasicDeliver("ctag", 1, False, "amq.rabbitmq.trace", "confirm.tq"))
+    heard.header = encode_header_payload(Properties(headers=headers), 0)
+    record = record_of(heard, 0, None)
+    found = json.loads(json_of(record))
+    assert (found["type"], found["queue"], found["epoch"], found["nodes"]) == ("confirmed", "tq", 3, ["a", "b"])
+    text = text_of(record)
+    assert b": Message confirmed\n" in text
+    assert b'\nQueue:        tq\nEpoch:        3\nHeld by:      [<<"a">>,<<"b">>]\n' in text
 
 
 def test_a_timestamp_has_milliseconds_in_utc() -> None:

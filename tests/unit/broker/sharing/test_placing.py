@@ -3,18 +3,17 @@
 import pytest
 
 from warren.broker.applying import Appliers
-from warren.broker.clustering import PlacingAgreement
 from warren.broker.membership import Membership
 from warren.broker.names import FreshNames
 from warren.broker.shared_agreement import SharedAgreement
 from warren.broker.sharing.homes import QueueHomes
-from warren.broker.sharing.placing import QueuePlacer
+from warren.broker.sharing.placing import PlacingAgreement, QueuePlacer
 from warren.cluster.partitions import PartitionHandling
 from warren.model.turn import Turn
 from warren.policy.policies import Policies
 from warren.policy.policy import Policy
 from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
-from warren.store.plan import Plan
+from warren.store.plan import AgreementWaiter, Plan
 from warren.store.topology_definitions import QueueDefinition
 from warren.wire.values import Table
 
@@ -116,6 +115,44 @@ def test_queues_of_one_plan_are_spread_as_if_they_were_declared_one_after_anothe
     for queue in queues:
         plan.put(queue)
     turn = Turn()
-    PlacingAgreement(SharedAgreement(turn, Appliers()), placer, None).agree(plan, None)
+    PlacingAgreement(turn, SharedAgreement(turn, Appliers()), placer, None).agree(plan, None)
     # with the two, two and one that are there: four each
     assert sorted(queue.node for queue in queues) == ["a", "a", "b", "b", "c", "c", "c"]
+
+
+def test_a_witness_gets_no_queue_but_the_exclusive_ones_of_its_clients(
+    placer: QueuePlacer, membership: Membership
+) -> None:
+    for name in "bc":
+        membership.put(NodeDefinition(name, "disc", "", witness=True), 3)
+    for arguments in ({}, MIN_MASTERS, RANDOM, {"x-ha-mode": "nodes", "x-ha-params": ["c", "b"]}):
+        assert placer.home_for("/", "q", True, False, arguments) == ("a", 0)
+    assert placer.home_for("/", "q", True, True, {}) == ("b", 5)
+
+
+class Answers(AgreementWaiter):
+    """Remembers why it failed."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def agreed(self) -> None:
+        self.reasons.append("")
+
+    def outdated(self) -> None:
+        self.reasons.append("")
+
+    def failed(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+def test_a_queue_that_no_node_can_have_is_refused(placer: QueuePlacer, membership: Membership) -> None:
+    for name in "abc":
+        membership.put(NodeDefinition(name, "disc", "", witness=True), 3)
+    plan, turn, answers = Plan(), Turn(), Answers()
+    plan.put(QueueDefinition("/", "q", True, False, False, {}))
+    assert not PlacingAgreement(turn, SharedAgreement(turn, Appliers()), placer, None).agree(plan, answers)
+    assert answers.reasons == []
+    turn.fire_timers()
+    assert answers.reasons == ["this node is a witness, and reaches no node that holds queues"]
+    assert turn.effects == []

@@ -57,6 +57,14 @@ def test_a_ram_node_is_one_by_its_flag_or_its_file(read: Read) -> None:
     assert not read("cluster_formation.node_type = disc").ram
 
 
+def test_a_witness_is_one_by_its_flag_or_its_file_and_no_ram_node(read: Read) -> None:
+    assert read(witness=True).witness
+    assert read("cluster_formation.node_type = witness").witness
+    assert not read().witness
+    with pytest.raises(ConfigError, match="a witness keeps definitions on its disk, and a RAM node does not"):
+        read("cluster_formation.node_type = witness", ram=True)
+
+
 def test_the_keys_fill_their_settings(read: Read) -> None:
     settings = read(
         "cluster.cookie = sixteen letters!\n"

@@ -175,6 +175,15 @@ def test_the_environment_overrides_the_file_and_flags_override_both(read: Read) 
     assert read(text, environment, amqp="127.0.0.1:0").tcp_listeners == [ListenAddress("127.0.0.1", 0)]
 
 
+def test_how_mirrors_catch_up_has_rabbitmqs_keys(read: Read) -> None:
+    assert (broker_of(read(), "sync_batch_count"), broker_of(read(), "sync_bytes_per_s")) == (4096, 0)
+    settings = read("mirroring_sync_batch_size = 100\nmirroring_sync_max_throughput = 50MB")
+    assert broker_of(settings, "sync_batch_count") == 100
+    assert broker_of(settings, "sync_bytes_per_s") == 50_000_000
+    with pytest.raises(ConfigError, match="mirroring_sync_batch_size must be a whole number from 1 to 999999"):
+        read("mirroring_sync_batch_size = 0")
+
+
 def test_where_queues_live_is_told_to_the_core(read: Read) -> None:
     assert broker_of(read(), "queue_master_locator") == "client-local"
     assert broker_of(read("queue_master_locator = min-masters"), "queue_master_locator") == "min-masters"

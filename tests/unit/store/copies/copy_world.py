@@ -11,7 +11,7 @@ from mypy_extensions import i64
 
 from tests.unit.store.journal_world import IdleKeeper
 from tests.unit.store.plain_disk import PlainDisk
-from warren.model.copies import CopyAsker, PastTaker, Span
+from warren.model.copies import ANY_COUNT, CopyAsker, PastTaker, Span
 from warren.model.effects import Effect, Store
 from warren.model.events import IndexRead, JournalRead, Stored
 from warren.model.message import NEVER, NO_EXPIRATION, Entry, Envelope, Message
@@ -177,14 +177,16 @@ class CopyWorld:
             assert segment.live_count == sum(one.count for one in holdings)
             assert segment.live_bytes == sum(one.cost_bytes for one in holdings)
 
-    def read(self, spans: list[Span], size_bytes: int = 1000) -> list[Past]:
+    def read(self, spans: list[Span], size_bytes: int = 1000, count: int = ANY_COUNT) -> list[Past]:
         newcomer = Newcomer()
         reader = self.copy.read(spans, newcomer)
         for _round in range(ROUNDS_MAX):
             if newcomer.over:
                 return newcomer.taken
-            reader.more(size_bytes)
+            before = len(newcomer.taken)
+            reader.more(size_bytes, count)
             self.go_on()
+            assert len(newcomer.taken) <= before + count
             assert newcomer.damage == ""
         raise AssertionError("the past is never over")
 

@@ -354,6 +354,13 @@ def test_what_goes_while_it_is_read_is_left_out() -> None:
     assert newcomer.over
 
 
+def test_a_slice_has_no_more_messages_than_are_wanted() -> None:
+    world = CopyWorld(segment_bytes=SMALL)
+    filled(world, 1, 20)
+    taken = world.read(spans_of((1, 20)), size_bytes=10_000, count=3)
+    assert [past.position for past in taken] == list(range(1, 21))
+
+
 def test_what_is_not_written_yet_is_waited_for() -> None:
     world = CopyWorld()
     world.store(1, "unwritten")

@@ -147,6 +147,15 @@ def test_what_another_lacks_is_read_in_slices() -> None:
     assert newcomer.over
 
 
+def test_a_slice_has_no_more_messages_than_are_wanted() -> None:
+    world = filled(*range(1, 9))
+    newcomer = Newcomer()
+    reader = world.copy.read(world.copy.spans(), newcomer)
+    reader.more(10_000, 3)
+    assert [past.position for past in newcomer.taken] == [1, 2, 3]
+    assert (newcomer.slices, newcomer.over) == (1, False)
+
+
 def test_nonsense_is_not_held() -> None:
     world = World()
     with pytest.raises(PeerFault):

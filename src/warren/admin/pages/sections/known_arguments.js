@@ -39,6 +39,18 @@ export const QUEUE_ARGUMENTS = [
     hint: "Which nodes hold the queue, where no policy says so.",
   },
   {
+    key: "x-copy-from",
+    type: "text",
+    title: "Copy from",
+    hint: "The queue of whose messages this one gets copies.",
+  },
+  {
+    key: "x-copy-routing-key",
+    type: "text",
+    title: "Copy routing key",
+    hint: "A topic pattern for what is copied; everything, unless given.",
+  },
+  {
     key: "x-max-priority",
     type: "number",
     title: "Max priority",

@@ -10,7 +10,7 @@ export function nodeTable() {
     caption: "Nodes",
     columns: [
       { key: "name", title: "Node", cell: (node) => node.name },
-      { key: "type", title: "Type", cell: (node) => node.type },
+      { key: "type", title: "Type", cell: type },
       { key: "state", title: "State", cell: state },
       { key: "links", title: "Links", cell: links },
       { key: "uptime", title: "Up for", cell: (node) => duration(node.uptime) },
@@ -23,6 +23,10 @@ export function nodeTable() {
     keyOf: (node) => node.name,
     empty: "No node is known.",
   });
+}
+
+function type(node) {
+  return node.witness ? [node.type, { badge: "witness", title: "It holds no queues." }] : node.type;
 }
 
 function state(node) {

@@ -82,6 +82,7 @@ function ruleFacts(one) {
     ["Type", one.type],
     ["Features", queueBadges({ ...one, arguments: {} })],
     ["Arguments", tableText(one.arguments)],
+    ["Copied by", (one.copied_by ?? []).join(", ")],
     ["Policy", one.policy || "none"],
     ["Operator policy", one.operator_policy || "none"],
     ["Effective definition", tableText(one.effective_policy_definition)],

@@ -26,6 +26,8 @@ const SHORT = {
   "x-dead-letter-routing-key": "DLK",
   "x-max-priority": "Pri",
   "x-ha-mode": "Mir",
+  "x-copy-from": "Copy",
+  "x-copy-routing-key": "Copy key",
   "x-single-active-consumer": "SAC",
   "x-delivery-limit": "Dlv lim",
   "x-queue-mode": "mode",

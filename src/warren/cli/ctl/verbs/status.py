@@ -206,11 +206,13 @@ def _sections(sections: list[tuple[str, list[str]]]) -> str:
 def cluster_status(call: Call) -> Text:
     nodes, overview = call.api.get("nodes"), call.api.get("overview")
     running = [node for node in nodes if node.get("running", True)]
+    witnesses = [node["name"] for node in nodes if node.get("witness")]
     flags = call.api.find("feature-flags") or []
     facts: Facts = {
         "cluster_name": call.api.get("cluster-name")["name"],
         "disk_nodes": [node["name"] for node in nodes if node.get("type") != "ram"],
         "ram_nodes": [node["name"] for node in nodes if node.get("type") == "ram"],
+        **({"witness_nodes": witnesses} if witnesses else {}),
         "running_nodes": [node["name"] for node in running],
         "versions": {node["name"]: _versions(node, overview) for node in running},
         "maintenance_status": {node["name"]: _maintenance(node) for node in running},
@@ -254,6 +256,7 @@ def _cluster_sections(facts: Facts) -> list[tuple[str, list[str]]]:
         ("Basics", [f"Cluster name: {facts['cluster_name']}"]),
         ("Disk Nodes", facts["disk_nodes"]),
         ("RAM Nodes", facts["ram_nodes"]),
+        ("Witnesses", facts.get("witness_nodes", [])),
         ("Running Nodes", facts["running_nodes"]),
         ("Versions", [f"{node}: {_version(versions)}" for node, versions in facts["versions"].items()]),
         (

@@ -1,0 +1,93 @@
+"""Two nodes that hold queues and a witness that does not: real processes, of which either of the two may be killed."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.member_nodes import MemberNodes, channel_to, ended, eventually, joining, ready_in
+from tests.support.node_process import NodeProcess
+from tests.support.operator import Operator
+
+pytestmark = pytest.mark.timeout(180)
+
+COUNT = 20
+QUEUE = "orders"
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
+    made = MemberNodes(tmp_path)
+    yield made
+    made.destroy()
+
+
+def queue_at(node: NodeProcess) -> dict[str, Any]:
+    found: dict[str, Any] = Operator(node.addresses["http"]).read("queues", "/", QUEUE)
+    return found
+
+
+def holders(node: NodeProcess) -> list[str]:
+    """Who has all of the queue, as a node tells."""
+    told = queue_at(node)
+    return sorted([told["node"], *told.get("synchronised_slave_nodes", [])])
+
+
+def publish(node: NodeProcess, first: int) -> None:
+    """So many messages, all of them confirmed."""
+    with channel_to(node) as channel:
+        channel.confirm()
+        for number in range(first, first + COUNT):
+            channel.publish("", QUEUE, str(number).encode(), {"delivery_mode": 2})
+        channel.confirms(range(1, COUNT + 1))
+
+
+def test_a_queue_on_two_nodes_and_a_witness_outlives_the_loss_of_either(nodes: MemberNodes) -> None:
+    cat = nodes.start("cat")
+    dog = nodes.start("dog", *joining(cat))
+    owl = nodes.start("owl", *joining(cat), "--witness")
+    by_name = {node.name: node for node in (cat, dog)}
+    with channel_to(owl) as channel:
+        channel.call("queue.declare", queue=QUEUE, durable=True, arguments={"x-ha-mode": "all"})
+        channel.call("queue.declare", queue="mine", exclusive=True)
+        assert Operator(owl.addresses["http"]).read("queues", "/", "mine")["node"] == owl.name
+    eventually(lambda: holders(owl) == [cat.name, dog.name])
+    publish(owl, 0)
+    for killed in range(2):
+        master = by_name[queue_at(owl)["node"]]
+        other = dog if master is cat else cat
+        master.kill()
+        publish(owl, COUNT * (killed + 1))
+        eventually(lambda other=other: queue_at(owl)["node"] == other.name)  # type: ignore[misc]
+        master.start()
+        eventually(lambda: holders(owl) == [cat.name, dog.name])
+    assert ready_in(owl, QUEUE) == COUNT * 3
+    assert sorted(queue_at(owl)["ring"]["members"]) == sorted(by_name)
+
+
+def test_a_witness_is_shown_as_one_and_only_a_node_without_queues_becomes_one(nodes: MemberNodes) -> None:
+    cat = nodes.start("cat")
+    owl = nodes.start("owl", *joining(cat), "--witness")
+    rows = {row["name"]: row for row in Operator(cat.addresses["http"]).read("nodes")}
+    assert [(rows[node.name]["type"], rows[node.name].get("witness")) for node in (cat, owl)] == [
+        ("disc", None),
+        ("disc", True),
+    ]
+    told = nodes.done(cat, "-q", "cluster_status")
+    assert "Witnesses\n\nowl@localhost\n" in told
+    assert json.loads(nodes.done(cat, "-q", "cluster_status", "--formatter", "json"))["witness_nodes"] == [owl.name]
+    with channel_to(owl) as channel:
+        channel.call("queue.declare", queue=QUEUE, durable=True)
+    assert queue_at(cat)["node"] == cat.name
+    cat.kill()
+    refused = nodes.spawn("cat", "--witness", port=cat.addresses["peer"][1])
+    assert ended(refused) == 2
+    assert "cat@localhost cannot be a witness while it holds queues: 'orders' in vhost '/'; " in refused.log()
+
+
+def test_a_witness_is_no_node_alone(nodes: MemberNodes) -> None:
+    alone = nodes.spawn("owl", "--witness")
+    assert ended(alone) == 2
+    assert "owl@localhost is to be a witness, which needs others that hold queues" in alone.log()
