@@ -34,6 +34,10 @@ class Intake(ABC):
         """Tell the waiter when all that was done to the queue up to the end of this turn is settled."""
 
     @abstractmethod
+    def acked_late(self, positions: list[int]) -> None:
+        """Clients of that run are done with what an earlier master handed out."""
+
+    @abstractmethod
     def deserted(self) -> None:
         """Clients of that run consumed from the queue, under an earlier master perhaps, and none does any more."""
 

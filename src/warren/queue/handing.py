@@ -38,6 +38,8 @@ class Handing:
         if contents.ready_count == 0 or self._under_way:
             return
         self._under_way = True
+        if self._paging is not None:
+            self._paging.pass_over()
         sole = self._consumers.sole
         behind = False
         if sole is not None:

@@ -51,6 +51,8 @@ class Paging:
         self._refused: bool = False
         self._waiters: list[OutputPort] = []
         self._mirrored: bool = log.mirrored
+        # positions of what is dealt with, though it is ready
+        self._late: set[int] = set()
 
     def mirror(self, log: QueueLog) -> None:
         """Others hold the queue, too, from here on: its dealings are with this log, which has the one before."""
@@ -69,6 +71,7 @@ class Paging:
         """Whether the entry that goes next is in memory and may be handed out; there must be one."""
         if self._refused:
             return False
+        self.pass_over()
         head = self._head()
         if head is None:
             return False
@@ -103,6 +106,20 @@ class Paging:
         """An entry left for good, which the disk may have."""
         if entry.holding is not None or self._mirrored:
             self.log.forget(entry)
+
+    def acked_late(self, positions: list[int]) -> None:
+        """What stands there goes when its turn comes."""
+        self._late.update(positions)
+
+    def pass_over(self) -> None:
+        """Heads go that are dealt with."""
+        contents = self._contents
+        while self._late and contents.ready_count != 0:
+            head = self._head()
+            if head is None or int(head.position) not in self._late:
+                return
+            self._late.discard(int(head.position))
+            self.forget(contents.take(True))
 
     def forget_ready(self) -> None:
         """Everything ready is about to go, in memory and on disk."""

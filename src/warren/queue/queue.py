@@ -26,15 +26,7 @@ from warren.model.copies import Heir
 from warren.model.figures import QueueFigures
 from warren.model.journal import Run
 from warren.model.message import Entry, Message
-from warren.model.ports import (
-    REJECTED,
-    SETTLED,
-    Consumer,
-    OutputPort,
-    PagedIn,
-    QueueLog,
-    QueuePort,
-)
+from warren.model.ports import REJECTED, SETTLED, Consumer, OutputPort, PagedIn, QueueLog, QueuePort
 from warren.model.turn import Turn
 from warren.queue.admission import Admission
 from warren.queue.consumers import Consumers
@@ -144,7 +136,7 @@ class Queue(QueuePort, PagedIn, Heir):
             return True
         self.check_usable()
         self._handing.hand_out()
-        return self._contents.ready_count == 0 or paging.may_go()
+        return paging.may_go() or self._contents.ready_count == 0
 
     def await_entry(self, waiter: OutputPort) -> None:
         if self._paging is not None:
@@ -173,6 +165,12 @@ class Queue(QueuePort, PagedIn, Heir):
             self._paging.forget(entry)
         if not self._woken:
             self.wake()
+
+    def acked_late(self, positions: list[int]) -> None:
+        """Of what another had handed out who held this queue before, this is dealt with."""
+        if self._paging is not None and not self.deleted:
+            self._paging.acked_late(positions)
+            self._handing.hand_out()
 
     def reject(self, entry: Entry) -> None:
         if self.deleted:

@@ -96,3 +96,18 @@ class HostedConsumer(Consumer):
     def cancelled(self) -> None:
         self.stopped = True
         self._hosting.consumer_gone(self)
+
+
+def give_back_unseen(queue: QueuePort, entries: list[Entry], overtaken: bool) -> None:
+    """Return entries that no client has seen: they count as never delivered.
+
+    `overtaken`: others take part who may have been given what comes after. Nobody is to be given anything out of order
+    that is not marked redelivered, so these are.
+    """
+    marked = [entry.redelivered for entry in entries]
+    for entry in entries:
+        entry.delivery_count -= 1
+    queue.requeue(entries)
+    if not overtaken:
+        for place in range(len(entries)):
+            entries[place].redelivered = marked[place]

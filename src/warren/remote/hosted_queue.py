@@ -163,6 +163,10 @@ class HostedQueue(FlushWaiter, SettlementWaiter, MasterWaiter):
         """Whether this node is not, or not any more, the master of the queue."""
         return self.mirrored and (self._found is None or self._found.deleted)
 
+    def acked_late(self, positions: list[int]) -> None:
+        if self._intake is not None:
+            self._intake.acked_late(positions)
+
     def deserted(self) -> None:
         if self._intake is not None:
             self._intake.deserted()

@@ -20,7 +20,7 @@ from warren.model.mirrored import MasterWaiter
 from warren.model.ports import QueuePort
 from warren.model.turn import Turn
 from warren.remote import records
-from warren.remote.hosted_consumer import HostedConsumer, Loans
+from warren.remote.hosted_consumer import HostedConsumer, Loans, give_back_unseen
 from warren.remote.hosted_questions import HostedConsume, HostedCount, HostedGet, HostedPurge, HostedRemoval
 from warren.remote.hosted_queue import HostedQueue
 from warren.wire.values import ArgumentReader, write_longlong, write_longstr
@@ -93,7 +93,10 @@ class Hosting:
     def deliver(self, consumer: HostedConsumer, entry: Entry) -> None:
         self._lend(consumer.loans, entry)
         flags: i64 = records.REDELIVERED if entry.redelivered else 0
-        self._link.send_message(records.DELIVER, flags, consumer.number, entry.message)
+        if consumer.loans.hosted.mirrored:
+            self._link.send_lent(flags, consumer.number, entry.message, entry.position)
+        else:
+            self._link.send_message(records.DELIVER, flags, consumer.number, entry.message)
 
     def consumer_gone(self, consumer: HostedConsumer) -> None:
         if self._consumers.pop(int(consumer.number), None) is not None:
@@ -130,6 +133,8 @@ class Hosting:
             self._delivered += 1
         else:
             self._lend(loans, entry)
+            if loans.hosted.mirrored:
+                records.write_words(self._link.output(), records.POSITION, 0, [int(entry.position)])
         flags: i64 = records.REDELIVERED if entry.redelivered else 0
         self._link.send_got(flags, ticket, entry.message, ready)
 
@@ -221,6 +226,8 @@ class Hosting:
         elif kind == records.NEXT:
             hosted = self._queue(arguments.longlong())
             hosted.count = arguments.longlong() - 1
+        elif kind == records.ACKED_LATE:
+            self._queue(arguments.longlong()).acked_late(_numbers(arguments))
         elif kind == records.DESERTED:
             self._queue(arguments.longlong()).deserted()
         elif kind == records.FORGET_QUEUE:
@@ -373,21 +380,6 @@ class Hosting:
         if hosted.lent_count != 0:
             numbers = [number for number, loans in self._holders.items() if loans.hosted is hosted]
         self._withdraw(consumers, numbers)
-
-
-def give_back_unseen(queue: QueuePort, entries: list[Entry], overtaken: bool) -> None:
-    """Return entries that no client has seen: they count as never delivered.
-
-    `overtaken`: others take part who may have been given what comes after. Nobody is to be given anything out of order
-    that is not marked redelivered, so these are.
-    """
-    marked = [entry.redelivered for entry in entries]
-    for entry in entries:
-        entry.delivery_count -= 1
-    queue.requeue(entries)
-    if not overtaken:
-        for place in range(len(entries)):
-            entries[place].redelivered = marked[place]
 
 
 def _numbers(arguments: ArgumentReader) -> list[int]:

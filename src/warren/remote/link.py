@@ -13,12 +13,13 @@ from mypy_extensions import i64
 from warren.errors import REPLY_NAMES, ChannelFault, ConnectionFault, PeerFault
 from warren.model.distant import GET, Answer
 from warren.model.effects import SendToPeer
-from warren.model.message import NEVER, Entry, Message
+from warren.model.message import NEVER, NO_EXPIRATION, Entry, Message
 from warren.model.turn import Turn
 from warren.remote import records
 from warren.remote.admission import Admission
 from warren.remote.envelopes import EnvelopeTable
 from warren.remote.hosting import Home, Hosting
+from warren.remote.late_acks import place
 from warren.remote.outgoing import Outgoing
 from warren.remote.records import NUMBER_MAX, RecordReader
 from warren.remote.subscription import Subscription
@@ -78,6 +79,8 @@ class Link:
         # the inbox of the reply that comes next
         self._reply_to: str = ""
         self._last_published: Message | None = None
+        # where that stands in its queue which is got next; 0 if nobody says
+        self._position: i64 = 0
 
     # -- output
 
@@ -87,6 +90,13 @@ class Link:
 
     def send_message(self, kind: i64, flags: i64, number: i64, message: Message) -> None:
         self._outgoing.message(kind, flags, number, message)
+
+    def send_lent(self, flags: i64, number: i64, message: Message, position: i64) -> None:
+        """A delivery from a mirrored queue."""
+        flags |= records.AT_POSITION
+        if message.persistent:
+            flags |= records.PERSISTENT
+        self._outgoing.message_with_word(records.DELIVER, flags, number, message, position)
 
     def send_publish(self, flags: i64, number: i64, message: Message) -> None:
         """A message for several queues goes over the link once."""
@@ -276,6 +286,11 @@ class Link:
     def _deliver(self, reader: RecordReader) -> None:
         message = self._message(reader)
         entry = self._lent(message, reader.flags)
+        if reader.flags & records.AT_POSITION:
+            if not self._own:
+                # the word was not how long it lives
+                message.expiration_ms = NO_EXPIRATION
+            place(entry, reader.word)
         subscription = self._subscriptions.get(int(reader.number))
         # whoever is not there any more has said so, and its home takes it back
         if subscription is not None:
@@ -308,6 +323,8 @@ class Link:
                 mirrored.opening.held(arguments.longlong())
         elif kind == records.GOT:
             self._got(reader)
+        elif kind == records.POSITION:
+            self._position = arguments.longlong()
         elif kind == records.COUNTED:
             answer = self._answers.pop(int(arguments.longlong()), None)
             ready, consumers = arguments.longlong(), arguments.longlong()
@@ -328,6 +345,9 @@ class Link:
     def _got(self, reader: RecordReader) -> None:
         message = self._message(reader)
         entry = self._lent(message, reader.flags)
+        if self._position != 0:
+            place(entry, self._position)
+            self._position = 0
         answer = self._answers.pop(int(reader.number), None)
         if answer is None:
             raise PeerFault("something nobody asked for was got")

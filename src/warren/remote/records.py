@@ -34,7 +34,10 @@ RING: Final[i64] = 5
 
 
 # to the home
-TO_HOME: Final[i64] = 10
+TO_HOME: Final[i64] = 9
+ACKED_LATE: Final[i64] = 9
+"""What an earlier master of a mirrored queue delivered, by positions: clients of the other node are done with it."""
+
 QUEUE: Final[i64] = 10
 FORGET_QUEUE: Final[i64] = 11
 PUBLISH: Final[i64] = 12
@@ -78,12 +81,18 @@ OPENED: Final[i64] = 37
 HELD: Final[i64] = 38
 """Up to which count the master of a mirrored queue holds what the other node sent, if that is enough for a confirm."""
 
+POSITION: Final[i64] = 39
+"""Where that stands in a mirrored queue which is got next."""
+
 # flags of messages
 WITH_WORD: Final[i64] = 1
 PERSISTENT: Final[i64] = 2
 REDELIVERED: Final[i64] = 4
 UNCOUNTED: Final[i64] = 8
 """No channel published it, so it does not count as published."""
+
+AT_POSITION: Final[i64] = 16
+"""Its word says where it stands in a mirrored queue."""
 
 # of a queue that is defined
 MIRRORED: Final[i64] = 1

@@ -12,21 +12,12 @@ from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
 from warren.errors import NOT_FOUND, ChannelFault
-from warren.model.distant import (
-    CANCEL,
-    CONSUME,
-    COUNT,
-    GET,
-    GET_NO_ACK,
-    PURGE,
-    REMOVE,
-    Answer,
-    SettlementWaiter,
-)
+from warren.model.distant import CANCEL, CONSUME, COUNT, GET, GET_NO_ACK, PURGE, REMOVE, Answer, SettlementWaiter
 from warren.model.message import Entry, Message
 from warren.model.ports import AWAITED, CROWDED, REJECTED, SETTLED, UNREACHABLE, Consumer, OutputPort
 from warren.model.turn import Turn
 from warren.remote import records
+from warren.remote.late_acks import LateAcks
 from warren.remote.opening import Opening
 from warren.remote.publishes import Publishes
 from warren.remote.stand_in import StandIn
@@ -80,6 +71,9 @@ class RemoteQueue(StandIn):
         # of a mirrored one: who uses it, and the count that its master expects next
         self.opening: Opening | None = opening
         self._next_count: i64 = 1
+        # acks of what was delivered before it; and the last of these over this link
+        self.late: LateAcks | None = None
+        self._since: i64 = 0
         links.add(self)
 
     # -- publishing
@@ -288,6 +282,10 @@ class RemoteQueue(StandIn):
             self.tell(records.NEXT, [int(count)])
         self._next_count = count + 1
 
+    def has_lent(self, entry: Entry) -> bool:
+        """Whether that was delivered since this one began."""
+        return self._link is not None and self._since < entry.position <= self._link.delivered
+
     def tell(self, kind: i64, words: list[int]) -> None:
         """Something that is not answered."""
         if self._link is not None:
@@ -371,6 +369,7 @@ class RemoteQueue(StandIn):
 
     def _define(self, link: "Link") -> None:
         self._number = link.define(self)
+        self._since = link.delivered
         payload = BytesWriter()
         write_i64_be(payload, self._number)
         write_i64_be(payload, self.queue_id)

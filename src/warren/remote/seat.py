@@ -8,8 +8,7 @@
 On every node, the master's included, sessions use a mirrored queue through the seat. What was published and is not
 settled, confirmed or not, stays here, and so does whoever consumes. When there is another master the seat asks it how
 much it has of what this node sent, and sends the rest again; consumers are attached again without their clients'
-noticing, and what was asked and not answered is asked again. Deliveries of an earlier master can be acked or not: it
-makes no difference.
+noticing, and what was asked and not answered is asked again. Acks of what an earlier master delivered are passed on.
 
 If there is no master for `PATIENCE_MS`, the seat does what any queue does whose node is lost: publishes are refused,
 questions answered with a fault, consumers cancelled.
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.errors import NOT_FOUND, ChannelFault
+from warren.errors import ChannelFault
 from warren.model.distant import CONSUME, GET, Answer, SettlementWaiter
 from warren.model.message import Entry, Message
 from warren.model.ports import AWAITED, CROWDED, REJECTED, SETTLED, UNREACHABLE, Consumer, OutputPort
@@ -31,6 +30,7 @@ from warren.remote import records
 from warren.remote.admission import LINK_BYTES_MAX
 from warren.remote.inquiry import Inquiry
 from warren.remote.kept_publishes import KeptPublishes, SentNumbers
+from warren.remote.late_acks import LateAcks
 from warren.remote.opening import Opening
 from warren.remote.remote_queue import RemoteQueue
 from warren.remote.seated_consumer import CANCEL_ON_FAILOVER, SeatedConsumer
@@ -73,6 +73,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         self._on_way: SentNumbers = SentNumbers()
         self._inquiries: dict[Inquiry, None] = {}
         self._seated: dict[Consumer, SeatedConsumer] = {}
+        self._late: LateAcks = LateAcks()
         # somebody has consumed here
         self._used: bool = False
         self._longing: list[OutputPort] = []
@@ -188,6 +189,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         self._skip_held(mark)
         for kept in self._kept.to_send(mark):
             self._send(kept.number, kept.message, kept.uncounted)
+        self._late.tell(self._run)
         for seated in list(self._seated.values()):
             seated.attach(self._run)
         for inquiry in list(self._inquiries):
@@ -211,6 +213,8 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
 
     def run_lost(self) -> None:
         """The master is not there any more."""
+        if self._open:
+            self._late.clear()
         self._open = False
         self._on_way.clear()
         for seated in list(self._seated.values()):
@@ -294,11 +298,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
             raise self.down()
 
     def down(self) -> ChannelFault:
-        where = f"queue '{self.name}' in vhost '{self.vhost}'"
-        if self.deleted:
-            return ChannelFault(NOT_FOUND, f"no {where}")
-        kind = "durable " if self.durable else ""
-        return ChannelFault(NOT_FOUND, f"home node '{self.node}' of {kind}{where} is down or inaccessible")
+        return self._run.down()
 
     # -- consumers
 
@@ -347,7 +347,10 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
     # -- deliveries
 
     def ack(self, entry: Entry) -> None:
-        self._run.ack(entry)
+        if self._open and self._run.has_lent(entry):
+            self._run.ack(entry)
+        else:
+            self._late.add(entry, self._run if self._open else None)
         # an earlier master's deliveries took room, too: what this one sent may have waited for that
         self._run.wake()
 

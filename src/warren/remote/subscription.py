@@ -75,15 +75,17 @@ class Subscription:
         """Everything goes that the consumer is able to take."""
         waiting = self._waiting
         count: i64 = 0
-        while count < len(waiting) and self.consumer.able():
+        while count < len(waiting) and (self.consumer.able() or self._was_acked(waiting[count])):
             self._hand_on(waiting[count])
             count += 1
         del waiting[:count]
 
     def _hand_on(self, entry: Entry) -> None:
         self.seen = entry.position
-        self.consumer.deliver(entry)
-        if self.consumer.no_ack:
+        passed_over = self._was_acked(entry)
+        if not passed_over:
+            self.consumer.deliver(entry)
+        if passed_over or self.consumer.no_ack:
             self._link.ack(entry)
         self._untold += 1
         self._untold_bytes += len(entry.message.content)
@@ -93,3 +95,7 @@ class Subscription:
             self._untold = 0
             self._untold_bytes = 0
             self._link.send_taken(self.number, self._taken, self._taken_bytes)
+
+    def _was_acked(self, entry: Entry) -> bool:
+        late = self.queue.late
+        return late is not None and late.has(entry)

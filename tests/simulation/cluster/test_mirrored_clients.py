@@ -89,7 +89,7 @@ def test_what_was_held_comes_back_marked_and_nothing_else_does() -> None:
     scenario.until(lambda: served(scenario, scenario.nodes[1:]))
     scenario.elapse(4_000)
     assert deliveries(taker) == []
-    taker.send(1, BasicAck(2, multiple=True))
+    taker.send(1, BasicNack(2, multiple=True))
     seen: list[tuple[int, bool]] = []
     while len(seen) < 6:
         scenario.until(lambda: bool(deliveries(taker)))
@@ -100,23 +100,6 @@ def test_what_was_held_comes_back_marked_and_nothing_else_does() -> None:
     assert seen[:2] == [(number, True) for number in numbers[:2]]
     assert [number for number, _marked in seen] == numbers
     assert seen[-1] == (numbers[-1], False)
-
-
-def test_acks_of_what_the_lost_master_delivered_are_harmless() -> None:
-    scenario = ClusterScenario()
-    one, _two, three = scenario.nodes
-    declare(scenario, one)
-    numbers = published(scenario, scenario.publisher(three), 2)
-    taker = scenario.guest(three)
-    answer = scenario.ask(taker, BasicGet("work"))
-    assert isinstance(answer, BasicGetOk)
-    one.lose_power(FOREVER_MS)
-    scenario.until(lambda: served(scenario, scenario.nodes[1:]))
-    taker.send(1, BasicAck(answer.delivery_tag))
-    other = consuming(scenario, scenario.guest(three))
-    scenario.until(lambda: len(deliveries(other)) == 2)
-    assert [number for number, _marked in deliveries(other)] == numbers
-    assert taker.faults == []
 
 
 @pytest.mark.parametrize("question", [QueueDeclare("work", passive=True), BasicGet("work"), QueuePurge("work")])

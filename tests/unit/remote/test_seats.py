@@ -52,6 +52,9 @@ class Taken(Intake):
     def await_safe(self, waiter: FlushWaiter) -> None:
         self.waiters.append(waiter)
 
+    def acked_late(self, positions: list[int]) -> None:
+        self.queue.acked_late(positions)
+
     def deserted(self) -> None:
         self.desertions += 1
 

@@ -49,6 +49,10 @@ class NodeIntake(Intake):
     def await_safe(self, waiter: FlushWaiter) -> None:
         self._mastery.await_safe(waiter)
 
+    def acked_late(self, positions: list[int]) -> None:
+        if self._mastery.queue is not None:
+            self._mastery.queue.acked_late(positions)
+
     def deserted(self) -> None:
         if self._mastery.queue is not None:
             self._rings.deserted(self._mastery.queue)
