@@ -46,7 +46,7 @@ class Marks:
 
     def read(self, step: Step) -> None:
         """Everything that a step stored was heard of."""
-        reader = StepReader(step.data)
+        reader = StepReader(step)
         name, incarnation = "", 0
         count: i64 = 0
         while reader.next():

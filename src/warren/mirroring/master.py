@@ -13,7 +13,7 @@ long as one may still come about there is a proposal under way, for the same rin
 
 Whoever is about to be proposed is waited for, too: it must have all that is settled at the moment it is proposed.
 
-Invariants: `settled` never falls; every counted member holds every step up to it. `steps` are those above, in order.
+Invariants: `settled` never falls; every counted member holds every step up to it. All `steps` above are here, in order.
 
 Not here: the theory (`mirroring`), what a step is about (`broker.mirrors`), what a newcomer lacks
 (`mirroring.catching_up`).
@@ -213,7 +213,8 @@ class Master(FlushWaiter, Timed):
         follower = self.followers.get(node)
         if follower is not None and number <= self.end:
             follower.safe = number
-            self._improve()
+            if (node, follower.incarnation) not in self.ring.in_sync:
+                self._improve()
             self._look()
 
     def caught_up(self, node: str) -> None:
@@ -358,7 +359,9 @@ class Master(FlushWaiter, Timed):
 
     def _look(self) -> None:
         settled = self._own_safe
-        for run in self.counted():
+        if settled <= self.settled:
+            return
+        for run in self.counted() if self._proposals else self.ring.in_sync:
             if run == self._own:
                 continue
             follower = self.followers.get(run[0])
@@ -371,13 +374,12 @@ class Master(FlushWaiter, Timed):
         if settled <= self.settled:
             return
         self.settled = settled
-        count = 0
-        while count < len(self.steps) and self.steps[count].number <= settled:
-            count += 1
-        del self.steps[:count]
+        del self.steps[: max(len(self.steps) - int(self.end - settled), 0)]
         self.epochs.forget(settled)
         for node, follower in self.followers.items():
             if follower.began <= settled:
                 self._downstream.settle(node, settled)
         self._owner.settled(settled)
-        self._improve()
+        # whoever is in sync follows, or nothing would have been settled: are there others?
+        if len(self.followers) >= len(self.ring.in_sync):
+            self._improve()

@@ -16,8 +16,8 @@ attempt, both ways, bears it, and says nothing to whoever has begun another mean
                         PULSE        a BEAT's time, given back; of no queue
     master to mirror    RESUME       common, settled
                         START        number, lent, whether the marks are complete, then those: incarnation, count, name
-                        STEP         number, the epoch it was numbered in, then the step
-                        SETTLE       number
+                        STEP         number, the epoch it was numbered in, what was settled since, or 0, then the step
+                        SETTLE       number, if no step comes to say it
                         PAST         position, priority << 8 | persistent, deadline, returned, checksum, payload
                         SURPLUS      spans
                         PAST_OVER
@@ -35,6 +35,7 @@ from warren.errors import PeerFault
 from warren.mirroring.epochs import Beginning
 from warren.mirroring.marks import Marks
 from warren.mirroring.mirror import JoinRequest
+from warren.mirroring.steps import Step
 from warren.model.copies import Span
 
 JOIN: Final[i64] = 1
@@ -131,6 +132,10 @@ class MessageReader:
     def rest(self) -> bytes:
         """All that follows."""
         return self._data[self._at : self._end]
+
+    def step(self, number: i64, epoch: i64) -> Step:
+        """The same, where it lies."""
+        return Step(number, epoch, self._data, self._at, self._end)
 
     def at_end(self) -> bool:
         return self._at >= self._end

@@ -23,7 +23,7 @@ from mypy_extensions import i64, mypyc_attr
 from warren.errors import InvariantBroken, PeerFault
 from warren.mirroring.epochs import Beginning, Epochs
 from warren.mirroring.marks import Marks
-from warren.mirroring.steps import LEND, PERSISTENT, REMOVE, RETURNED, STORE, Step, StepReader
+from warren.mirroring.steps import LEND, ORIGIN, PERSISTENT, REMOVE, RETURNED, STORE, Step, StepReader
 from warren.model.copies import Held, Span, check_range
 from warren.model.turn import FlushWaiter, Turn
 
@@ -239,22 +239,38 @@ class Mirror(FlushWaiter):
     # -- what steps say
 
     def _store(self, step: Step) -> bool:
-        """Hold what must be safe; whether a part of it must be on disk."""
+        """Hold what must be safe, and note what comes later; whether a part of it must be on disk."""
         copy = self.copy
-        reader = StepReader(step.data)
+        reader = StepReader(step)
         unflushed = False
+        name, incarnation = "", 0
+        count: i64 = 0
         while reader.next():
             if reader.kind == STORE:
                 position, expires_at_ms = reader.word(0), reader.word(1)
                 persistent = reader.flags & PERSISTENT != 0
+                count = max(count, reader.word(2))
                 if copy.store(position, reader.priority, expires_at_ms, persistent, reader.payload(), reader.word(3)):
                     unflushed = True
             elif reader.kind == LEND and copy.lend(reader.word(0)):
                 unflushed = True
-            elif reader.kind == REMOVE:
-                # whoever carries it out one day may be promoted by then, and have nobody to blame
-                check_range(reader.priority, copy.max_priority, reader.word(0), reader.word(1))
+            elif reader.kind == ORIGIN:
+                if count:
+                    step.heard.append((name, incarnation, int(count)))
+                    count = 0
+                name, incarnation = reader.name(), int(reader.word(0))
+            elif reader.kind in (REMOVE, RETURNED):
+                self._defer(step, reader)
+        if count:
+            step.heard.append((name, incarnation, int(count)))
         return unflushed
+
+    def _defer(self, step: Step, reader: StepReader) -> None:
+        first, last = reader.word(0), reader.word(1)
+        if reader.kind == REMOVE:
+            # whoever carries it out one day may be promoted by then, and have nobody to blame
+            check_range(reader.priority, self.copy.max_priority, first, last)
+        step.later.append((int(reader.kind), int(reader.priority), int(first), int(last)))
 
     def _carry_out_to(self, settled: i64) -> None:
         """Do what waited until it was settled."""
@@ -270,17 +286,17 @@ class Mirror(FlushWaiter):
 
     def carry_out(self, step: Step) -> None:
         """The part of a step that counts once it is settled."""
-        self.marks.read(step)
-        reader = StepReader(step.data)
-        while reader.next():
-            if reader.kind == REMOVE:
-                self.copy.remove(reader.priority, reader.word(0), reader.word(1))
-            elif reader.kind == RETURNED:
-                self.copy.returned(reader.word(0), reader.word(1))
+        for name, incarnation, count in step.heard:
+            self.marks.heard(name, incarnation, count)
+        for kind, level, first, last in step.later:
+            if kind == REMOVE:
+                self.copy.remove(level, first, last)
+            elif kind == RETURNED:
+                self.copy.returned(first, last)
 
     def _drop_beyond(self, common: i64) -> None:
         while self.steps and self.steps[-1].number > common:
-            reader = StepReader(self.steps.pop().data)
+            reader = StepReader(self.steps.pop())
             while reader.next():
                 if reader.kind == STORE:
                     self.copy.drop(reader.priority, reader.word(0))

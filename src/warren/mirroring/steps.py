@@ -13,6 +13,7 @@
     OPEN       epoch
 
 `size` counts all of it. A step stands for itself: it can be sent to whoever has the one before, and read again later.
+A mirror reads it once, when it comes, and keeps beside it what is to be done later.
 
 Not here: when what is carried out (`mirroring.mirror`), the payload (`store.records`).
 """
@@ -38,14 +39,36 @@ STORE_BYTES: Final[i64] = 40
 """Of a STORE, up to its payload."""
 
 
+Later = tuple[int, int, int, int]
+"""A REMOVE or a RETURNED: its kind, its level, its two words."""
+
+Heard = tuple[str, int, int]
+"""An origin, name and incarnation, and how far it counted."""
+
+
 @final
 class Step:
-    """One step; it never changes."""
+    """One step; what it says never changes.
 
-    def __init__(self, number: i64, epoch: i64, data: bytes) -> None:
+    It may lie within the bytes that came from another node, from `start` to `end`: what was read once is not copied.
+    """
+
+    def __init__(self, number: i64, epoch: i64, within: bytes, start: i64 = 0, end: i64 = -1) -> None:
         self.number: i64 = number
         self.epoch: i64 = epoch
-        self.data: bytes = data
+        self.within: bytes = within
+        self.start: i64 = start
+        self.end: i64 = len(within) if end < 0 else end
+        # of one that was read: what is to be done, and to be noted, when it is settled
+        self.later: list[Later] = []
+        self.heard: list[Heard] = []
+
+    @property
+    def data(self) -> bytes:
+        """All that it says."""
+        if self.start == 0 and self.end == len(self.within):
+            return self.within
+        return self.within[self.start : self.end]
 
 
 @final
@@ -54,7 +77,9 @@ class StepWriter:
 
     def __init__(self) -> None:
         self._out: BytesWriter = BytesWriter()
-        self._origin: tuple[str, int] | None = None
+        # the origin named last
+        self._name: str | None = None
+        self._incarnation: int = 0
 
     def __len__(self) -> int:
         return len(self._out)
@@ -82,10 +107,9 @@ class StepWriter:
 
     def origin(self, name: str, incarnation: int) -> None:
         """Who sent what is stored from here on."""
-        origin = (name, incarnation)
-        if origin == self._origin:
+        if name is self._name and incarnation == self._incarnation:
             return
-        self._origin = origin
+        self._name, self._incarnation = name, incarnation
         text = name.encode("utf-8", "surrogateescape")
         self._head(ORIGIN, 0, HEAD_BYTES + 8 + len(text))
         write_i64_be(self._out, incarnation)
@@ -113,7 +137,7 @@ class StepWriter:
         """All of it; the next step begins with nothing."""
         data = self._out.getvalue()
         self._out = BytesWriter()
-        self._origin = None
+        self._name = None
         return data
 
     def _head(self, kind: i64, priority: i64, size: i64) -> None:
@@ -124,21 +148,22 @@ class StepWriter:
 class StepReader:
     """Goes through what a step says; a `PeerFault` if it makes no sense."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data: bytes = data
+    def __init__(self, step: Step) -> None:
+        self.data: bytes = step.within
         # where `next()` stopped
         self.kind: i64 = 0
         self.flags: i64 = 0
         self.priority: i64 = 0
         # of a STORE: its payload
-        self.start: i64 = 0
-        self.end: i64 = 0
-        self._at: i64 = 0
+        self.start: i64 = step.start
+        self.end: i64 = step.start
+        self._at: i64 = step.start
+        self._all: i64 = step.end
 
     def next(self) -> bool:
         data = self.data
         at: i64 = self.end
-        have: i64 = len(data) - at
+        have: i64 = self._all - at
         if have == 0:
             return False
         if have < HEAD_BYTES:

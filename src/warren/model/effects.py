@@ -255,11 +255,18 @@ class Propose(Effect):
 
 @final
 class SendToPeer(Effect):
-    """Write these bytes to the link to a node: a turn's worth, in one call. Without a link they are dropped."""
+    """Write these bytes to the link to a node: a turn's worth, in one call. Without a link they are dropped.
 
-    def __init__(self, node: str, data: bytes) -> None:
+    What is large, or goes to several nodes, is a piece of its own, which nobody has to copy.
+    """
+
+    def __init__(self, node: str, *pieces: bytes) -> None:
         self.node = node
-        self.data = data
+        self.pieces = pieces
+
+    @property
+    def data(self) -> bytes:
+        return self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
 
     def facts(self) -> tuple[object, ...]:
         return (self.node, self.data)

@@ -105,11 +105,12 @@ class Admission:
     def arrive(self, entries: list[Entry]) -> None:
         contents, losses = self._contents, self._losses
         settings = losses.settings
+        arrived_bytes: i64 = 0
         for entry in entries:
             message = entry.message
             losses.reserved_count -= 1
             losses.reserved_bytes -= message.body_bytes
-            self._hold(-len(message.content) - ENTRY_BYTES)
+            arrived_bytes += len(message.content) + ENTRY_BYTES
             level = contents.level_of(message)
             # what is not on disk is in the memory of others' copies, too: to write it would save little
             if entry.holding is not None and self._belongs_on_disk(level):
@@ -118,6 +119,7 @@ class Admission:
                 contents.admit_entry(entry)
             if settings.limited and not settings.rejects:
                 self.drop_over_limit()
+        self._hold(-arrived_bytes)
 
     def close(self) -> None:
         """Nothing that is reserved will arrive."""

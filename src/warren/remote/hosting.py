@@ -15,7 +15,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import ChannelFault, PeerFault
 from warren.model.agreeing import AgreementWaiter
-from warren.model.message import Entry, Envelope, Message
+from warren.model.message import Entry, Message
 from warren.model.mirrored import MasterWaiter
 from warren.model.ports import QueuePort
 from warren.model.turn import Turn
@@ -23,7 +23,6 @@ from warren.remote import records
 from warren.remote.hosted_consumer import HostedConsumer, Loans, give_back_unseen
 from warren.remote.hosted_questions import HostedConsume, HostedCount, HostedGet, HostedPurge, HostedRemoval
 from warren.remote.hosted_queue import HostedQueue
-from warren.remote.records import RecordReader
 from warren.wire.values import ArgumentReader, write_longlong, write_longstr
 
 if TYPE_CHECKING:
@@ -173,10 +172,9 @@ class Hosting:
 
     # -- what comes from there
 
-    def publish(self, reader: RecordReader, envelope: Envelope) -> None:
-        message = reader.message(envelope)
+    def publish(self, number: i64, flags: i64, message: Message) -> None:
         self._last_published = message
-        self._queue(reader.number).publish(message, reader.flags & records.UNCOUNTED == 0)
+        self._queue(number).publish(message, flags & records.UNCOUNTED == 0)
 
     def publish_again(self, flags: i64, arguments: ArgumentReader) -> None:
         message = self._last_published

@@ -1,7 +1,6 @@
 """One run of the link to another node: the records of both directions.
 
-Output gathers during the turn and leaves it in one piece. Acks gather in a range as long as each follows the one
-before; any other record closes the range first, so that everything arrives in the order in which it was done.
+Output gathers during the turn (`remote.outgoing`) and leaves it in one go.
 
 Not here: the theory (`remote.links`), what the other node has here (`remote.hosting`), records (`remote.records`).
 """
@@ -18,9 +17,10 @@ from warren.model.message import NEVER, NO_EXPIRATION, Entry, Message
 from warren.model.turn import Turn
 from warren.remote import records
 from warren.remote.admission import Admission
-from warren.remote.envelopes import EnvelopeTable, EnvelopeWriter
+from warren.remote.envelopes import EnvelopeTable
 from warren.remote.hosting import Home, Hosting
 from warren.remote.late_acks import place
+from warren.remote.outgoing import Outgoing
 from warren.remote.records import NUMBER_MAX, RecordReader
 from warren.remote.subscription import Subscription
 from warren.wire.values import ArgumentReader
@@ -45,8 +45,10 @@ REPLY_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
 class Link:
     """Both directions, from the moment the link is there until it is lost."""
 
-    def __init__(self, node: str, run_no: i64, home: Home, turn: Turn, admission: Admission) -> None:
+    def __init__(self, node: str, run_no: i64, home: Home, turn: Turn, admission: Admission, own: bool = False) -> None:
         self.node: str = node
+        # it leads from this node to itself
+        self._own: bool = own
         self.admission: Admission = admission
         self.unsettled_bytes: i64 = 0
         # the other node takes no more for now
@@ -62,9 +64,11 @@ class Link:
         self.hosting: Hosting = Hosting(self, home, turn)
         self._home: Home = home
         self._turn: Turn = turn
-        self._out: BytesWriter = BytesWriter()
+        self._outgoing: Outgoing = Outgoing(own)
+        # of an own link: messages that came from hand to hand, and how many of them were taken
+        self._handed: list[Message] = []
+        self._taken: i64 = 0
         self._reader: RecordReader = RecordReader()
-        self._numbers: EnvelopeWriter = EnvelopeWriter()
         self._envelopes: EnvelopeTable = EnvelopeTable()
         self._queues: dict[int, RemoteQueue] = {}
         self._subscriptions: dict[int, Subscription] = {}
@@ -72,9 +76,6 @@ class Link:
         self._queue_no: i64 = 0
         self._consumer_no: i64 = 0
         self._ticket: i64 = 0
-        # acks that are not written yet; none if the first is 0
-        self._acked_first: i64 = 0
-        self._acked_last: i64 = 0
         # the inbox of the reply that comes next
         self._reply_to: str = ""
         self._last_published: Message | None = None
@@ -85,25 +86,17 @@ class Link:
 
     def output(self) -> BytesWriter:
         """Where to write the next record."""
-        if self._acked_first != 0:
-            words = [int(self._acked_first), int(self._acked_last)]
-            self._acked_first = 0
-            records.write_words(self._out, records.ACKED, 0, words)
-        return self._out
+        return self._outgoing.writer()
 
     def send_message(self, kind: i64, flags: i64, number: i64, message: Message) -> None:
-        out = self.output()
-        envelope_no = self._numbers.number(out, message.envelope)
-        records.write_message(out, kind, flags, envelope_no, number, message)
+        self._outgoing.message(kind, flags, number, message)
 
     def send_lent(self, flags: i64, number: i64, message: Message, position: i64) -> None:
         """A delivery from a mirrored queue."""
-        out = self.output()
-        envelope_no = self._numbers.number(out, message.envelope)
         flags |= records.AT_POSITION
         if message.persistent:
             flags |= records.PERSISTENT
-        records.write_with_word(out, records.DELIVER, flags, envelope_no, number, message, position)
+        self._outgoing.message_with_word(records.DELIVER, flags, number, message, position)
 
     def send_publish(self, flags: i64, number: i64, message: Message) -> None:
         """A message for several queues goes over the link once."""
@@ -115,7 +108,7 @@ class Link:
 
     def send_ring(self, head: bytes, data: bytes) -> None:
         """What members of a ring tell each other cannot wait."""
-        records.write_split(self.output(), records.RING, head, data)
+        self._outgoing.ring(head, data)
         if self.paused:
             self._ring_bytes += len(head) + len(data)
 
@@ -127,9 +120,7 @@ class Link:
         return True
 
     def send_got(self, flags: i64, ticket: i64, message: Message, ready: i64) -> None:
-        out = self.output()
-        envelope_no = self._numbers.number(out, message.envelope)
-        records.write_with_word(out, records.GOT, flags, envelope_no, ticket, message, ready)
+        self._outgoing.message_with_word(records.GOT, flags, ticket, message, ready)
 
     def send_reply(self, inbox: str, message: Message) -> None:
         """A direct reply: the name of its inbox goes ahead of it. While nobody takes them, so many wait and no more."""
@@ -143,15 +134,8 @@ class Link:
     def ack(self, entry: Entry) -> None:
         """A delivery of this run was dealt with."""
         number: i64 = entry.position - self.base
-        if number <= 0 or number >= DELIVERIES_MAX:
-            return
-        if self._acked_first != 0:
-            if number == self._acked_last + 1:
-                self._acked_last = number
-                return
-            self.output()
-        self._acked_first = number
-        self._acked_last = number
+        if 0 < number < DELIVERIES_MAX:
+            self._outgoing.ack(number)
 
     def send_taken(self, number: i64, count: i64, size_bytes: i64) -> None:
         """So much of what a consumer was sent is in its client's hands."""
@@ -167,20 +151,22 @@ class Link:
         return 0 < entry.position - self.base < DELIVERIES_MAX
 
     def has_output(self) -> bool:
-        return len(self._out) > 0 or self._acked_first != 0 or len(self.hosting.settling) > 0
+        return self._outgoing.any() or len(self.hosting.settling) > 0
 
     def loop(self) -> None:
         """Of a node's link to itself: take in what goes out."""
         self.hosting.end_turn()
         self._last_published = None
-        data = self.output().getvalue()
-        if data:
-            self._out = BytesWriter()
-            self.receive(data)
+        pieces = self._outgoing.take()
+        self._handed, self._taken = self._outgoing.take_messages(), 0
+        for piece in pieces:
+            self.receive(piece)
+        self._handed = []
+        self.hosting.go_on()
 
     def has_room(self) -> bool:
         """Whether something that can wait may be sent now."""
-        return not self.paused and len(self._out) < TURN_BYTES_MAX
+        return not self.paused and self._outgoing.size_bytes() < TURN_BYTES_MAX
 
     def pause(self) -> None:
         self.paused = True
@@ -195,10 +181,9 @@ class Link:
     def end_turn(self) -> None:
         self.hosting.end_turn()
         self._last_published = None
-        data = self.output().getvalue()
-        if data:
-            self._out = BytesWriter()
-            self._turn.effects.append(SendToPeer(self.node, data))
+        pieces = self._outgoing.take()
+        if pieces:
+            self._turn.effects.append(SendToPeer(self.node, *pieces))
             self.hosting.go_on()
 
     # -- numbers
@@ -273,7 +258,8 @@ class Link:
             self._deliver(reader)
             return
         if kind == records.PUBLISH:
-            self.hosting.publish(reader, self._envelopes.of(reader))
+            message = self._message(reader)
+            self.hosting.publish(reader.number, reader.flags, message)
             return
         arguments = ArgumentReader(reader.data, reader.start, reader.end)
         if kind == records.ACKED:
@@ -289,11 +275,21 @@ class Link:
         else:
             self._take_of_either(kind, reader, arguments)
 
+    def _message(self, reader: RecordReader) -> Message:
+        """The message of this record."""
+        if not self._own:
+            return reader.message(self._envelopes.of(reader))
+        reader.message_head()
+        self._taken += 1
+        return self._handed[self._taken - 1]
+
     def _deliver(self, reader: RecordReader) -> None:
-        message = reader.message(self._envelopes.of(reader))
+        message = self._message(reader)
         entry = self._lent(message, reader.flags)
         if reader.flags & records.AT_POSITION:
-            message.expiration_ms = NO_EXPIRATION
+            if not self._own:
+                # the word was not how long it lives
+                message.expiration_ms = NO_EXPIRATION
             place(entry, reader.word)
         subscription = self._subscriptions.get(int(reader.number))
         # whoever is not there any more has said so, and its home takes it back
@@ -347,7 +343,7 @@ class Link:
             raise PeerFault(f"a record of kind {kind}")
 
     def _got(self, reader: RecordReader) -> None:
-        message = reader.message(self._envelopes.of(reader))
+        message = self._message(reader)
         entry = self._lent(message, reader.flags)
         if self._position != 0:
             place(entry, self._position)
@@ -370,7 +366,7 @@ class Link:
         elif kind == records.REPLY_TO:
             self._reply_to = reader.data[reader.start : reader.end].decode("utf-8", "surrogateescape")
         elif kind == records.REPLY:
-            self._home.reply_arrived(self._reply_to, reader.message(self._envelopes.of(reader)))
+            self._home.reply_arrived(self._reply_to, self._message(reader))
         else:
             raise PeerFault(f"a record of kind {kind}")
 

@@ -81,11 +81,11 @@ class Links:
 
     def open_own(self, node: str) -> None:
         """There is a link to this node itself, for the queues that it shares with others."""
-        self._own = self._new_link(node)
+        self._own = self._new_link(node, True)
 
-    def _new_link(self, node: str) -> Link:
+    def _new_link(self, node: str, own: bool) -> Link:
         self._runs += 1
-        link = Link(node, self._runs, self._home, self.turn, self.admission)
+        link = Link(node, self._runs, self._home, self.turn, self.admission, own)
         self._links[node] = link
         return link
 
@@ -94,7 +94,7 @@ class Links:
     def connected(self, node: str, incarnation: int) -> None:
         """There is a link; what an earlier one carried was lost with it."""
         self.lost(node)
-        link = self._new_link(node)
+        link = self._new_link(node, False)
         for queue in list(self._queues.get(node, {})):
             queue.linked(link)
 

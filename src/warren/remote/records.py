@@ -126,13 +126,6 @@ def write_text(out: BytesWriter, kind: i64, flags: i64, payload: bytes) -> None:
     out.write(payload)
 
 
-def write_split(out: BytesWriter, kind: i64, head: bytes, data: bytes) -> None:
-    """A whole record whose payload is in two pieces."""
-    begin(out, kind, 0, HEAD_BYTES + len(head) + len(data))
-    out.write(head)
-    out.write(data)
-
-
 def write_message(out: BytesWriter, kind: i64, flags: i64, envelope_no: i64, number: i64, message: Message) -> None:
     """A message as it is published; how long it lives goes with it."""
     if message.persistent:
@@ -146,6 +139,13 @@ def write_message(out: BytesWriter, kind: i64, flags: i64, envelope_no: i64, num
     write_i64_be(out, number << 32 | message.frame_bytes_max)
     write_i64_be(out, message.priority << 48 | message.channel << 32 | message.body_bytes)
     out.write(content)
+
+
+def write_message_head(out: BytesWriter, kind: i64, flags: i64, number: i64, word: i64) -> None:
+    """What is to be known of a message that reaches its reader by another way."""
+    write_i64_be(out, (HEAD_BYTES + 16) << 32 | kind << 24 | flags << 16)
+    write_i64_be(out, number)
+    write_i64_be(out, word)
 
 
 def write_with_word(
@@ -211,6 +211,11 @@ class RecordReader:
         self.start = at + HEAD_BYTES
         self.end = at + size
         return True
+
+    def message_head(self) -> None:
+        """The message in this record is elsewhere; `number` and `word` are set."""
+        self.number = read_i64_be(self.data, self.start)
+        self.word = read_i64_be(self.data, self.start + 8)
 
     def message(self, envelope: Envelope) -> Message:
         """The message in this record; `number` and `word` are set, too."""

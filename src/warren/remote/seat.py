@@ -17,7 +17,6 @@ Not here: one master's time (`remote.remote_queue`), what was published (`remote
 (`remote.seated_consumer`), questions (`remote.inquiry`), what the master has of whom (`mirroring.marks`).
 """
 
-from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
@@ -30,7 +29,7 @@ from warren.model.turn import Timed, Timer, Turn
 from warren.remote import records
 from warren.remote.admission import LINK_BYTES_MAX
 from warren.remote.inquiry import Inquiry
-from warren.remote.kept_publishes import Kept, KeptPublishes
+from warren.remote.kept_publishes import KeptPublishes, SentNumbers
 from warren.remote.late_acks import LateAcks
 from warren.remote.opening import Opening
 from warren.remote.remote_queue import RemoteQueue
@@ -71,7 +70,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
         self._turn: Turn = links.turn
         self._kept: KeptPublishes = KeptPublishes()
         # numbers of what the master was sent and has not settled
-        self._on_way: deque[i64] = deque()
+        self._on_way: SentNumbers = SentNumbers()
         self._inquiries: dict[Inquiry, None] = {}
         self._seated: dict[Consumer, SeatedConsumer] = {}
         self._late: LateAcks = LateAcks()
@@ -111,32 +110,33 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
             return SETTLED
         if self._given_up:
             return REJECTED | UNREACHABLE
-        kept = self._kept.add(message, uncounted)
+        number = self._kept.add(message, uncounted)
         if self._open:
-            return self._send(kept)
+            return self._send(number, message, uncounted)
         return AWAITED | CROWDED if self._kept.size_bytes > LINK_BYTES_MAX else AWAITED
 
     def fence(self) -> bool:
         if self.deleted or self._given_up:
             return False
-        kept = self._kept.add(None, False)
+        number = self._kept.add(None, False)
         if self._open:
-            self._send(kept)
+            self._send(number, None, False)
         return True
 
-    def _send(self, kept: Kept) -> i64:
-        run, message = self._run, kept.message
-        self._on_way.append(kept.number)
-        self._kept.ever_sent = max(self._kept.ever_sent, kept.number)
+    def _send(self, number: i64, message: Message | None, uncounted: bool) -> i64:
+        run, kept = self._run, self._kept
+        self._on_way.add(number)
+        if number > kept.ever_sent:
+            kept.ever_sent = number
         outcome: i64 = AWAITED
         if message is None:
             run.fence()
         else:
-            if kept.uncounted:
+            if uncounted:
                 run.uncounted = 1
-            run.counts_from(kept.number)
+            run.counts_from(number)
             outcome = run.publish(message)
-        run.await_settlement(self, kept.number)
+        run.await_settlement(self, number)
         return outcome
 
     def answers_later(self) -> bool:
@@ -163,11 +163,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
 
     def settled(self, count: i64) -> None:
         """The master has settled so many more."""
-        number: i64 = 0
-        while count > 0:
-            number = self._on_way.popleft()
-            count -= 1
-        self._kept.settle_to(number)
+        self._kept.settle_to(self._on_way.take(count))
 
     def held(self, count: i64) -> None:
         self._kept.confirm_to(count)
@@ -192,7 +188,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
             self._kept.refuse_doubtful()
         self._skip_held(mark)
         for kept in self._kept.to_send(mark):
-            self._send(kept)
+            self._send(kept.number, kept.message, kept.uncounted)
         self._late.tell(self._run)
         for seated in list(self._seated.values()):
             seated.attach(self._run)
@@ -211,7 +207,7 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
     def _skip_held(self, mark: i64) -> None:
         """What it has need not be sent again; when it is safe, a fence tells."""
         if mark >= self._kept.first_no:
-            self._on_way.append(mark)
+            self._on_way.add(mark)
             self._run.fence()
             self._run.await_settlement(self, mark)
 

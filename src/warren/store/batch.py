@@ -42,10 +42,10 @@ class Batch:
     def __init__(self) -> None:
         self._segment: i64 = 0
         self._offset: i64 = 0
-        # where the first message record of this batch begins
-        self._start: i64 = 0
         self._rows: SegmentRows = SegmentRows()
+        # the batch as it will be, but that the beginning is written when all is known
         self._messages: BytesWriter = BytesWriter()
+        self._beginning_bytes: i64 = 0
         self._marks: BytesWriter = BytesWriter()
         # the record that may get further placements
         self._open: Message | None = None
@@ -56,13 +56,14 @@ class Batch:
         """The next batch goes to this place."""
         self._segment = segment
         self._offset = offset
-        self._start = max(offset, SEGMENT_HEADER_BYTES) + OPENING_BYTES
         self._rows = rows
         self._messages = BytesWriter()
+        self._beginning_bytes = max(SEGMENT_HEADER_BYTES - offset, 0) + OPENING_BYTES
+        self._messages.write(bytes(int(self._beginning_bytes)))
         self._marks = BytesWriter()
 
     def empty(self) -> bool:
-        return self._open is None and len(self._messages) == 0 and len(self._marks) == 0
+        return self._open is None and len(self._messages) == self._beginning_bytes and len(self._marks) == 0
 
     def place(self, queue_id: i64, message: Message, position: i64, expires_at_ms: i64) -> None:
         """A queue stores a message."""
@@ -82,7 +83,7 @@ class Batch:
         self._placements = BytesWriter()
         self._placed = 0
         kind = MESSAGE if message.persistent else PAGED
-        offset: i64 = self._start + len(self._messages)
+        offset: i64 = self._offset + len(self._messages)
         length = write_message_record(self._messages, self._segment, kind, placements, count, message)
         self._add_rows(placements, count, offset, length, message.body_bytes, message.priority, kind)
 
@@ -102,7 +103,7 @@ class Batch:
             self.close_record()
         messages = self._messages
         kind = MESSAGE if persistent else PAGED
-        offset: i64 = self._start + len(messages)
+        offset: i64 = self._offset + len(messages)
         length = write_payload_record(
             messages, self._segment, kind, priority, queue_id, position, expires_at_ms, payload, payload_crc
         )
@@ -113,7 +114,7 @@ class Batch:
     ) -> None:
         """Write a record again that stands in another segment."""
         self.close_record()
-        offset: i64 = self._start + len(self._messages)
+        offset: i64 = self._offset + len(self._messages)
         length = write_copy_record(self._messages, self._segment, kind, priority, placements, count, payload, crc)
         self._add_rows(placements, count, offset, length, body_bytes, priority, kind)
 
@@ -130,16 +131,20 @@ class Batch:
     def finish(self, batch_no: i64, synced_segment: i64, synced_offset: i64, incarnation: i64) -> bytes:
         """The bytes to write, with the segment's header if they are its first."""
         self.close_record()
-        size: i64 = OPENING_BYTES + len(self._messages) + len(self._marks)
+        out = self._messages
+        out.write(self._marks.getvalue())
+        size: i64 = OPENING_BYTES + len(out) - self._beginning_bytes
         opening = BytesWriter()
         write_triple(opening, synced_segment, synced_offset, incarnation)
         write_triple(opening, size, batch_no, 0)
-        out = BytesWriter()
+        beginning = BytesWriter()
         if self._offset == 0:
-            out.write(segment_header(int(self._segment), int(incarnation)))
-        write_mark(out, self._segment, SYNCED, 0, opening.getvalue(), 2)
-        out.write(self._messages.getvalue())
-        out.write(self._marks.getvalue())
+            beginning.write(segment_header(int(self._segment), int(incarnation)))
+        write_mark(beginning, self._segment, SYNCED, 0, opening.getvalue(), 2)
+        at: i64 = 0
+        while at < self._beginning_bytes:
+            out[at] = beginning[at]
+            at += 1
         return out.getvalue()
 
     def overhead_bytes(self) -> i64:

@@ -79,7 +79,7 @@ PLANTS = (
     bug(
         0,
         "a settled removal is not carried out",
-        (MIRROR, "            if reader.kind == REMOVE:", "            if reader.kind == 99:"),
+        (MIRROR, "            if kind == REMOVE:", "            if kind == 99:"),
     ),
     bug(
         0,
@@ -100,7 +100,7 @@ PLANTS = (
     bug(
         0,
         "a mirror does not note what settled steps stored",
-        (MIRROR, "        self.marks.read(step)\n", ""),
+        (MIRROR, "            self.marks.heard(name, incarnation, count)\n", "            pass\n"),
     ),
     bug(
         1,

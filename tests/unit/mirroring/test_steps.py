@@ -3,7 +3,7 @@
 import pytest
 
 from warren.errors import PeerFault
-from warren.mirroring.steps import LEND, OPEN, ORIGIN, PERSISTENT, REMOVE, RETURNED, STORE, StepReader, StepWriter
+from warren.mirroring.steps import LEND, OPEN, ORIGIN, PERSISTENT, REMOVE, RETURNED, STORE, Step, StepReader, StepWriter
 
 
 def test_a_step_says_what_was_written() -> None:
@@ -14,7 +14,7 @@ def test_a_step_says_what_was_written() -> None:
     writer.remove(4, 10, 12)
     writer.lend(1 << 41)
     writer.returned(11, 2)
-    reader = StepReader(writer.finish())
+    reader = StepReader(Step(1, 1, writer.finish()))
     assert [reader.next(), reader.kind, reader.word(0)] == [True, OPEN, 7]
     assert [reader.next(), reader.kind, reader.word(0), reader.name()] == [True, ORIGIN, 3, "rabbit@one"]
     assert [reader.next(), reader.kind, reader.priority, reader.flags] == [True, STORE, 5, PERSISTENT]
@@ -41,7 +41,7 @@ def test_an_origin_is_named_once_in_a_step_and_again_in_the_next() -> None:
 def test_a_transient_message_without_a_payload_is_one_too() -> None:
     writer = StepWriter()
     writer.store(1, 0, 0, False, 0, b"", 0)
-    reader = StepReader(writer.finish())
+    reader = StepReader(Step(1, 1, writer.finish()))
     assert reader.next()
     assert reader.flags & PERSISTENT == 0
     assert reader.payload() == b""
@@ -57,6 +57,19 @@ def test_what_is_cut_short_or_unknown_is_the_fault_of_whoever_sent_it() -> None:
     too_small = bytearray(whole)
     too_small[3] = 39
     for data in [*[whole[:size] for size in range(1, len(whole))], bytes(unknown), bytes(too_small)]:
-        reader = StepReader(data)
+        reader = StepReader(Step(1, 1, data))
         with pytest.raises(PeerFault):
             reader.next()
+
+
+def test_a_step_is_read_where_it_lies() -> None:
+    writer = StepWriter()
+    writer.store(1, 0, 0, True, 9, b"body", 77)
+    said = writer.finish()
+    step = Step(1, 1, b"before" + said + b"behind", 6, 6 + len(said))
+    reader = StepReader(step)
+    assert [reader.next(), reader.kind, reader.payload()] == [True, STORE, b"body"]
+    assert not reader.next()
+    assert step.data == said
+    with pytest.raises(PeerFault, match="cut short"):
+        StepReader(Step(1, 1, said, 0, 5)).next()

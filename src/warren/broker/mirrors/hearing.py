@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from warren.errors import PeerFault
 from warren.mirroring import messages
 from warren.mirroring.messages import MessageReader
-from warren.mirroring.steps import Step
 
 if TYPE_CHECKING:
     from warren.broker.mirrors.mastery import Mastery
@@ -37,8 +36,10 @@ def hear_master(node: str, part: "Part", reader: MessageReader) -> bool:
         return False
     kind = reader.kind
     if kind == messages.STEP:
-        number, epoch = reader.word(), reader.word()
-        mirror.take(Step(number, epoch, reader.rest()))
+        number, epoch, settled = reader.word(), reader.word(), reader.word()
+        if settled:
+            mirror.settle(settled)
+        mirror.take(reader.step(number, epoch))
     elif kind == messages.SETTLE:
         mirror.settle(reader.word())
     elif kind == messages.PAST:

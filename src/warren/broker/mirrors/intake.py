@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
+from warren.mirroring.marks import Marks
 from warren.model.message import Message
 from warren.model.mirrored import Intake, MasterWaiter
 from warren.model.ports import PENDING
@@ -29,15 +30,17 @@ class NodeIntake(Intake):
     ) -> None:
         self.epoch = mastery.master.ring.epoch
         self.publisher: MasterWaiter = publisher
+        self.node: str = node
+        self.incarnation: int = incarnation
+        # how far it has come since this was last put down; 0 for no further
+        self.further: i64 = 0
         # of what was taken in last, if that is to be confirmed early
         self.count: i64 = 0
         self._rings: Rings = rings
         self._mastery: Mastery = mastery
-        self._node: str = node
-        self._incarnation: int = incarnation
 
     def publish(self, count: i64, message: Message, counted: bool) -> i64:
-        outcome = self._mastery.publish(self._node, self._incarnation, count, message, counted)
+        outcome = self._mastery.publish(self, count, message, counted)
         if self._mastery.early.wanted and outcome == PENDING:
             self.count = count
             self._mastery.early.taken(self, message.persistent)
@@ -98,3 +101,24 @@ class EarlyConfirms(FlushWaiter):
         if self.wanted and not self._mastery.undecided():
             for intake, count in held:
                 intake.publisher.held(count)
+
+
+@final
+class Counts:
+    """How far each node has come since that was last put down: once for all that it publishes in a turn."""
+
+    def __init__(self) -> None:
+        self._intakes: list[NodeIntake] = []
+
+    def took(self, intake: NodeIntake, count: i64) -> None:
+        if intake.further == 0:
+            self._intakes.append(intake)
+        intake.further = count
+
+    def put_down(self, marks: Marks) -> None:
+        intakes = self._intakes
+        if intakes:
+            self._intakes = []
+            for intake in intakes:
+                marks.heard(intake.node, intake.incarnation, intake.further)
+                intake.further = 0

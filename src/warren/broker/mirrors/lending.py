@@ -31,7 +31,7 @@ class Lending:
         self._in_order: bool = in_order
         # what the steps under way say: their numbers and positions
         self._under_way: list[tuple[int, int]] = []
-        self._unwritten: bool = False
+        self.unwritten: bool = False
         self._ahead: i64 = 0
 
     def may_go(self, position: i64) -> bool:
@@ -49,13 +49,13 @@ class Lending:
             position = EVERYTHING
         if position > self.asked:
             self.asked = position
-            self._unwritten = True
+            self.unwritten = True
 
     def take_unwritten(self) -> i64:
         """What the step that is being written has to say; 0 for nothing."""
-        if not self._unwritten:
+        if not self.unwritten:
             return 0
-        self._unwritten = False
+        self.unwritten = False
         return self.asked
 
     def written(self, number: i64) -> None:

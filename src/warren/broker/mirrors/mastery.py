@@ -18,9 +18,10 @@ from mypy_extensions import i64
 
 from warren.broker.mirrors.catching_up import CatchingUp
 from warren.broker.mirrors.downlink import Downlink
-from warren.broker.mirrors.intake import EarlyConfirms, NodeIntake
+from warren.broker.mirrors.intake import Counts, EarlyConfirms, NodeIntake
 from warren.broker.mirrors.mirrored_log import Gone, MirroredLog
 from warren.broker.mirrors.serving import Serving
+from warren.broker.mirrors.under_way import UnderWay
 from warren.mirroring.master import Master, RingOwner
 from warren.mirroring.mirror import JoinRequest, Mirror
 from warren.mirroring.steps import Step
@@ -40,17 +41,6 @@ FIRST_PATIENCE_MS: Final[i64] = 2_000
 if TYPE_CHECKING:
     from warren.broker.mirrors.part import Part
     from warren.broker.mirrors.rings import Rings
-
-
-@final
-class UnderWay:
-    """A step that is not settled, and what waits for it."""
-
-    def __init__(self, number: i64, entries: list[Entry], gone: list[Gone], waiters: list[FlushWaiter]) -> None:
-        self.number: i64 = number
-        self.entries: list[Entry] = entries
-        self.gone: list[Gone] = gone
-        self.waiters: list[FlushWaiter] = waiters
 
 
 @final
@@ -76,7 +66,8 @@ class Mastery(RingOwner, Timed):
         self._entries: list[Entry] = []
         self._waiters: list[FlushWaiter] = []
         self._touched: bool = False
-        self._under_way: list[UnderWay] = []
+        self._counts: Counts = Counts()
+        self._under_way: UnderWay = UnderWay()
         self._inherited: list[Step] = []
         self.early: EarlyConfirms = EarlyConfirms(rings.turn, self)
         self.serving: Serving = Serving(rings, self)
@@ -165,6 +156,7 @@ class Mastery(RingOwner, Timed):
         assert self.queue is not None
         intake = NodeIntake(self._rings, self, node, incarnation, waiter)
         marks = self.master.marks
+        self._counts.put_down(marks)
         known = marks.knows(node, incarnation) and not self._refuses_some(self.queue)
         waiter.opened(self.queue, intake, marks.of(node, incarnation), known)
 
@@ -174,7 +166,7 @@ class Mastery(RingOwner, Timed):
 
     # -- publishes
 
-    def publish(self, node: str, incarnation: int, count: i64, message: Message, counted: bool) -> i64:
+    def publish(self, intake: NodeIntake, count: i64, message: Message, counted: bool) -> i64:
         queue, master = self.queue, self.master
         if queue is None or self._ended:
             # the node will send it to the next master
@@ -188,10 +180,10 @@ class Mastery(RingOwner, Timed):
             return REJECTED
         payload, crc = message_payload(message)
         writer = master.writer
-        writer.origin(node, incarnation)
+        writer.origin(intake.node, intake.incarnation)
         persistent = message.persistent
         writer.store(entry.position, message.priority, entry.expires_at_ms, persistent, count, payload, crc)
-        master.marks.heard(node, incarnation, count)
+        self._counts.took(intake, count)
         if persistent and queue.durable:
             master.must_be_flushed()
         self.copy.hold(entry, payload, crc)
@@ -230,12 +222,19 @@ class Mastery(RingOwner, Timed):
     # -- the turn
 
     def end_round(self) -> None:
-        """What was gathered becomes a step."""
+        """What was gathered becomes a step.
+
+        If that is nothing but what left, and a step is under way, it waits until that is settled: nobody waits for it,
+        and more may come.
+        """
         self._touched = False
         if not self.begun:
             return
         master, log = self.master, self._log
         gone: list[Gone] = []
+        self._counts.put_down(master.marks)
+        if log is not None and self._waits_itself(log):
+            return
         if log is not None:
             self._lend_ahead(log)
             gone = log.write(master.writer)
@@ -247,11 +246,14 @@ class Mastery(RingOwner, Timed):
         number: i64 = master.end + 1
         if log is not None:
             log.lending.written(number)
-        self._under_way.append(UnderWay(number, self._entries, gone, self._waiters))
+        self._under_way.add(number, self._entries, gone, self._waiters)
         self._entries = []
         self._waiters = []
         master.end_turn()
         self.early.end_round()
+
+    def _waits_itself(self, log: MirroredLog) -> bool:
+        return self._under_way.any() and not self._entries and not self._waiters and log.only_left()
 
     def _lend_ahead(self, log: MirroredLog) -> None:
         """Somebody waits for what comes: let it be known in the same step that it may have gone out."""
@@ -263,8 +265,8 @@ class Mastery(RingOwner, Timed):
         """Nothing happened that anybody has to hear of: what waits, waits for the step before."""
         waiters = self._waiters
         self._waiters = []
-        if self._under_way:
-            self._under_way[-1].waiters += waiters
+        if self._under_way.any():
+            self._under_way.await_last(waiters)
         else:
             self._tell_safe(waiters)
 
@@ -278,28 +280,23 @@ class Mastery(RingOwner, Timed):
         queue, log = self.queue, self._log
         assert queue is not None
         assert log is not None
-        told: list[FlushWaiter] = []
-        arrived: list[Entry] = []
-        count = 0
-        for under_way in self._under_way:
-            if under_way.number > number:
-                break
-            count += 1
-            arrived += under_way.entries
-            told += under_way.waiters
-            for level, first, last in under_way.gone:
+        settled = self._under_way.settle(number)
+        if settled is not None:
+            for level, first, last in settled.gone:
                 self.copy.remove(level, first, last)
-        del self._under_way[:count]
         if log.lending.step_settled(number):
             queue.lent()
-        if arrived:
-            self._rings.trace_settled(queue, self.master, arrived)
-            queue.arrive(arrived)
+        if settled is not None and settled.entries:
+            self._rings.trace_settled(queue, self.master, settled.entries)
+            queue.arrive(settled.entries)
         if self._waiting:
             self._let_in()
         if self._catching_up:
             self.look_at_newcomers()
-        self._tell_safe(told)
+        if settled is not None:
+            self._tell_safe(settled.waiters)
+        if not self._under_way.any() and log.anything_left():
+            self.touch()
 
     def _tell_safe(self, waiters: list[FlushWaiter]) -> None:
         if self._going:
@@ -320,6 +317,7 @@ class Mastery(RingOwner, Timed):
 
     def joined(self, node: str, incarnation: int, tag: int, request: JoinRequest) -> None:
         self._forget_newcomer(node)
+        self.downlink.forget(node)
         self.downlink.tags[node] = tag
         self._part.note("info", "mirror.joined", {"node": node, "epoch": request.epoch, "whole": request.whole})
         self.master.joined(node, incarnation, request)
@@ -338,7 +336,7 @@ class Mastery(RingOwner, Timed):
 
     def lost(self, node: str) -> None:
         self._forget_newcomer(node)
-        self.downlink.tags.pop(node, None)
+        self.downlink.forget(node)
         self.master.lost(node)
         self._let_in()
 

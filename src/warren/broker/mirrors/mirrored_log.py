@@ -37,8 +37,11 @@ class MirroredLog(QueueLog):
         self._book: QueueLog = book
         self._mastery: Mastery = mastery
         self._max_priority: i64 = max_priority
-        # what left since the last step
+        # what left since the last step, and the range that may still grow; none if its first is 0
         self._gone: list[Gone] = []
+        self._level: i64 = 0
+        self._first: i64 = 0
+        self._last: i64 = 0
         self._returned: list[tuple[int, int]] = []
 
     def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> Holding:
@@ -84,6 +87,7 @@ class MirroredLog(QueueLog):
 
     def write(self, writer: StepWriter) -> list[Gone]:
         """Put into the step what happened since the last one; what it removes."""
+        self._end_range()
         gone = self._gone
         if gone:
             self._gone = []
@@ -102,13 +106,28 @@ class MirroredLog(QueueLog):
             self._mastery.copy.lend(lent)
         return gone
 
+    def anything_left(self) -> bool:
+        """Whether something left that no step speaks of."""
+        return self._first != 0 or len(self._gone) > 0
+
+    def only_left(self) -> bool:
+        """Whether that is all there is to say."""
+        return self.anything_left() and not self._returned and not self.lending.unwritten
+
     def _leave(self, level: i64, first: i64, last: i64) -> None:
-        gone = self._gone
-        if gone and gone[-1][0] == level and gone[-1][2] + 1 == first:
-            gone[-1] = (gone[-1][0], gone[-1][1], int(last))
-        else:
-            gone.append((int(level), int(first), int(last)))
-            self._mastery.touch()
+        if self._first != 0 and self._last + 1 == first and self._level == level:
+            self._last = last
+            return
+        self._end_range()
+        self._level = level
+        self._first = first
+        self._last = last
+        self._mastery.touch()
+
+    def _end_range(self) -> None:
+        if self._first != 0:
+            self._gone.append((int(self._level), int(self._first), int(self._last)))
+            self._first = 0
 
 
 def max_priority_of(arguments: Table) -> int:

@@ -13,6 +13,7 @@ from mypy_extensions import i64
 from warren.broker.agreement import Agreement
 from warren.broker.membership import Membership
 from warren.broker.mirrors.catching_up import SyncPace
+from warren.broker.mirrors.downlink import Unsaid
 from warren.broker.mirrors.hearing import hear_follower, hear_master
 from warren.broker.mirrors.mastery import Mastery
 from warren.broker.mirrors.mirrored_log import MirroredLog, max_priority_of
@@ -97,6 +98,7 @@ class Rings(Timed):
         # queues that this node held before, whose past is not forgotten yet
         self._postponed: dict[int, QueueDefinition] = {}
         self.pulse: Pulse = Pulse(links, turn)
+        self.unsaid: Unsaid = Unsaid(turn)
 
     # -- what was agreed upon
 

@@ -24,7 +24,7 @@ Not here: the hello (`node.peers.greeting`), which links there are (`node.peers.
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from warren.cluster.hello_messages import SENTENCE_BYTES_MAX, Facts, sentence_of
 from warren.model.events import Event, PeerReceived, PeerWritesPaused, PeerWritesResumed
@@ -117,12 +117,13 @@ class Link(asyncio.Protocol):
     def age_s(self) -> float:
         return self._loop.time() - self._since
 
-    def send(self, data: bytes) -> None:
+    def send(self, pieces: Sequence[bytes]) -> None:
         """A turn's bytes."""
-        if not self._ended and data:
+        size_bytes = sum(map(len, pieces))
+        if not self._ended and size_bytes:
             self._ticks_unwritten = 0
-            self.sent_bytes += len(data)
-            self._transport.writelines((_HEAD.pack(DATA, len(data)), data))
+            self.sent_bytes += size_bytes
+            self._transport.writelines((_HEAD.pack(DATA, size_bytes), *pieces))
 
     def end(self, reason: str, goodbye: bool = False) -> None:
         """The link is over; with a goodbye the other node is told the reason."""

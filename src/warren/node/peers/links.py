@@ -285,7 +285,7 @@ class Links(Acquaintances):
     def _send(self, effect: SendToPeer) -> None:
         link = self.links.get(effect.node)
         if link is not None:
-            link.send(effect.data)
+            link.send(effect.pieces)
 
     def _drop(self, effect: DropPeer) -> None:
         link = self.links.get(effect.node)

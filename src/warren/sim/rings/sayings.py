@@ -5,7 +5,7 @@ Not here: steps as bytes (`mirroring.steps`).
 
 from typing import NamedTuple
 
-from warren.mirroring.steps import LEND, OPEN, ORIGIN, PERSISTENT, REMOVE, RETURNED, STORE, StepReader
+from warren.mirroring.steps import LEND, OPEN, ORIGIN, PERSISTENT, REMOVE, RETURNED, STORE, Step, StepReader
 
 
 class Saying(NamedTuple):
@@ -22,7 +22,7 @@ class Saying(NamedTuple):
 def sayings(data: bytes) -> tuple[Saying, ...]:
     """All that a step says."""
     found: list[Saying] = []
-    reader = StepReader(data)
+    reader = StepReader(Step(0, 0, data))
     while reader.next():
         kind, level, first = int(reader.kind), int(reader.priority), int(reader.word(0))
         if kind == STORE:

@@ -90,7 +90,7 @@ def test_a_read_from_the_midst_of_a_frame_is_handed_on_as_it_is() -> None:
 def test_what_is_sent_is_what_is_read() -> None:
     sender, reader = Ears(), Ears()
     for piece in (b"one", b"", b"three"):
-        sender.link.send(piece)
+        sender.link.send((piece,))
     reader.link.data_received(b"".join(sender.written))
     assert reader.heard() == b"onethree"
     assert (sender.link.sent_bytes, reader.link.received_bytes) == (8, 18)
@@ -115,6 +115,6 @@ def test_the_end_is_told_once() -> None:
     ears = Ears()
     ears.link.end("enough")
     ears.link.end("enough again")
-    ears.link.send(b"too late")
+    ears.link.send((b"too late",))
     assert ears.ends == ["enough"]
     assert ears.written == []

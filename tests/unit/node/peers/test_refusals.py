@@ -181,7 +181,7 @@ def test_nodes_speak_over_tls(authority: Authority, loop_name: str) -> None:
         async with burrow(ant, bee):
             await ant.connected_to(bee)
             await bee.connected_to(ant)
-            ant.links.links["warren@bee"].send(b"a secret")
+            ant.links.links["warren@bee"].send((b"a secret",))
             await bee.core.until(lambda: bee.received("warren@ant") == b"a secret")
             bee.links.links["warren@ant"].end("goodbye", goodbye=True)
             await ant.core.until(ant.losses)

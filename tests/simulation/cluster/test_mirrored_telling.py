@@ -1,0 +1,64 @@
+"""A master tells its mirrors no more often than it has to, and nothing is left unsaid for long."""
+
+from tests.simulation.cluster.mirrored import declare, part_of, published
+from tests.simulation.cluster.scenario import ClusterScenario
+from warren.mirroring.master import Master
+from warren.sim.cluster.member import Member
+from warren.wire.methods import BasicAck, BasicGet, BasicGetOk
+
+A_MOMENT_MS = 100
+
+
+def master_of(node: Member) -> Master:
+    part = part_of(node)
+    assert part is not None
+    assert part.mastery is not None
+    return part.mastery.master
+
+
+def counts(scenario: ClusterScenario) -> list[int]:
+    parts = [part_of(node) for node in scenario.nodes]
+    return [part.copy.count() for part in parts if part is not None]
+
+
+def test_mirrors_hear_what_is_settled_though_no_step_comes() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, one)
+    published(scenario, scenario.publisher(three), 3)
+    scenario.elapse(A_MOMENT_MS)
+    for node in (two, three):
+        part = part_of(node)
+        assert part is not None
+        assert (part.mirror.settled, part.mirror.steps) == (master_of(one).end, [])
+    assert not scenario.checkers.complaints
+
+
+def test_what_leaves_while_a_step_is_under_way_is_told_together_when_that_is_settled() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, one)
+    publisher = scenario.publisher(three)
+    published(scenario, publisher, 9)
+    taker = scenario.guest(one)
+    tags: list[int] = []
+    for _ in range(4):
+        answer = scenario.ask(taker, BasicGet("work"))
+        assert isinstance(answer, BasicGetOk)
+        tags.append(answer.delivery_tag)
+    scenario.elapse(A_MOMENT_MS)
+    master = master_of(one)
+    two.freeze(500)
+    scenario.publish(publisher, "work", 1)
+    scenario.until(lambda: len(master.steps) > 0)
+    scenario.elapse(20)
+    before = master.end
+    for tag in tags:
+        taker.send(1, BasicAck(tag))
+        scenario.elapse(20)
+    assert master.end == before
+    scenario.until(publisher.done)
+    scenario.elapse(A_MOMENT_MS)
+    assert master.end == before + 1
+    assert counts(scenario) == [6, 6, 6]
+    assert not scenario.checkers.complaints
