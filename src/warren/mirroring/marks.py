@@ -37,10 +37,6 @@ class Marks:
         if run is None or run[0] < incarnation or (run[0] == incarnation and run[1] < count):
             self.runs[name] = (incarnation, int(count))
 
-    def forget(self, name: str) -> None:
-        """The node is gone for good."""
-        self.runs.pop(name, None)
-
     def without(self, steps: list[Step]) -> "Marks":
         """As they were before these steps, which are the last that were read."""
         before = self.copy()
