@@ -25,6 +25,7 @@ SAME = "all nodes end up the same"
 STUCK = "nobody waits for ever"
 LOST = "nothing confirmed is lost"
 MARKED = "a second delivery is marked"
+LEFT = "nothing is left of what is gone"
 
 
 def swallowed() -> Meddler:
@@ -45,7 +46,7 @@ def changed() -> Meddler:
 
 PLANTS: list[tuple[Callable[[], Meddler], str, tuple[str, ...]]] = [
     (MissedChange, "two", (SAME, KNOWN, STUCK)),
-    (MadeUp, "two", (AGREED, KNOWN, SAME, STUCK)),
+    (MadeUp, "two", (AGREED, KNOWN, SAME, STUCK, LEFT)),
     (EarlyReports, "", (LOST, MARKED, "the node starts")),
     (swallowed, "two", (LOST,)),
     (doubled, "two", (MARKED, "unacked within prefetch", "no fault without cause")),
