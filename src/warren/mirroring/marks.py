@@ -41,7 +41,7 @@ class Marks:
         """As they were before these steps, which are the last that were read."""
         before = self.copy()
         for step in steps:
-            reader = StepReader(step.data)
+            reader = StepReader(step)
             name, incarnation = "", 0
             while reader.next():
                 if reader.kind == ORIGIN:

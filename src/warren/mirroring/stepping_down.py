@@ -8,9 +8,10 @@ Not here: handing over (`mirroring.master`), following (`mirroring.mirror`).
 """
 
 from warren.mirroring.epochs import Epochs
+from warren.mirroring.marks import Marks
 from warren.mirroring.master import Master
 from warren.mirroring.mirror import Mirror
-from warren.mirroring.steps import STORE, Step, StepReader
+from warren.mirroring.steps import REMOVE, RETURNED, STORE, Step, StepReader
 
 
 def step_down(master: Master, mirror: Mirror) -> None:
@@ -20,10 +21,24 @@ def step_down(master: Master, mirror: Mirror) -> None:
     mirror.end = master.end
     mirror.settled = master.settled
     mirror.steps = list(master.steps)
+    for step in mirror.steps:
+        _note_later(step)
     mirror.epochs = Epochs(list(master.epochs.beginnings))
     mirror.marks = master.marks.without([*master.steps, unfinished])
     # nobody was sent that one
-    reader = StepReader(unfinished.data)
+    reader = StepReader(unfinished)
     while reader.next():
         if reader.kind == STORE:
             mirror.copy.drop(reader.priority, reader.word(0))
+
+
+def _note_later(step: Step) -> None:
+    """What a mirror would have noted when it took the step."""
+    marks = Marks()
+    marks.read(step)
+    step.heard = [(name, incarnation, count) for name, (incarnation, count) in marks.runs.items()]
+    step.later = []
+    reader = StepReader(step)
+    while reader.next():
+        if reader.kind in (REMOVE, RETURNED):
+            step.later.append((int(reader.kind), int(reader.priority), int(reader.word(0)), int(reader.word(1))))
