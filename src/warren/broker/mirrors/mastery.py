@@ -228,7 +228,7 @@ class Mastery(RingOwner, Timed):
         and more may come.
         """
         self._touched = False
-        if not self.begun:
+        if not self.begun or self._ended:
             return
         master, log = self.master, self._log
         gone: list[Gone] = []
