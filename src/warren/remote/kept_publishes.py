@@ -98,7 +98,7 @@ class KeptPublishes:
                 break
             if not kept.refused and kept.number > self._told_no:
                 kept.refused = True
-                self._publishes.refused(kept.number)
+                self._publishes.refused(kept.number, doubted=True)
         if self._told_no < self.ever_sent:
             self._tell_to(self.ever_sent)
         self._drop_refused()
