@@ -1,8 +1,9 @@
 """Messages that the broker itself sends to queues of other nodes: dead letters, and what was delayed.
 
 What is on its way is still where it came from, and is forgotten there only when its last queue has it as safely as it
-promises. If the home of one of them is not there, or is lost before it said so, the message waits and is sent again
-when the home is back; so it may arrive twice, but it arrives. A queue that refuses, or is deleted, has had it.
+promises. If the home of one of them is not there, or is lost before it said so, or nobody knows after that what it had,
+the message waits and is sent again when the home is back; so it may arrive twice, but it arrives. A queue that refuses,
+or is deleted, has had it.
 
 Not here: a client's publishes, which are the client's to repeat (`session.elsewhere`).
 """
@@ -70,6 +71,8 @@ class Leg(OutputPort, SettlementWaiter):
         self._passage: Passage = passage
         self._queue: QueuePort = queue
         self._size_bytes: i64 = len(passage.message.content) + LEG_BYTES
+        # nobody knows whether it has arrived
+        self._doubted: bool = False
 
     def begun(self, outcome: i64) -> None:
         self._passage.turn.held_bytes += self._size_bytes
@@ -83,10 +86,17 @@ class Leg(OutputPort, SettlementWaiter):
         self._await(self._passage.send(self._queue))
 
     def settled(self, count: i64) -> None:
-        self._end()
+        if self._doubted:
+            self._doubted = False
+            self._await_home()
+        else:
+            self._end()
 
     def refused(self, place: i64) -> None:
         """That is an end as good as any other; `settled` follows."""
+
+    def doubted(self, place: i64) -> None:
+        self._doubted = True
 
     def lost(self, reason: str) -> None:
         self._await_home()

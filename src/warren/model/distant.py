@@ -47,6 +47,10 @@ class SettlementWaiter:
     def refused(self, place: i64) -> None:
         """The one it gave this place was refused; `settled` will pass over it."""
 
+    def doubted(self, place: i64) -> None:
+        """Nobody knows what became of the one it gave this place: to a client that is refused as well."""
+        self.refused(place)
+
     @abstractmethod
     def lost(self, reason: str) -> None:
         """Nothing will be known of those that are not settled."""

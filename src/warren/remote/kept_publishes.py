@@ -148,7 +148,8 @@ class KeptPublishes:
         number: i64 = max(self.first_no, self._told_no + 1)
         while number <= self.ever_sent:
             if int(number) not in self._refused:
-                self.refuse(number)
+                self._refused.add(int(number))
+                self._publishes.refused(number, doubted=True)
             number += 1
         if self._told_no < self.ever_sent:
             self._tell_to(self.ever_sent)

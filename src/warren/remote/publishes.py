@@ -76,7 +76,7 @@ class Publishes:
         self._sweep()
         return arrived
 
-    def refused(self, number: i64) -> None:
+    def refused(self, number: i64, doubted: bool = False) -> None:
         if number > self._sent or number <= self._settled:
             raise PeerFault(f"publish {number} of {self._sent} was refused")
         low: i64 = self._at
@@ -88,7 +88,11 @@ class Publishes:
             else:
                 high = middle
         if low < len(self._runs) and self._runs[low].first <= number:
-            self._runs[low].waiter.refused(number + self._runs[low].shift)
+            run = self._runs[low]
+            if doubted:
+                run.waiter.doubted(number + run.shift)
+            else:
+                run.waiter.refused(number + run.shift)
 
     def lost(self, reason: str) -> None:
         """Nothing will be known of those that are not settled."""

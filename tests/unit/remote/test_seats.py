@@ -20,7 +20,9 @@ from warren.wire.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicDeliver,
+    BasicGet,
     BasicNack,
+    BasicReject,
     ChannelClose,
     Method,
     QueueDeclare,
@@ -325,3 +327,19 @@ def test_a_queue_that_is_gone_before_its_deletion_was_checked_is_deleted(seated:
     seated.core.turn()
     seated.nodes.settle()
     assert [type(method) for method in client.methods()] == [QueueDeleteOk]
+
+
+def test_a_dead_letter_that_nobody_vouches_for_is_sent_again(seated: Seated) -> None:
+    seated.open("one")
+    client = seated.nodes.client("here")
+    client.declare("dying", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
+    client.publish("dying", b"1")
+    client.say(BasicGet("dying"), BasicReject(1, requeue=False))
+    seated.nodes.settle()
+    assert seated.intakes["one"].counts == [1]
+    seated.fail_over()
+    intake = seated.open("two", known=False)
+    seated.nodes.settle()
+    assert intake.counts == [2]
+    seated.settle("two")
+    assert intake.queue.ready_count() == 1
