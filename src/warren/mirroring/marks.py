@@ -41,6 +41,19 @@ class Marks:
         """The node is gone for good."""
         self.runs.pop(name, None)
 
+    def without(self, steps: list[Step]) -> "Marks":
+        """As they were before these steps, which are the last that were read."""
+        before = self.copy()
+        for step in steps:
+            reader = StepReader(step.data)
+            name, incarnation = "", 0
+            while reader.next():
+                if reader.kind == ORIGIN:
+                    name, incarnation = reader.name(), int(reader.word(0))
+                elif reader.kind == STORE and 0 < reader.word(2) <= before.of(name, incarnation):
+                    before.runs[name] = (incarnation, int(reader.word(2)) - 1)
+        return before
+
     def copy(self) -> "Marks":
         return Marks(dict(self.runs), self.complete)
 
