@@ -52,8 +52,10 @@ def test_what_is_decided_again_is_not_told_again(numbers: list[int], multiple: b
 
 @st.composite
 def ack_steps(draw: st.DrawFn) -> list[tuple[str, int, bool]]:
-    kinds = st.sampled_from(["came", "came", "came without", "ack", "ack", "nack", "write"])
-    return draw(st.lists(st.tuples(kinds, st.integers(0, 50), st.sampled_from([False, False, True])), max_size=60))
+    kinds = st.sampled_from(["came", "came", "came", "came without", "ack", "ack", "ack", "nack", "nack", "write"])
+    step = st.tuples(kinds, st.integers(0, 50), st.sampled_from([False, False, True]))
+    # long enough for acks to pile up behind gaps
+    return draw(st.lists(step, min_size=20, max_size=80))
 
 
 class BrokersView:
