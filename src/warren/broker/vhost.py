@@ -241,6 +241,9 @@ class Vhost(VhostPort):
         for connection in (self._owners or {}).values():
             for channel in connection.channels.values():
                 found += [entry for entry, taker in channel.ledger.outstanding() if taker.queue is queue]
+                if channel.transaction is not None:
+                    lifted = channel.transaction.lifted()
+                    found += [delivery.entry for delivery in lifted if delivery.taker.queue is queue]
         return found
 
     def _open_log(self, definition: QueueDefinition, queue_id: int) -> QueueLog | None:

@@ -35,7 +35,8 @@ The rules
     it has caught up and was admitted.
 3.  Steps keep the epoch in which they were numbered. A mirror that was in sync tells a new master where its epochs
     begin and where it ends; the answer is the last step they have in common. It drops what it has beyond: removes what
-    those steps stored, and forgets what else they said. Never below what it knows to be settled.
+    those steps stored, and forgets what else they said. Never below what it knows to be settled. A master that hands
+    over does the same: it made those steps, and stays in sync.
 4.  A new master opens its epoch with a step of its own. It confirms and delivers nothing before that is settled.
 5.  In-sync members of unbroken incarnation are promoted, the eldest first; after a full stop, one that was in sync when
     it ended: everything that was confirmed is on its disk. Others only if a policy says so, and what is given up is

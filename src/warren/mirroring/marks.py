@@ -37,9 +37,18 @@ class Marks:
         if run is None or run[0] < incarnation or (run[0] == incarnation and run[1] < count):
             self.runs[name] = (incarnation, int(count))
 
-    def forget(self, name: str) -> None:
-        """The node is gone for good."""
-        self.runs.pop(name, None)
+    def without(self, steps: list[Step]) -> "Marks":
+        """As they were before these steps, which are the last that were read."""
+        before = self.copy()
+        for step in steps:
+            reader = StepReader(step.data)
+            name, incarnation = "", 0
+            while reader.next():
+                if reader.kind == ORIGIN:
+                    name, incarnation = reader.name(), int(reader.word(0))
+                elif reader.kind == STORE and 0 < reader.word(2) <= before.of(name, incarnation):
+                    before.runs[name] = (incarnation, int(reader.word(2)) - 1)
+        return before
 
     def copy(self) -> "Marks":
         return Marks(dict(self.runs), self.complete)

@@ -120,6 +120,7 @@ class Master(FlushWaiter, Timed):
         # who is to be master; empty: this node
         self._heir: str = ""
         self._heir_anyhow: bool = False
+        self._leaves: bool = False
 
     def inherit(self, steps: list[Step], settled: i64, epochs: Epochs, marks: Marks) -> None:
         """It was a mirror before: these steps are not known to be settled."""
@@ -241,14 +242,16 @@ class Master(FlushWaiter, Timed):
         self._wanted = members
         self._improve()
 
-    def want_master(self, name: str, anyhow: bool = False) -> None:
+    def want_master(self, name: str, anyhow: bool = False, leaves: bool = False) -> None:
         """Let another node be master as soon as it is in sync, or none if there is no name; `anyhow`: in sync or not.
+        This one goes on as a mirror, unless it `leaves`.
 
         Nothing has to come to rest for that: whatever is settled is held by all who count, the other one among them,
         and once it hears that it is master this one settles nothing without it.
         """
         self._heir = name
         self._heir_anyhow = anyhow
+        self._leaves = leaves
         self._improve()
 
     def changed(self, ring: Ring) -> None:
@@ -326,7 +329,10 @@ class Master(FlushWaiter, Timed):
         heir = self.followers.get(self._heir)
         if heir is not None:
             run = (heir.node, heir.incarnation)
-            if self._heir_anyhow or (run in self.ring.in_sync and run in ring.in_sync and heir.complete):
+            has_all = run in self.ring.in_sync and run in ring.in_sync and heir.complete
+            if has_all and not self._leaves:
+                return ring.handing_over(run)
+            if has_all or self._heir_anyhow:
                 return ring.promoting(run)
         return self._as_wanted(ring)
 

@@ -209,5 +209,9 @@ class Copy(Held):
         """
 
     @abstractmethod
+    def left_alone(self) -> None:
+        """This node is master no longer, and its queue is gone: what the two shared is the copy's alone."""
+
+    @abstractmethod
     def close(self) -> None:
         """Hold nothing any more, on disk either: the queue is gone, or is not to be held here."""

@@ -90,6 +90,11 @@ class Ring:
         stay = [one for one in self.in_sync if one[0] not in (name, self.master)] if run in self.in_sync else []
         return Ring(self.epoch + 1, name, members, [run, *stay])
 
+    def handing_over(self, run: Run) -> "Ring":
+        """Another master, that is in sync; the old one goes on as a mirror, and has all that it had."""
+        others = [one for one in self.in_sync if one[0] not in (run[0], self.master)]
+        return Ring(self.epoch + 1, run[0], self.members, [run, *others, self.master_run])
+
     def check(self) -> None:
         """Raise `InvariantBroken` if this cannot be a ring."""
         synced = self.synced_names()

@@ -88,7 +88,7 @@ PLANTS = (
     Plant(
         "nobody looks again when deliveries of a lost master are settled",
         (SEAT, "that\n        self._run.wake()\n", "that\n"),
-        "test_mirrored_clients.test_what_was_held_comes_back_marked_and_nothing_else_does",
+        "test_late_acks.test_what_a_consumer_acks_after_the_master_was_lost_does_not_come_again",
     ),
     Plant(
         "what may have been handed out is not told before",

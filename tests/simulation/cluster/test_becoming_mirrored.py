@@ -1,6 +1,6 @@
 """A queue that one node has becomes mirrored while it is used: nobody notices, and nothing is lost or doubled."""
 
-from tests.simulation.cluster.mirrored import in_sync, masters
+from tests.simulation.cluster.mirrored import in_sync, masters, numbers_in
 from tests.simulation.cluster.ring_lives import (
     EVERYWHERE,
     counted,
@@ -11,12 +11,15 @@ from tests.simulation.cluster.ring_lives import (
 )
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.wire.methods import (
+    BasicAck,
     BasicGet,
     BasicGetEmpty,
     BasicGetOk,
     ExchangeDeclare,
     QueueBind,
     QueueUnbind,
+    TxSelect,
+    TxSelectOk,
 )
 
 
@@ -170,3 +173,21 @@ def test_transient_messages_between_persistent_ones_of_a_durable_queue_get_mirro
     scenario.until(lambda: len(masters(scenario)) == 1)
     scenario.consumer(three, "work")
     scenario.until(lambda: delivered(scenario, numbers[5:]))
+
+
+def test_what_is_acked_in_an_open_transaction_gets_mirrors_too() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, two, durable=False)
+    publisher = scenario.publisher(one)
+    numbers = scenario.publish(publisher, "work", 3)
+    scenario.until(publisher.done)
+    undecided = scenario.guest(two)
+    assert isinstance(scenario.ask(undecided, TxSelect()), TxSelectOk)
+    assert isinstance(scenario.ask(undecided, BasicGet("work")), BasicGetOk)
+    undecided.send(1, BasicAck(1))
+    set_policy(three, EVERYWHERE)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    two.lose_power(down_ms=60_000)
+    scenario.until(lambda: len(masters(scenario)) == 1)
+    assert numbers_in(scenario, three) == numbers

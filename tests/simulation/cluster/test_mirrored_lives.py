@@ -1,6 +1,8 @@
 """Rings over time: policies that change while queues are used, masters that move, nodes that stop and are gone."""
 
-from tests.simulation.cluster.mirrored import in_sync, masters, part_of
+import pytest
+
+from tests.simulation.cluster.mirrored import in_sync, masters, numbers_in, part_of
 from tests.simulation.cluster.ring_lives import (
     EVERYWHERE,
     clear_policy,
@@ -243,3 +245,38 @@ def test_a_node_that_stops_hands_many_queues_over_in_a_few_transactions() -> Non
     scenario.until(lambda: all(masters(scenario, name) in (["one"], ["three"]) for name in names))
     # one for each transaction, a few of which are about something else
     assert (scenario.world.store.revision - before) // NAMES_A_REVISION < 10
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_master_that_hands_over_stays_in_sync_and_has_everything(durable: bool) -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    # nobody catches up by itself
+    set_policy(one, {"ha-mode": "all"})
+    scenario.elapse(200)
+    declare(scenario, two, durable=durable)
+    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    publisher = scenario.publisher(three)
+    numbers = scenario.publish(publisher, "work", 10)
+    scenario.until(publisher.done)
+    part = part_of(two)
+    assert part is not None
+    assert part.mastery is not None
+    numbers += scenario.publish(publisher, "work", 10)
+    # what it says as a mirror takes a while
+    wire = scenario.world.wires.between("one", "two")
+    wire.set_cut(wire.members.index(two), True)
+    part.mastery.master.want_master("one")
+    scenario.elapse(2)
+    numbers += scenario.publish(publisher, "work", 10)
+    scenario.elapse(500)
+    wire.mend()
+    scenario.until(lambda: masters(scenario) == ["one"] and publisher.done())
+    assert scenario.confirmed(numbers) == numbers
+    scenario.elapse(3_000)
+    assert in_sync(one) == ["one", "three", "two"]
+    assert part.copy.count() == 30
+    for node in (one, three):
+        node.lose_power(down_ms=1_000_000)
+    scenario.until(lambda: masters(scenario) == ["two"])
+    assert numbers_in(scenario, two) == numbers

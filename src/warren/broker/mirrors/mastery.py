@@ -232,7 +232,7 @@ class Mastery(RingOwner, Timed):
     def end_round(self) -> None:
         """What was gathered becomes a step."""
         self._touched = False
-        if not self.begun:
+        if not self.begun or self._ended:
             return
         master, log = self.master, self._log
         gone: list[Gone] = []

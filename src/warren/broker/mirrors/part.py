@@ -4,7 +4,7 @@
 
                      ring: another is master                ring: this run is master
     copy prepared ──────────────────────────► mirror ◄────────────────────────────────► mastery
-                                                │  deposed: catches up like a newcomer
+                                                │  deposed: goes on with all it has
                                                 └── no master: stands for election
 
 It acts on what was agreed upon and on nothing else. What it proposes itself it hears of like everybody does.
@@ -24,6 +24,7 @@ from warren.broker.moves.adopting import hold_all
 from warren.errors import InvariantBroken
 from warren.mirroring.messages import epoch_of
 from warren.mirroring.mirror import ALONE, Mirror
+from warren.mirroring.stepping_down import step_down
 from warren.mirroring.story import DROPPED, IN_SYNC, PROMOTED, Story, changes_between
 from warren.mirroring.succession import heirs, patience_ms
 from warren.model.copies import Copy, CopyAsker
@@ -198,8 +199,11 @@ class Part(CopyAsker, Timed):
         self.mastery = None
         mastery.end()
         self._rings.close_queue(self.definition)
-        # it may have done what did not count: whoever is master compares what it has
+        self.copy.left_alone()
         self.mirror = Mirror(self.copy, self.upstream, self._rings.turn)
+        # one whose epoch was never opened may have done what did not count: whoever is master compares what it has
+        if mastery.master.opened:
+            step_down(mastery.master, self.mirror)
 
     # -- as a mirror
 

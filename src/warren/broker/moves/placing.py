@@ -36,7 +36,8 @@ class RingPlacing:
         mastery.min_in_sync = wishes.min_in_sync(part.definition)
         mastery.early.wanted = wishes.confirms_early(part.definition)
         if self.retreats:
-            mastery.master.want_master(self.successor(part), wishes.promotes_on_shutdown(part.definition))
+            anyhow = wishes.promotes_on_shutdown(part.definition)
+            mastery.master.want_master(self.successor(part), anyhow, leaves=True)
             return
         if wish is None:
             mastery.master.want([ring.master])

@@ -38,7 +38,7 @@ def plan_balance(plan: Plan, clustering: "Clustering", vhosts: dict[str, Vhost])
         mirrored = found[key]
         ring = mirrored.ring
         definition = _definition_of(vhosts[mirrored.queue[0]], mirrored.queue[1])
-        plan.put(definition.with_ring(ring.promoting((node, ring.synced_run(node)))))
+        plan.put(definition.with_ring(ring.handing_over((node, ring.synced_run(node)))))
     return len(moves)
 
 

@@ -179,6 +179,9 @@ class DiskCopy(Copy):
             runs += merged_runs(shelf, self._passing[level])
         heir.recover(runs, self.book.next_position)
 
+    def left_alone(self) -> None:
+        """All of it is on disk."""
+
     def close(self) -> None:
         if self._stocktaking is not None:
             self._stocktaking.cancel()

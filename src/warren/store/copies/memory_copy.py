@@ -203,6 +203,13 @@ class MemoryCopy(Copy):
             entries.append(entry)
         heir.take_over(entries, self.next_position)
 
+    def left_alone(self) -> None:
+        for kept in self._kept.values():
+            if kept.message is not None:
+                kept.payload, kept.payload_crc = message_payload(kept.message)
+                kept.message = None
+                self._count_held(len(kept.payload))
+
     def close(self) -> None:
         self._kept = {}
         self._body_bytes = 0

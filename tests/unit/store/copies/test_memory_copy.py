@@ -130,6 +130,18 @@ def test_nothing_is_in_memory_twice_at_a_master() -> None:
     ]
 
 
+def test_what_the_queue_had_costs_the_same_when_it_is_the_copys_alone() -> None:
+    world = filled(1, 2)
+    before = world.turn.held_bytes
+    queue = world.queue()
+    queue.close()
+    assert world.turn.held_bytes < before
+    world.copy.left_alone()
+    assert world.turn.held_bytes == before
+    world.copy.remove_any(1, 2)
+    assert world.turn.held_bytes == 0
+
+
 def test_what_another_lacks_is_read_in_slices() -> None:
     world = filled(*range(1, 9))
     world.copy.returned(3, 2)
