@@ -88,11 +88,10 @@ class MirroredLog(QueueLog):
     def write(self, writer: StepWriter) -> list[Gone]:
         """Put into the step what happened since the last one; what it removes."""
         self._end_range()
-        gone = self._gone
-        if gone:
-            self._gone = []
-            for level, first, last in gone:
-                writer.remove(level, first, last)
+        # whoever keeps it must not see what leaves later
+        gone, self._gone = self._gone, []
+        for level, first, last in gone:
+            writer.remove(level, first, last)
         if self._returned:
             for position, count in self._returned:
                 writer.returned(position, count)
