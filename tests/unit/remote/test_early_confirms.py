@@ -4,7 +4,6 @@ import pytest
 
 from tests.unit.remote.test_seats import Seated, acked, nacked
 from warren.errors import PeerFault
-from warren.model.distant import SettlementWaiter
 from warren.model.effects import Note
 from warren.remote.kept_publishes import KeptPublishes
 from warren.remote.seat import PATIENCE_MS
@@ -99,29 +98,13 @@ def test_no_master_holds_what_it_was_not_sent() -> None:
         kept.confirm_to(1)
 
 
-class Waiter(SettlementWaiter):
-    def __init__(self) -> None:
-        self.told: list[object] = []
-
-    def settled(self, count: int) -> None:
-        self.told.append(count)
-
-    def refused(self, place: int) -> None:
-        self.told.append(f"refused {place}")
-
-    def lost(self, reason: str) -> None:
-        self.told.append(reason)
-
-
 def test_what_is_confirmed_is_kept_until_it_is_settled() -> None:
-    kept, waiter = KeptPublishes(), Waiter()
-    for place in (1, 2, 3):
+    kept = KeptPublishes()
+    for _ in range(3):
         kept.add(None, False)
-        kept.await_last(waiter, place)
     kept.ever_sent = 3
     kept.confirm_to(2)
     kept.settle_to(1)
     assert [one.number for one in kept.to_send(0)] == [2, 3]
     kept.settle_to(3)
     assert kept.to_send(0) == []
-    assert waiter.told == [2, 1]

@@ -1,61 +1,43 @@
-"""What is published to a mirrored queue is kept until it is settled, and what must be sent again can be told."""
+"""What is published to a mirrored queue is kept until it is settled, and what must be sent again can be told.
 
-from warren.model.distant import SettlementWaiter
+Not here: what publishers are told of it (`test_seats`, `test_early_confirms`).
+"""
+
 from warren.model.message import Envelope, Message
 from warren.remote.kept_publishes import SETTLED_MAX, KeptPublishes, SentNumbers
-
-
-class Waiter(SettlementWaiter):
-    def __init__(self) -> None:
-        self.count = 0
-        self.places: list[int] = []
-        self.reasons: list[str] = []
-
-    def settled(self, count: int) -> None:
-        self.count += count
-
-    def refused(self, place: int) -> None:
-        self.places.append(place)
-
-    def lost(self, reason: str) -> None:
-        self.reasons.append(reason)
 
 
 def message(content: bytes = b"content") -> Message:
     return Message(Envelope("", "work"), content, 1, 4, 131_072)
 
 
-def kept_with(waiter: Waiter, count: int) -> KeptPublishes:
+def kept_with(count: int) -> KeptPublishes:
     kept = KeptPublishes()
     for number in range(1, count + 1):
         assert kept.add(message(), uncounted=number % 2 == 0) == number
-        kept.await_last(waiter, number)
     return kept
 
 
 def test_what_is_settled_is_kept_no_more() -> None:
-    waiter = Waiter()
-    kept = kept_with(waiter, 5)
+    kept = kept_with(5)
     kept.settle_to(3)
-    assert waiter.count == 3
     assert (kept.first_no, kept.last_no, kept.size_bytes) == (4, 5, 2 * len(b"content"))
     assert [(one.number, one.uncounted) for one in kept.to_send(0)] == [(4, True), (5, False)]
 
 
 def test_many_can_be_settled_a_few_at_a_time() -> None:
-    waiter = Waiter()
     total = int(SETTLED_MAX) * 4
-    kept = kept_with(waiter, total)
+    kept = kept_with(total)
     for number in range(3, total, 3):
         kept.settle_to(number)
         assert kept.first_no == number + 1
         assert len(kept.to_send(0)) == total - number
     kept.settle_to(total)
-    assert (waiter.count, kept.size_bytes) == (total, 0)
+    assert (kept.to_send(0), kept.size_bytes) == ([], 0)
 
 
 def test_a_master_that_has_some_is_sent_the_others() -> None:
-    kept = kept_with(Waiter(), 5)
+    kept = kept_with(5)
     kept.add(None, uncounted=False)
     assert [one.number for one in kept.to_send(2)] == [3, 4, 5, 6]
     assert kept.to_send(2)[-1].message is None
@@ -63,28 +45,22 @@ def test_a_master_that_has_some_is_sent_the_others() -> None:
 
 
 def test_what_was_refused_is_not_sent_again() -> None:
-    waiter = Waiter()
-    kept = kept_with(waiter, 4)
+    kept = kept_with(4)
     kept.refuse(2)
-    assert waiter.places == [2]
     assert [one.number for one in kept.to_send(0)] == [1, 3, 4]
 
 
 def test_what_nobody_knows_of_is_refused_once() -> None:
-    waiter = Waiter()
-    kept = kept_with(waiter, 4)
+    kept = kept_with(4)
     kept.ever_sent = 3
     kept.refuse(2)
     kept.refuse_doubtful()
-    assert waiter.places == [2, 1, 3]
     assert [one.number for one in kept.to_send(0)] == [4]
 
 
 def test_nothing_is_left_of_what_was_given_up() -> None:
-    waiter = Waiter()
-    kept = kept_with(waiter, 3)
+    kept = kept_with(3)
     kept.give_up("it is gone")
-    assert waiter.reasons == ["it is gone"]
     assert (kept.to_send(0), kept.size_bytes) == ([], 0)
 
 
