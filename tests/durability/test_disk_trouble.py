@@ -17,6 +17,8 @@ from tests.support.small_disk import SmallDisk
 DISK_MEGABYTES = 24
 LARGE_BYTES = 50_000
 LARGE_COUNT = 200
+# more than a segment has room for that is there already, and sent before the node next looks at its disk
+AT_ONCE = 30
 NO_LIMIT = "disk_free_limit.absolute = 1\n"
 
 
@@ -49,6 +51,8 @@ def publish_until_blocked(channel: Channel) -> int:
     connection = channel.connection
     for number in range(LARGE_COUNT):
         channel.publish("", "q", numbered(number), PERSISTENT)
+        if number < AT_ONCE:
+            continue
         while connection.unread or select.select([connection.socket], [], [], 0.05)[0]:
             connection.take_frame()
         if connection.inbox.get(0):
