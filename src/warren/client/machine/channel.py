@@ -113,9 +113,6 @@ class ChannelMachine:
             return None
         return self._calls.popleft()
 
-    def oldest_call(self) -> Method | None:
-        return self._calls[0].method if self._calls else None
-
     def subscribed(self, tag: str, method: BasicConsume) -> None:
         self.consumers[tag.encode("utf-8", "surrogateescape")] = ConsumerEntry(tag, method.no_ack)
 
