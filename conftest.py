@@ -19,7 +19,18 @@ settings.register_profile("repeatable", settings.get_profile("by_chance"), deran
 settings.load_profile("repeatable")
 
 _TESTS = Path(__file__).parent / "tests"
-_LONGEST_FIRST = ("cluster", "simulation", "admin", "docs", "durability", "hostile", "node", "wire")
+_LONGEST_FIRST = (
+    "cluster",
+    "spark",
+    "pipeline",
+    "simulation",
+    "admin",
+    "docs",
+    "durability",
+    "hostile",
+    "node",
+    "wire",
+)
 _LAST = "browser"
 
 

@@ -122,6 +122,7 @@ class Confirms:
     def _read(self) -> None:
         unread = self._connection.unread
         chunk = self._connection.socket.recv(65_536)
+        came_ns = time.monotonic_ns()
         if not chunk:
             raise Refused("the broker closed a publishing connection")
         unread += chunk
@@ -131,7 +132,7 @@ class Confirms:
                 raise Refused(f"expected basic.ack, got frame type {kind}, method {class_id}.{method_id}")
             self._take(tag, multiple & 1)
         del unread[:whole]
-        self._sample()
+        self._sample(came_ns)
 
     def _take(self, tag: int, multiple: int) -> None:
         if multiple:
@@ -144,11 +145,10 @@ class Confirms:
             self._low += 1
             self._single.remove(self._low)
 
-    def _sample(self) -> None:
-        now = time.monotonic_ns()
+    def _sample(self, came_ns: int) -> None:
         while self._pending and self._pending[0][0] <= self._low:
             _, count, sent_ns = self._pending.popleft()
-            self.samples.append((now - sent_ns, count))
+            self.samples.append((came_ns - sent_ns, count))
 
 
 def publish_all(plan: Plan, producers: list[Producer], delivered: Count) -> Published:

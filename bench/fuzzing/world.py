@@ -243,7 +243,7 @@ class World:
         if wrong:
             raise Disturbed(f"not as at the start: {wrong}: {facts}")
         gc.collect()
-        alive = sum(isinstance(found, Connection) and found.node is self.broker for found in gc.get_objects())
+        alive = sum(type(found) is Connection and found.node is self.broker for found in gc.get_objects())
         if alive > 2:
             raise Disturbed(f"{alive} connections are kept alive, 2 are open")
 

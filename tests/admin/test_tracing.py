@@ -106,6 +106,31 @@ def test_a_message_is_seen_when_it_is_published_delivered_and_got(api: Api, name
     assert text.endswith(b"Payload: \ndelivered\n")
 
 
+def test_what_becomes_of_deliveries_is_seen(api: Api, name: str, channel: Any) -> None:
+    channel.queue_declare("grave")
+    channel.queue_declare("dying", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "grave"})
+    channel.basic_publish("", "dying", b"acked")
+    channel.basic_publish("", "dying", b"buried")
+    start(api, name, {"format": "json", "pattern": "*.dying"})
+    channel.basic_ack(channel.basic_get("dying")[0].delivery_tag)
+    channel.basic_nack(channel.basic_get("dying")[0].delivery_tag, requeue=True)
+    channel.basic_reject(channel.basic_get("dying")[0].delivery_tag, requeue=False)
+    awaited(lambda: len(lines(api, name)) == 7)
+    stop(api, name)
+    found = lines(api, name)
+    assert [(one["type"], base64.b64decode(one["payload"]), one["redelivered"], one["reason"]) for one in found] == [
+        ("received", b"acked", False, ""),
+        ("acked", b"acked", False, ""),
+        ("received", b"buried", False, ""),
+        ("rejected", b"buried", False, "requeued"),
+        ("received", b"buried", True, ""),
+        ("rejected", b"buried", True, "rejected"),
+        ("dead_lettered", b"buried", False, "rejected"),
+    ]
+    assert found[-1]["routed_queues"] == ["grave"]
+    assert {one["queue"] for one in found} == {"dying"}
+
+
 def test_a_pattern_and_a_payload_limit_say_what_is_written(api: Api, name: str, channel: Any) -> None:
     channel.queue_declare("tq")
     start(api, name, {"format": "json", "pattern": "deliver.tq", "max_payload_bytes": 4})

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "warren"
 # Pure means compiled, and the other way round: one list serves both.
 PURE_NAMES = tuple(name.removesuffix(".py") for name in warren_source.COMPILED_NAMES)
 
-PROJECT_FOLDERS = ("src", "tests", "tools", "docs", "bench", "conformance", "requirements", ".ci")
+PROJECT_FOLDERS = ("src", "tests", "tools", "docs", "examples", "bench", "conformance", "requirements", ".ci")
 PROSE_SUFFIXES = {".py", ".md", ".toml", ".txt", ".sh", ".c", ""}
 
 

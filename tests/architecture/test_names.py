@@ -30,7 +30,7 @@ def test_no_class_has_a_vague_name() -> None:
 def test_every_module_says_what_it_is() -> None:
     silent = [
         shown(path)
-        for path in python_files("src", "tests", "tools", "bench", "conformance")
+        for path in python_files("src", "tests", "tools", "examples", "bench", "conformance")
         if path.read_text().strip() and not ast.get_docstring(syntax(path))
     ]
     assert silent == []

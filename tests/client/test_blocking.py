@@ -16,6 +16,9 @@ from warren.client import (
     blocking,
 )
 from warren.client.blocking import connect
+from warren.wire.frames import content_frames
+from warren.wire.methods import BasicPublish, encode_method
+from warren.wire.properties import encode_header_payload
 
 
 def test_messages_go_out_and_come_in(url: str, queue: str) -> None:
@@ -42,6 +45,31 @@ def test_messages_go_out_and_come_in(url: str, queue: str) -> None:
         assert list(consumer) == []
         assert channel.declare_queue(queue, passive=True).messages == 0
     assert not connection.is_open
+
+
+def test_frames_that_a_program_has_made_are_numbered_and_confirmed_as_others_are(url: str, queue: str) -> None:
+    with connect(url) as connection:
+        channel = connection.channel(confirms=True)
+        channel.declare_queue(queue)
+        publish = encode_method(channel.number, BasicPublish("", queue))
+        frames = publish + content_frames(
+            encode_header_payload(Properties(), 4), b"made", channel.number, connection.frame_max
+        )
+        assert channel.send(b"first", routing_key=queue) == 1
+        assert channel.send_encoded(frames * 3, 3, timeout_s=10.0) == 4
+        channel.wait_for_confirms(10.0, up_to=1)
+        channel.wait_for_confirms(10.0)
+        assert channel.unconfirmed == 0
+        consumer = channel.consume(queue)
+        got: list[bytes] = []
+        while len(got) < 4:
+            deliveries = consumer.batch(10.0)
+            got += [delivery.body for delivery in deliveries]
+            channel.ack(int(deliveries[-1].delivery_tag), multiple=True)
+        assert got == [b"first", b"made", b"made", b"made"]
+        consumer.cancel()
+        channel.recover()
+        assert channel.declare_queue(queue, passive=True).messages == 0
 
 
 def test_errors_are_those_of_the_client(url: str, queue: str) -> None:

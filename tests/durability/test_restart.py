@@ -322,6 +322,20 @@ def test_a_message_for_many_queues_is_stored_once(node: NodeProcess) -> None:
     assert [message.body == body for message in taken(node, "q299")] == [True] * 5
 
 
+def test_a_segment_that_a_node_left_behind_takes_no_more_room_than_what_is_in_it(node: NodeProcess, again: str) -> None:
+    """A node writes zeros ahead of what it stores; the next one cuts off what is left of them."""
+    declare(node, "q")
+    for body in TEN[:3]:
+        store(node, "q", [body])
+        start_again(node, again)
+    # orders are carried out one after another: when this is confirmed, those of the start are done
+    store(node, "q", [TEN[3]])
+    *left, _active = sorted((node.data / "journal").glob("*.seg"))
+    assert len(left) == 3
+    assert all(0 < segment.stat().st_size < 4096 for segment in left)
+    assert bodies(node, "q") == TEN[:4]
+
+
 def test_a_message_of_a_hundred_megabytes_comes_back(node: NodeProcess, again: str) -> None:
     body = os.urandom(1_000_000) * 100
     with pika.BlockingConnection(pika.ConnectionParameters(*node.amqp)) as connection:

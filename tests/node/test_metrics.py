@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.node.conftest import Serve
 from tests.node.serving import COMMAND, DEADLINE_S, Serving
 from tests.node.test_http import LOGIN, asked, plain
+from tests.support.ports import free_port
 from warren.admin.metrics.resource import SCRAPES_MAX
 
 INTERVAL_S = 0.5
@@ -113,17 +114,10 @@ def test_a_node_goes_on_without_the_usual_port_but_not_without_one_it_was_told_t
         )
         assert refused.returncode == 2
         assert f"port {port} of 127.0.0.1 is in use; choose another with prometheus.tcp.port" in refused.stderr
-    with socket.socket() as usual, socket.socket() as free:
-        # whoever has the port already serves as well
-        usual.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if usual.connect_ex(("127.0.0.1", 15692)) != 0:
-            usual.close()
-            usual = socket.create_server(("0.0.0.0", 15692))
-        free.bind(("127.0.0.1", 0))
-        http_port = free.getsockname()[1]
-        free.close()
-        node = serve("--amqp", "127.0.0.1:0", "--http", f"127.0.0.1:{http_port}")
-        usual.close()
+    # The first takes the usual port unless somebody else has it; the second finds it taken in any case.
+    node = serve("--amqp", "127.0.0.1:0", "--http", f"127.0.0.1:{free_port()}")
+    if not node.events("listener.skipped"):
+        node = serve("--amqp", "127.0.0.1:0", "--http", f"127.0.0.1:{free_port()}")
     assert node.events("listener.skipped")
     connection = plain(node)
     assert asked(connection, "/metrics")[0] == 200

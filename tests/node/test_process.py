@@ -13,7 +13,7 @@ from tests.node.conftest import Connect, Serve
 from tests.node.serving import COMMAND, DEADLINE_S
 from tests.support.amqp_client import Connection
 
-IDLE_BYTES_MAX = 68 * 1024 * 1024
+IDLE_BYTES_MAX = 76 * 1024 * 1024
 
 FAILING_CORE = """
 import sys

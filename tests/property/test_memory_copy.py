@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.store.copies.copy_world import CopyWorld, Newcomer, body_of, message_of
+from tests.unit.store.copies.copy_world import CopyWorld, Newcomer, body_of, message_of, passing_book
 from tests.unit.store.journal_world import IdleKeeper
 from warren.model.message import Entry
 from warren.model.turn import Turn
@@ -32,7 +32,7 @@ def facts(entries: list[Entry]) -> list[tuple[str, int, bool, int]]:
 def test_both_hold_the_same(orders: list[tuple[int, int, int]], max_priority: int) -> None:
     world = CopyWorld(segment_bytes=800, max_priority=max_priority)
     turn = Turn()
-    memory = MemoryCopy(turn, max_priority)
+    memory = MemoryCopy(turn, max_priority, passing_book(turn, max_priority))
     removed: set[int] = set()
     for copy in (memory, world.copy):
         copy.begin_catching_up()

@@ -116,11 +116,26 @@ def test_what_outlived_a_killed_process_unflushed_may_go_with_the_power_until_it
             bench.disk.kill()
             bench.disk.start()
             if sealed:
-                bench.disk.order(Seal(1, b""))
+                bench.disk.order(Seal(1, b"", 1200))
                 bench.settle()
             bench.disk.lose_power()
             survived.add((sealed, bench.disk.survived_no))
     assert survived == {(False, 1), (False, 2), (True, 2)}
+
+
+def test_a_sealed_segment_ends_where_its_last_batch_does() -> None:
+    longer = 0
+    for seed in range(60):
+        bench = Bench(seed)
+        end = bench.store(1, 0, b"1" * 600)
+        bench.settle()
+        longer += len(bench.content(segment_name(1)) or b"") > end
+        bench.disk.kill()
+        bench.disk.start()
+        bench.disk.order(Seal(1, b"", end))
+        bench.settle()
+        assert bench.content(segment_name(1)) == b"1" * 600
+    assert longer > 5
 
 
 def test_metadata_changes_all_at_once_and_before_the_data() -> None:
@@ -167,7 +182,7 @@ def test_a_checkpoint_is_the_old_one_or_the_new_one() -> None:
 def test_a_dropped_segment_becomes_the_next_one_with_its_old_bytes_behind_the_new_ones() -> None:
     bench = Bench()
     bench.store(1, 0, b"a longer row of bytes")
-    bench.disk.order(Seal(1, b"rows"))
+    bench.disk.order(Seal(1, b"rows", 21))
     bench.store(2, 0, b"two", segment=2)
     bench.disk.order(DropSegments([1]))
     bench.settle()

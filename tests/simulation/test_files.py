@@ -99,3 +99,19 @@ def test_a_replaced_file_is_the_old_one_or_the_new_one() -> None:
         directory.lose_power()
         seen.add(directory.find("checkpoint").read())
     assert seen == {b"old", b"new"}
+
+
+def test_a_file_that_was_cut_may_be_as_long_as_it_was_until_it_is_flushed() -> None:
+    seen = set()
+    for seed in range(50):
+        for flushed in (False, True):
+            file = PretendFile(Random(seed))
+            file.write(0, NEW)
+            file.flush()
+            file.trim(700)
+            assert file.read() == NEW[:700]
+            if flushed:
+                file.flush()
+            file.lose_power()
+            seen.add((flushed, len(file)))
+    assert seen == {(False, 700), (False, len(NEW)), (True, 700)}

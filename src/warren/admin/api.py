@@ -27,6 +27,7 @@ from warren.admin.resources import (
     node,
     policies,
     queues,
+    streams,
 )
 from warren.admin.static import page_routes
 from warren.admin.station import Station
@@ -46,6 +47,7 @@ _FAMILIES: list[Callable[[Station], Routes]] = [
     node.routes,
     policies.routes,
     queues.routes,
+    streams.routes,
     definition_changes.routes,
     connection_changes.routes,
     messages.routes,

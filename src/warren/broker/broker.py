@@ -49,11 +49,8 @@ from warren.model.events import (
     ClusterEvent,
     Commanded,
     Event,
-    IndexRead,
-    JournalRead,
     PasswordVerified,
     StopRequested,
-    Stored,
 )
 from warren.model.figures import NodeFigures
 from warren.model.message import Message
@@ -63,7 +60,6 @@ from warren.policy.policies import CLUSTER_ID, CLUSTER_NAME, Policies
 from warren.session import input as session_input
 from warren.session.connection import Connection
 from warren.session.ports import LoginAttempt, LoginWaiter, NodePort, VhostPort
-from warren.store.journal import Journal
 from warren.store.metadata import Definition
 from warren.store.plan import Plan
 from warren.store.policy_definitions import GlobalParameterDefinition
@@ -90,7 +86,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         self._names: FreshNames = FreshNames(seed)
         self._logins: Logins = Logins(settings, self.turn, self.access, self._names.secret())
         self._population: Population = Population(self.access)
-        self._dead_letters: DeadLetters = DeadLetters(self.turn)
+        self._dead_letters: DeadLetters = DeadLetters(self.turn, settings.node_name)
         self._alarms: Alarms = Alarms(self.turn, settings.paging_ratio)
         self._timeouts: ConsumerTimeouts = ConsumerTimeouts(settings, self.turn, self.connections)
         self._timer_at_ms: i64 = 0
@@ -110,7 +106,6 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
             self._storage = Storage(settings, self.turn, found)
             self.control.journal = self._storage.journal
             self._lone.metadata = self._storage.metadata
-        logs = None if self._storage is None else self._storage.journal
         self._entry: ClusterEntry = ClusterEntry(
             self,
             self,
@@ -121,7 +116,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
             self.policies,
             self._names,
             self._population,
-            logs,
+            self._storage,
         )
         self._add_appliers()
         self._add_handlers()
@@ -172,8 +167,10 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         self._charter.agree(plan, None)
 
     def add_vhost(self, name: str) -> Vhost:
-        journal = None if self._storage is None else self._storage.journal
-        vhost = Vhost(name, self.turn, self._charter, journal, self.policies, self.connections)
+        storage = self._storage
+        journal = None if storage is None else storage.journal
+        streams = None if storage is None else storage.streams
+        vhost = Vhost(name, self.turn, self._charter, journal, self.policies, self.connections, streams)
         vhost.undertaker = self._dead_letters
         vhost.whereabouts = self._entry.clustering
         self.vhosts[name] = vhost
@@ -283,15 +280,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         elif isinstance(event, StopRequested):
             self._stop()
         elif self._storage is not None:
-            self._take_from_disk(event, self._storage.journal)
-
-    def _take_from_disk(self, event: Event, journal: Journal) -> None:
-        if isinstance(event, Stored):
-            journal.stored(event)
-        elif isinstance(event, JournalRead):
-            journal.journal_read(event)
-        elif isinstance(event, IndexRead):
-            journal.index_read(event)
+            self._storage.take(event)
 
     def _stop(self) -> None:
         self._stopping = True

@@ -40,6 +40,7 @@ from warren.broker.shared_agreement import SharedAgreement
 from warren.broker.sharing.leftovers import Leftovers
 from warren.broker.sharing.notices import Notices
 from warren.broker.sharing.placing import PlacingAgreement, QueuePlacer
+from warren.broker.storage import Storage
 from warren.broker.vhost import Vhost
 from warren.broker.vhost_ports import Whereabouts
 from warren.cluster.partitions import CHECK_EVERY_MS, PAUSE, RESTART, RESUME, PartitionHandling
@@ -60,11 +61,11 @@ from warren.model.events import (
 )
 from warren.model.message import Message
 from warren.model.mirrored import MasterWaiter
-from warren.model.ports import QueueLogs, QueuePort
+from warren.model.own_queue import OwnQueue
+from warren.model.ports import QueuePort
 from warren.model.rings import Ring
 from warren.model.turn import Timed, Turn
 from warren.policy.policies import Policies
-from warren.queue.queue import Queue
 from warren.remote.hosting import Home
 from warren.remote.links import Links
 from warren.remote.remote_queue import RemoteQueue
@@ -103,9 +104,9 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         policies: Policies,
         names: FreshNames,
         headcounts: Headcounts,
-        logs: QueueLogs | None,
+        storage: Storage | None,
     ) -> None:
-        """Without logs there are no mirrored queues."""
+        """Without a disk there are no mirrored queues."""
         turn = node.turn
         self._node: NodePort = node
         self._service: Service = service
@@ -124,11 +125,11 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         self.membership.watcher = self
         self.links: Links = Links(turn, self)
         self.rings: Rings | None = None
-        if logs is not None:
+        if storage is not None:
             self.links.open_own(own)
             wishes = Wishes(policies, vhosts, node.settings.sync_batch_count)
             pace = SyncPace(node.settings.sync_bytes_per_s)
-            self.rings = Rings(turn, self.membership, self.shared, self.links, vhosts, logs, wishes, names, pace)
+            self.rings = Rings(turn, self.membership, self.shared, self.links, vhosts, storage, wishes, names, pace)
         self.agreement: PlacingAgreement = PlacingAgreement(turn, self.shared, placer, self.rings)
         self.notices: Notices = Notices(self.links, self.shared, headcounts)
         turn.set_timer(turn.now_ms + CHECK_EVERY_MS, self)
@@ -334,7 +335,7 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         # whoever uses what was there before goes on to, and both are counted together
         seat.counted = queue.counted
         self._vhosts[definition.vhost].bindings.replace_queue(queue, seat)
-        if isinstance(queue, Queue):
+        if isinstance(queue, OwnQueue):
             rings.adopt(definition, queue, seat)
         elif isinstance(queue, RemoteQueue):
             rings.put(definition, queue.queue_id)

@@ -20,6 +20,7 @@ from warren.model.message import NO_EXPIRATION, Envelope, Message
 from warren.model.ports import DeadLetter, QueuePort
 from warren.model.turn import Turn
 from warren.routing.route import Recipients
+from warren.session import firehose
 from warren.wire.properties import edit_headers
 from warren.wire.values import Long, Table, Timestamp
 
@@ -47,8 +48,9 @@ class DeadLetters(Undertaker):
     dead-letter into one another in circles keep few waiting; what one queue let die keeps its order.
     """
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, node_name: str) -> None:
         self._turn: Turn = turn
+        self._node_name: str = node_name
         # the last batch is worked at; each is reversed, so that the next letter is at its end
         self._batches: list[list[DeadLetter]] = []
         # those that led nowhere while the node may have been behind
@@ -72,7 +74,7 @@ class DeadLetters(Undertaker):
         while batch and count < LETTERS_IN_SLICE and budget_bytes > 0:
             letter = batch.pop()
             count += 1
-            spent_bytes = publish_dead_letter(vhosts[letter.queue.vhost], letter, self._turn)
+            spent_bytes = publish_dead_letter(vhosts[letter.queue.vhost], letter, self._turn, self._node_name)
             budget_bytes -= max(spent_bytes, 0) + LETTER_COST_BYTES
             if spent_bytes != NOT_SENT or not self._keep(letter):
                 self._turn.held_bytes -= _held_bytes(letter)
@@ -95,7 +97,7 @@ class DeadLetters(Undertaker):
         self._batches = others
         for letter in reversed(its):
             self._turn.held_bytes -= _held_bytes(letter)
-            if publish_dead_letter(vhost, letter, self._turn) == NOT_SENT:
+            if publish_dead_letter(vhost, letter, self._turn, self._node_name) == NOT_SENT:
                 letter.queue.buried(letter.entry)
 
     def drop_those_of(self, vhost: str) -> None:
@@ -156,7 +158,7 @@ class LetterPassage(Passage):
         self._letter.queue.buried(self._letter.entry)
 
 
-def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn) -> int:
+def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn, node_name: str) -> int:
     """Send it on, or let it go if it leads nowhere; how many bytes its headers took.
 
     `NOT_SENT` if it leads nowhere only as far as this node knows, which may be behind.
@@ -165,6 +167,8 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn) -> int:
     if exchange is None:
         if turn.may_be_behind:
             return NOT_SENT
+        if vhost.tracing:
+            firehose.dead_lettered(vhost.topology, node_name, letter, [])
         letter.queue.buried(letter.entry)
         return 0
     deaths = deaths_of(letter, int(vhost.now_ms()) // 1000)
@@ -173,12 +177,15 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn) -> int:
     route = vhost.topology.route_keys(exchange, keys, message)
     if turn.may_be_behind and not route.queues and not route.delayed:
         return NOT_SENT
+    if vhost.tracing:
+        taking = [queue for queue in route.queues if not _goes_round(queue, letter, deaths)]
+        firehose.dead_lettered(vhost.topology, node_name, letter, taking)
     for delaying in route.delayed:
         vhost.delay(delaying, message)
     passage = LetterPassage(letter, message, turn)
     recipients = Recipients(route.queues, route.copies)
     for queue in recipients.row:
-        if letter.reason != REJECTED and is_cycle(queue, deaths):
+        if _goes_round(queue, letter, deaths):
             vhost.note_cycle(queue, letter)
         elif passage.publish(queue):
             recipients.taken_by(queue)
@@ -230,6 +237,10 @@ def deaths_of(letter: DeadLetter, now_s: int) -> list[Table]:
     if expiration is not None:
         death["original-expiration"] = expiration
     return [death, *earlier]
+
+
+def _goes_round(queue: QueuePort, letter: DeadLetter, deaths: list[Table]) -> bool:
+    return letter.reason != REJECTED and is_cycle(queue, deaths)
 
 
 def is_cycle(queue: QueuePort, deaths: list[Table]) -> bool:

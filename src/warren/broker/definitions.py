@@ -12,7 +12,7 @@ from typing import final
 
 from warren.broker.vhost import Vhost
 from warren.errors import ProtocolFault, StoreError
-from warren.queue.queue import Queue
+from warren.model.own_queue import OwnQueue
 from warren.routing.exchange import Exchange
 from warren.store.definition_kinds import decode_definition
 from warren.store.metadata import Definition, Metadata, Snapshot
@@ -24,7 +24,7 @@ class Loaded:
     """What messages on disk may belong to, and the keys of the bindings that had lost an end."""
 
     def __init__(self) -> None:
-        self.queues: dict[int, Queue] = {}
+        self.queues: dict[int, OwnQueue] = {}
         # each with its virtual host and its id
         self.delaying_exchanges: list[tuple[str, int, Exchange]] = []
         self.dropped: list[str] = []
@@ -43,6 +43,9 @@ class Definitions:
         self._bindings: list[BindingDefinition] = []
         for created, key in sorted([(snapshot[key][0], key) for key in snapshot]):
             self._sort_in(created, decode_definition(key, snapshot[key][1]))
+
+    def queue_ids(self) -> list[int]:
+        return [queue_id for queue_id, _definition in self._queues]
 
     def load(self, vhosts: dict[str, Vhost], metadata: Metadata | None) -> Loaded:
         """Make everything, in virtual hosts that are there: those that `vhosts` names, and empty so far.

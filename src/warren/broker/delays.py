@@ -122,6 +122,7 @@ class Delays(Timed):
         message = entry.message
         payload = edit_headers(message.header_payload(), [], {"x-delay": -int(delay_of(message))})
         due = message.with_header_payload(payload)
+        due.identified = message.identified
         keys = [message.envelope.routing_key, *message.envelope.copy_keys]
         route = self._topology.route_delayed(exchange, keys, due)
         if not route.queues and self._turn.may_be_behind:

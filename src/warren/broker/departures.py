@@ -21,9 +21,9 @@ from typing import Final, final
 from warren.broker.agreement import Agreement
 from warren.broker.topology_plans import plan_queue_removal
 from warren.model.agreeing import AgreementWaiter
+from warren.model.own_queue import OwnQueue
 from warren.model.ports import QueuePort
 from warren.model.turn import Timed, Turn
-from warren.queue.queue import Queue
 from warren.queue.withholding import Withheld
 from warren.remote.seat import Seat
 from warren.routing.topology import Topology
@@ -44,7 +44,7 @@ class Departures:
         # of queues that outlived their use, by name
         self._departures: dict[str, Departure] = {}
 
-    def let_go(self, queue: Queue, refuses: bool) -> None:
+    def let_go(self, queue: OwnQueue, refuses: bool) -> None:
         """A queue outlived its use; `refuses`: what comes to it before it is unmade might have prevented that."""
         departure = Departure(queue, self._topology, self._agreement, self._turn)
         if not departure.plan():
@@ -54,7 +54,7 @@ class Departures:
                 queue.withheld = departure.withheld
             queue.close()
 
-    def let_go_mirrored(self, queue: Queue, seat: Seat) -> None:
+    def let_go_mirrored(self, queue: OwnQueue, seat: Seat) -> None:
         """A queue that several nodes hold outlived its use, as its master, here, found."""
         MirroredDeparture(queue, seat, self._topology, self._agreement, self._turn).begin()
 
@@ -137,8 +137,8 @@ class Departure(AgreementWaiter, Timed):
 class MirroredDeparture(AgreementWaiter, Timed):
     """One queue's that several nodes hold. It is there until it is unmade, and stays if somebody begins to use it."""
 
-    def __init__(self, queue: Queue, seat: Seat, topology: Topology, agreement: Agreement, turn: Turn) -> None:
-        self._queue: Queue = queue
+    def __init__(self, queue: OwnQueue, seat: Seat, topology: Topology, agreement: Agreement, turn: Turn) -> None:
+        self._queue: OwnQueue = queue
         self._seat: Seat = seat
         self._topology: Topology = topology
         self._agreement: Agreement = agreement

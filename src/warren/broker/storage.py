@@ -10,7 +10,9 @@ Not here: the journal (`store.journal`), reading it (`store.recovery`), the meta
 from typing import final
 
 from warren.broker.definitions import Definitions
+from warren.broker.stream_files import StreamFiles
 from warren.broker.vhost import Vhost
+from warren.model.events import ArchiveRead, ArchiveWritten, Event, IndexRead, JournalRead, Stored
 from warren.model.settings import BrokerSettings
 from warren.model.turn import Turn
 from warren.store.journal import Journal
@@ -25,9 +27,23 @@ class Storage:
     def __init__(self, settings: BrokerSettings, turn: Turn, found: Found) -> None:
         self.metadata: Metadata = Metadata(found.revision)
         self.journal: Journal = Journal(turn, self.metadata, settings.segment_bytes, found.incarnation)
+        self.streams: StreamFiles = StreamFiles(turn, True, found.archives)
         self._turn: Turn = turn
         self._found: Found = found
         self._definitions: Definitions = Definitions(found.values)
+
+    def take(self, event: Event) -> None:
+        """The disk answers."""
+        if isinstance(event, Stored):
+            self.journal.stored(event)
+        elif isinstance(event, JournalRead):
+            self.journal.journal_read(event)
+        elif isinstance(event, IndexRead):
+            self.journal.index_read(event)
+        elif isinstance(event, ArchiveRead):
+            self.streams.archives.read(event)
+        elif isinstance(event, ArchiveWritten):
+            self.streams.archives.written(event)
 
     def other_definitions(self) -> list[Definition]:
         """What is recorded besides exchanges, queues and bindings."""
@@ -58,6 +74,7 @@ class Storage:
             "incarnation": self._found.incarnation,
         }
         self._turn.note("info", "journal.recovered", facts)
+        self.streams.drop_unclaimed(self._definitions.queue_ids())
         for fault in recovery.faults:
             self._turn.note("error", "journal.damaged", {"reason": fault})
         for key in loaded.dropped:

@@ -8,6 +8,7 @@ are no definitions and cannot go, so there is nothing to touch.
 Not here: what goes with what (`routing.removal`), whether it may (`session.declaring`, `broker.orders`).
 """
 
+from warren.model.partitions import logical_name, partition_arguments, partition_names
 from warren.model.ports import QueuePort
 from warren.routing.exchange import Binding, Exchange
 from warren.routing.removal import Removal
@@ -49,9 +50,22 @@ def plan_unbinding(plan: Plan, topology: Topology, binding: Binding) -> None:
 
 
 def plan_queue_removal(plan: Plan, topology: Topology, queue: QueuePort) -> None:
+    """A partitioned stream takes its partitions along."""
     removal = Removal(topology)
     removal.remove_queue(queue)
+    for name in partition_names(queue.name, queue.arguments):
+        partition = topology.queues.get(name)
+        if partition is not None and logical_name(partition.arguments) == queue.name:
+            removal.remove_queue(partition)
     _plan_removal(plan, topology, removal)
+
+
+def with_partitions(queue: QueueDefinition, queues: dict[str, QueuePort]) -> list[QueueDefinition]:
+    """What there has to be for this queue to be there: before a partitioned stream its partitions, those that are not
+    there already."""
+    arguments = partition_arguments(queue.name, queue.arguments)
+    missing = [name for name in partition_names(queue.name, queue.arguments) if name not in queues]
+    return [QueueDefinition(queue.vhost, name, True, False, False, arguments) for name in missing] + [queue]
 
 
 def plan_exchange_removal(plan: Plan, topology: Topology, exchange: Exchange) -> None:

@@ -20,7 +20,9 @@ from warren.broker.bindings import Bindings
 from warren.broker.delays import Delays
 from warren.broker.departures import Departures
 from warren.broker.moves.moving_consumers import move_consumers
-from warren.broker.policy.governor import Governor, tell
+from warren.broker.policy.governor import Governor
+from warren.broker.queue_making import QueueMaking
+from warren.broker.stream_files import StreamFiles
 from warren.broker.topology_plans import (
     definition_of,
     plan_binding,
@@ -29,16 +31,19 @@ from warren.broker.topology_plans import (
     plan_queue,
     plan_queue_removal,
     plan_unbinding,
+    with_partitions,
 )
 from warren.broker.vhost_ports import Undertaker, Whereabouts
+from warren.model.archive import Archive
 from warren.model.message import Entry, Message
+from warren.model.own_queue import OwnQueue
+from warren.model.partitions import partition_count
 from warren.model.ports import Consumer, DeadLetter, QueueLog, QueueLogs, QueuePort
 from warren.model.turn import Turn
 from warren.policy.policies import Policies
 from warren.policy.policy import Policy
 from warren.queue.keeper import QueueKeeper
 from warren.queue.queue import Queue
-from warren.queue.settings import settings_of
 from warren.remote.seat import Seat
 from warren.remote.stand_in import StandIn
 from warren.routing.exchange import Binding, Exchange
@@ -49,6 +54,9 @@ from warren.session.consumer import ChannelConsumer
 from warren.session.ports import VhostPort
 from warren.store.plan import AgreementWaiter, Plan
 from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
+from warren.stream.catalog import Catalog
+from warren.stream.partitioning.partitioned import PartitionedStream
+from warren.stream.stream import Stream
 from warren.wire.values import Table
 
 
@@ -64,15 +72,14 @@ class Vhost(VhostPort):
         logs: QueueLogs | None = None,
         policies: Policies | None = None,
         owners: dict[int, Connection] | None = None,
+        streams: StreamFiles | None = None,
     ) -> None:
         """Without logs its queues are in memory alone. `owners` is everybody who is connected."""
         super().__init__(name)
         self._turn: Turn = turn
         self._agreement: Agreement = agreement
-        self._logs: QueueLogs | None = logs
-        self._keeper: Keeper = Keeper(self)
-        self._exclusive: dict[int, dict[str, Queue]] = {}
-        self._queues: dict[str, Queue] = {}
+        self._exclusive: dict[int, dict[str, OwnQueue]] = {}
+        self._queues: dict[str, OwnQueue] = {}
         self._departures: Departures = Departures(self.topology, agreement, turn)
         self.bindings: Bindings = Bindings(self.topology)
         self._cycles: dict[str, None] = {}
@@ -82,6 +89,8 @@ class Vhost(VhostPort):
         self.whereabouts: Whereabouts | None = None
         self._owners: dict[int, Connection] | None = owners
         self._governor: Governor = Governor(name, self.topology, Policies() if policies is None else policies)
+        files = StreamFiles(turn, False, None) if streams is None else streams
+        self._making: QueueMaking = QueueMaking(turn, self._governor, Keeper(self), logs, files)
 
     # -- what somebody wants
 
@@ -90,10 +99,11 @@ class Vhost(VhostPort):
 
     def declare_queues(self, queues: list[QueueDefinition], waiter: AgreementWaiter | None = None) -> bool:
         plan = Plan()
-        for queue in queues:
-            if self._departures.await_end(queue.name, waiter):
-                return False
-            plan_queue(plan, queue)
+        for wanted in queues:
+            for queue in with_partitions(wanted, self.topology.queues):
+                if self._departures.await_end(queue.name, waiter):
+                    return False
+                plan_queue(plan, queue)
         return self._agreement.agree(plan, waiter)
 
     def delete_queue(self, queue: QueuePort, waiter: AgreementWaiter | None = None) -> bool:
@@ -188,14 +198,21 @@ class Vhost(VhostPort):
 
     # -- what was agreed upon
 
-    def make_queue(self, definition: QueueDefinition, queue_id: int) -> Queue | None:
+    def make_queue(self, definition: QueueDefinition, queue_id: int) -> OwnQueue | None:
         """The queue, if it lives here."""
+        if partition_count(definition.arguments):
+            logical = PartitionedStream(
+                self.name, definition.name, definition.arguments, self.topology.queues, self._turn
+            )
+            logical.queue_id = queue_id
+            self.topology.add_queue(logical)
+            return None
         if self.whereabouts is not None:
             elsewhere = self.whereabouts.elsewhere(definition, queue_id)
             if elsewhere is not None:
                 self.topology.add_queue(elsewhere)
                 return None
-        queue = self._new_queue(definition, queue_id, self._open_log(definition, queue_id))
+        queue = self._making.make(definition, queue_id)
         self._queues[queue.name] = queue
         self.topology.add_queue(queue)
         if definition.owner:
@@ -213,9 +230,17 @@ class Vhost(VhostPort):
 
     def make_mastered_queue(self, definition: QueueDefinition, queue_id: int, log: QueueLog) -> Queue:
         """The queue of a ring whose master is here; what stands in for it, here as everywhere, is made already."""
-        queue = self._new_queue(definition, queue_id, log)
+        queue = self._making.make_queue(definition, queue_id, log)
         self._queues[queue.name] = queue
         return queue
+
+    def make_mastered_stream(
+        self, definition: QueueDefinition, queue_id: int, log: QueueLog, archive: Archive, catalog: Catalog
+    ) -> Stream:
+        """The same, for a stream."""
+        stream = self._making.make_stream_of(definition, queue_id, log, archive, catalog)
+        self._queues[stream.name] = stream
+        return stream
 
     def unmake_mastered_queue(self, name: str) -> None:
         """The master is here no more."""
@@ -227,15 +252,15 @@ class Vhost(VhostPort):
             move_consumers(queue, seat)
         queue.close()
 
-    def own_queues(self) -> list[Queue]:
+    def own_queues(self) -> list[OwnQueue]:
         """Those that are on this node, whatever stands in for them."""
         return list(self._queues.values())
 
-    def own_queue(self, name: str) -> Queue | None:
+    def own_queue(self, name: str) -> OwnQueue | None:
         """The queue of that name that is on this node, whatever stands in for it."""
         return self._queues.get(name)
 
-    def lent_out(self, queue: Queue) -> list[Entry]:
+    def lent_out(self, queue: QueuePort) -> list[Entry]:
         """What clients of this node have of it."""
         found: list[Entry] = []
         for connection in (self._owners or {}).values():
@@ -245,32 +270,6 @@ class Vhost(VhostPort):
                     lifted = channel.transaction.lifted()
                     found += [delivery.entry for delivery in lifted if delivery.taker.queue is queue]
         return found
-
-    def _open_log(self, definition: QueueDefinition, queue_id: int) -> QueueLog | None:
-        if self._logs is None:
-            return None
-        # what does not outlive the node has a negative id on its disk
-        log_id = queue_id if definition.durable else -abs(queue_id)
-        return self._logs.open(log_id, definition.durable, int(settings_of(definition.arguments).max_priority))
-
-    def _new_queue(self, definition: QueueDefinition, queue_id: int, log: QueueLog | None) -> Queue:
-        in_force = self._governor.in_force_for(definition.name)
-        queue = Queue(
-            self.name,
-            definition.name,
-            definition.durable,
-            definition.exclusive,
-            definition.auto_delete,
-            definition.arguments,
-            definition.owner,
-            self._governor.settings_for(definition.arguments, in_force),
-            self._turn,
-            self._keeper,
-            log,
-        )
-        queue.queue_id = queue_id
-        tell(queue, in_force)
-        return queue
 
     def unmake_queue(self, name: str) -> None:
         queue = self._queues.get(name)
@@ -287,7 +286,10 @@ class Vhost(VhostPort):
 
     def _unmake_elsewhere(self, name: str) -> None:
         distant = self.topology.queues.get(name)
-        if distant is not None and self.whereabouts is not None:
+        if isinstance(distant, PartitionedStream):
+            self.topology.remove_queue(distant)
+            distant.close()
+        elif distant is not None and self.whereabouts is not None:
             self.topology.remove_queue(distant)
             self.whereabouts.forget(distant)
 
@@ -343,7 +345,7 @@ class Vhost(VhostPort):
         for queue in self.topology.queues.values():
             for consumer in _consumers_of(queue):
                 if isinstance(consumer, ChannelConsumer):
-                    consumer.traced = on
+                    consumer.trace(on)
 
     def delay(self, exchange: Exchange, message: Message) -> i64:
         return self.delays.hold(exchange, message)
@@ -368,7 +370,7 @@ def _consumers_of(queue: QueuePort) -> list[Consumer]:
     """Those that this node knows."""
     if isinstance(queue, StandIn):
         return queue.consumers()
-    return [consumer for consumer, _active in queue.consumers()] if isinstance(queue, Queue) else []
+    return [consumer for consumer, _active in queue.consumers()] if isinstance(queue, OwnQueue) else []
 
 
 @final

@@ -77,6 +77,8 @@ def salvage(
     """
     from warren.cli.journal_findings import Progress, inspected, show_salvage
     from warren.node.disk.offline import OfflineDirectory
+    from warren.node.disk.offline_streams import found_streams
+    from warren.node.disk.stream_salvage import salvage_streams
 
     progress = Progress()
     offline = OfflineDirectory(directory, progress.tell, shared=False)
@@ -94,7 +96,9 @@ def salvage(
             return 0
         if not yes:
             _ask()
-        kept = offline.salvage(offline.recover(lenient=True))
+        recovered = offline.recover(lenient=True)
+        kept = offline.salvage(recovered)
+        salvage_streams(offline.path, kept, found_streams(offline, recovered.journal))
         progress.done()
     finally:
         progress.done()

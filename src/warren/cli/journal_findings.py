@@ -12,8 +12,10 @@ from rich.table import Table
 
 from warren.errors import StoreError
 from warren.node.disk.offline import OfflineDirectory, Recovered
+from warren.node.disk.offline_streams import FoundStream, found_streams, offsets_in_words
 from warren.store.found_rows import SALVAGE
 from warren.store.survey import SegmentSurvey
+from warren.stream.survey import ArchiveSurvey
 
 TELL_EVERY_S = 2.0
 
@@ -48,9 +50,13 @@ def inspected(offline: OfflineDirectory) -> dict[str, Any]:
         faults += [fault for fault in recovered.recovery.faults if fault not in faults]
     except StoreError as error:
         faults.append(str(error).removesuffix(f"; {SALVAGE}"))
-    salvaged = offline.recover(lenient=True) if faults else None
+    salvaged = None if recovered is not None else offline.recover(lenient=True)
     found = recovered or salvaged
     assert found is not None
+    streams = found_streams(offline, found.journal)
+    faults += [fault for stream in streams for fault in stream.faults()]
+    if faults and salvaged is None:
+        salvaged = offline.recover(lenient=True)
     kinds = [key.split("/", 1)[0] for key in offline.values]
     return {
         "node": offline.node_name,
@@ -61,8 +67,9 @@ def inspected(offline: OfflineDirectory) -> dict[str, Any]:
         "starts": recovered is not None,
         "segments": [_segment_facts(survey, found) for survey in surveys],
         "queues": _queue_facts(offline, found),
+        "streams": [_stream_facts(stream) for stream in streams],
         "faults": list(dict.fromkeys(faults)),
-        "salvage": _salvage_facts(offline, salvaged) if salvaged is not None else None,
+        "salvage": _salvage_facts(offline, salvaged, streams) if salvaged is not None else None,
     }
 
 
@@ -102,7 +109,31 @@ def _queue_facts(offline: OfflineDirectory, found: Recovered) -> list[dict[str, 
     return facts
 
 
-def _salvage_facts(offline: OfflineDirectory, salvaged: Recovered) -> dict[str, Any]:
+def _stream_facts(stream: FoundStream) -> dict[str, Any]:
+    owner = stream.owner
+    return {
+        "id": stream.stream_id,
+        "vhost": "" if owner is None else owner.vhost,
+        "name": "" if owner is None else owner.name,
+        "segments": [_archive_facts(segment) for segment in stream.survey.segments],
+        "in_journal": [[first, behind - 1] for first, behind in stream.rest],
+        "missing": [[first, behind - 1] for first, behind in stream.missing],
+    }
+
+
+def _archive_facts(segment: ArchiveSurvey) -> dict[str, Any]:
+    chunks = segment.chunks
+    return {
+        "segment": segment.number,
+        "file_bytes": segment.file_bytes,
+        "chunks": len(chunks),
+        "first_offset": chunks[0].first if chunks else None,
+        "last_offset": chunks[-1].end - 1 if chunks else None,
+        "tail": segment.tail(),
+    }
+
+
+def _salvage_facts(offline: OfflineDirectory, salvaged: Recovered, streams: list[FoundStream]) -> dict[str, Any]:
     recovery = salvaged.recovery
     return {
         "queues": [
@@ -110,6 +141,11 @@ def _salvage_facts(offline: OfflineDirectory, salvaged: Recovered) -> dict[str, 
         ],
         "left_out": [
             {"segment": number, "from_byte": first, "to_byte": end} for number, first, end in recovery.left_out
+        ],
+        "stopgaps": [
+            {"id": stream.stream_id, "whose": stream.describe(), "first": first, "last": behind - 1}
+            for stream in streams
+            for first, behind in stream.fillable()
         ],
         "unknown_queues": [{"id": queue_id, "messages": count} for queue_id, count in sorted(recovery.unknown.items())],
     }
@@ -132,10 +168,27 @@ def show(findings: dict[str, Any]) -> None:
         queues.add_row(*[str(one[key]) for key in ("kind", "vhost", "name", "messages", "bytes", "horizon", "stopped")])
     _print(segments)
     _print(queues)
+    if findings["streams"]:
+        _print(_stream_table(findings["streams"]))
     for fault in findings["faults"]:
         print(f"Found: {fault}.")
     if findings["salvage"] is not None:
         show_salvage(findings["salvage"])
+
+
+def _stream_table(streams: list[dict[str, Any]]) -> Table:
+    """A row for each file, and for each run of offsets that the journal has or nobody."""
+    table = Table("stream", "vhost", "name", "where", "offsets", "chunks", "file bytes", "tail")
+    for stream in streams:
+        whose = [str(stream[key]) for key in ("id", "vhost", "name")]
+        for one in stream["segments"]:
+            offsets = "none" if one["first_offset"] is None else f"{one['first_offset']} to {one['last_offset']}"
+            cells = [f"segment {one['segment']}", offsets, one["chunks"], one["file_bytes"], one["tail"]]
+            table.add_row(*whose, *[str(cell) for cell in cells])
+        for where, key in (("journal", "in_journal"), ("missing", "missing")):
+            for first, last in stream[key]:
+                table.add_row(*whose, where, f"{first} to {last}", "", "", "")
+    return table
 
 
 def show_salvage(salvaged: dict[str, Any]) -> None:
@@ -147,6 +200,10 @@ def show_salvage(salvaged: dict[str, Any]) -> None:
     _print(queues)
     for one in salvaged["left_out"]:
         print(f"Salvage leaves out: segment {one['segment']}, bytes {one['from_byte']} to {one['to_byte']}")
+    for one in salvaged["stopgaps"]:
+        print(
+            f"Salvage puts stopgaps in the place of {offsets_in_words(one['first'], one['last'] + 1)} of {one['whose']}"
+        )
     for one in salvaged["unknown_queues"]:
         print(f"Salvage leaves alone: {one['messages']} messages of queue number {one['id']}, unknown to the metadata")
 

@@ -7,31 +7,60 @@
 `warren.client.blocking` is the same for programs without an event loop. What is exported here and there is what
 programs may rely on; `machine` is the protocol itself, pure, for whoever drives it otherwise.
 
+What is exported is imported when it is first used: whoever wants a URL checked, or an error caught, needs no more.
+
 Not here: anything of the broker. The client knows `wire` and `errors`, and nothing else of Warren.
 """
 
-from warren.client.channel import Channel
-from warren.client.connecting import connect
-from warren.client.connection import Connection
-from warren.client.consumer import Consumer
-from warren.client.errors import (
-    CallTimeout,
-    CannotConnect,
-    ChannelClosed,
-    ClientError,
-    ConnectionClosed,
-    ConnectionLost,
-    ConsumerCancelled,
-    LoginRefused,
-    PublishFailed,
-    UriError,
-)
-from warren.client.machine.confirms import ConfirmRange
-from warren.client.machine.deliveries import Delivery, ReturnedMessage
-from warren.client.machine.publishing import Message
-from warren.client.topology import DeclaredQueue
-from warren.wire.field_tables import Timestamp
-from warren.wire.properties import Properties
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warren.client.channel import Channel
+    from warren.client.connecting import connect
+    from warren.client.connection import Connection
+    from warren.client.consumer import Consumer
+    from warren.client.errors import (
+        CallTimeout,
+        CannotConnect,
+        ChannelClosed,
+        ClientError,
+        ConnectionClosed,
+        ConnectionLost,
+        ConsumerCancelled,
+        LoginRefused,
+        PublishFailed,
+        UriError,
+    )
+    from warren.client.machine.confirms import ConfirmRange
+    from warren.client.machine.deliveries import Delivery, ReturnedMessage
+    from warren.client.machine.publishing import Message
+    from warren.client.topology import DeclaredQueue
+    from warren.wire.field_tables import Timestamp
+    from warren.wire.properties import Properties
+else:
+    _HOMES = {
+        "Channel": "warren.client.channel",
+        "ConfirmRange": "warren.client.machine.confirms",
+        "Connection": "warren.client.connection",
+        "Consumer": "warren.client.consumer",
+        "DeclaredQueue": "warren.client.topology",
+        "Delivery": "warren.client.machine.deliveries",
+        "Message": "warren.client.machine.publishing",
+        "Properties": "warren.wire.properties",
+        "ReturnedMessage": "warren.client.machine.deliveries",
+        "Timestamp": "warren.wire.field_tables",
+        "connect": "warren.client.connecting",
+    }
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # all others are errors
+        value = getattr(import_module(_HOMES.get(name, "warren.client.errors")), name)
+        globals()[name] = value
+        return value
+
 
 __all__ = [
     "CallTimeout",

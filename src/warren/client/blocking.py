@@ -186,6 +186,7 @@ class Channel:
     publish = _waits(on_loop.Channel.publish)
     send = _waits(on_loop.Channel.send)
     send_many = _waits(on_loop.Channel.send_many)
+    send_encoded = _waits(on_loop.Channel.send_encoded)
     wait_for_confirms = _waits(on_loop.Channel.wait_for_confirms)
     prefetch = _waits(on_loop.Channel.prefetch)
     get = _waits(on_loop.Channel.get)
@@ -233,6 +234,10 @@ class Connection:
     @property
     def is_open(self) -> bool:
         return self._inner.is_open
+
+    @property
+    def frame_max(self) -> int:
+        return self._inner.frame_max
 
     @property
     def blocked_reason(self) -> str | None:

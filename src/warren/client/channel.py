@@ -113,9 +113,19 @@ class Channel(TopologyCalls, ChannelListener):
         """Send messages in a row; their numbers. Those without properties or key of their own get these."""
         return await self._publisher.send_many(messages, exchange, routing_key, properties, mandatory)
 
-    async def wait_for_confirms(self, timeout_s: float | None = None) -> None:
-        """Return when all that was sent is decided; a `PublishFailed` with all that failed since the last time."""
-        await self._publisher.wait_for_confirms(timeout_s)
+    async def send_encoded(self, frames: bytes, count: int, timeout_s: float | None = None) -> int:
+        """Send messages whose frames are made already, for this channel's number; the number of the last.
+
+        For programs that make them in bulk. Nothing of them is looked at, and one that comes back has no number.
+        """
+        return await self._publisher.send_encoded(frames, count, timeout_s)
+
+    async def wait_for_confirms(self, timeout_s: float | None = None, *, up_to: int | None = None) -> None:
+        """Return when all that was sent, or what has a number of at most `up_to`, is decided.
+
+        A `PublishFailed` has all that failed since the last time.
+        """
+        await self._publisher.wait_for_confirms(timeout_s, up_to)
 
     # consuming
 
@@ -147,16 +157,17 @@ class Channel(TopologyCalls, ChannelListener):
         """The first ready message of a queue, if it has one."""
         return (await self._call(BasicGet(queue, no_ack))).delivery
 
-    def ack(self, delivery: Delivery, *, multiple: bool = False) -> None:
-        """It is dealt with, and with `multiple` all that came before it; sent with what else there is to send."""
-        self._check_own(delivery)
-        self._machine.ack(delivery.delivery_tag, multiple)
+    def ack(self, delivery: Delivery | int, *, multiple: bool = False) -> None:
+        """It is dealt with, and with `multiple` all that came before it; sent with what else there is to send.
+
+        For whoever keeps no deliveries the delivery's tag will do.
+        """
+        self._machine.ack(self._own_tag(delivery), multiple)
         self._link.flush_soon()
 
     def nack(self, delivery: Delivery, *, multiple: bool = False, requeue: bool = True) -> None:
         """It is refused: back to the queue, or to where the queue's dead letters go."""
-        self._check_own(delivery)
-        self._machine.nack(delivery.delivery_tag, multiple, requeue)
+        self._machine.nack(self._own_tag(delivery), multiple, requeue)
         self._link.flush_soon()
 
     async def recover(self) -> None:
@@ -207,10 +218,13 @@ class Channel(TopologyCalls, ChannelListener):
         if not self.is_open:
             raise self._error()
 
-    def _check_own(self, delivery: Delivery) -> None:
+    def _own_tag(self, delivery: Delivery | int) -> int:
         self._check_open()
+        if isinstance(delivery, int):
+            return delivery
         if delivery.channel != self.number:
             raise ValueError(f"the delivery came on channel {delivery.channel}, and is settled there")
+        return int(delivery.delivery_tag)
 
     # events
 

@@ -20,11 +20,13 @@ Not here: faults that the machine finds in what a broker sent; they end the conn
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from warren.client.machine.confirms import ConfirmRange
-from warren.client.machine.deliveries import ReturnedMessage
 from warren.errors import WarrenError
+
+if TYPE_CHECKING:
+    from warren.client.machine.confirms import ConfirmRange
+    from warren.client.machine.deliveries import ReturnedMessage
 
 Outcome = Literal["not_sent", "unknown", "rejected"]
 
@@ -104,7 +106,7 @@ class PublishFailed(ClientError):
 
     outcome: Outcome = "rejected"
 
-    def __init__(self, refused: Sequence[ConfirmRange], returned: Sequence[ReturnedMessage]) -> None:
+    def __init__(self, refused: "Sequence[ConfirmRange]", returned: "Sequence[ReturnedMessage]") -> None:
         refused_count = sum(each.last - each.first + 1 for each in refused)
         said = [f"{refused_count} were refused"] if refused_count else []
         if returned:

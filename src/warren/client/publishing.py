@@ -73,6 +73,20 @@ class Publisher:
                     await asyncio.sleep(0)
         return range(first, first + len(messages)) if self._machine.confirming else range(0)
 
+    async def send_encoded(self, frames: bytes, count: int, timeout_s: float | None) -> int:
+        """Publishes whose frames the caller has made; the number of the last."""
+        async with self._turn:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._until_clear()
+            except TimeoutError:
+                reason = self._link.blocked_reason
+                said = f" (it says: {reason})" if reason else ""
+                raise CallTimeout(f"the broker took no publishes for {timeout_s:g} s{said}") from None
+            self._machine.publish_encoded(frames, count)
+            self._link.flush()
+            return int(self._machine.confirms.last_no)
+
     async def decided(self, number: int, timeout_s: float | None) -> None:
         """Returns when the broker has acked it."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -86,8 +100,8 @@ class Publisher:
         finally:
             self._waiters.pop(number, None)
 
-    async def wait_for_confirms(self, timeout_s: float | None) -> None:
-        last_no = self._machine.confirms.last_no
+    async def wait_for_confirms(self, timeout_s: float | None, up_to: int | None = None) -> None:
+        last_no = self._machine.confirms.last_no if up_to is None else up_to
         self._link.flush()
         try:
             with self._link.wanting():

@@ -19,10 +19,10 @@ The master speaks to each mirror itself. Mirrors do not relay: a lap round n mem
 relay that dies leaves a gap to mend, and a cut between two mirrors would concern everybody. Bytes and CPU are the same.
 
 What a step says: STORE a message under a position, REMOVE positions, LEND (what may have been handed out), RETURNED
-(how often a message came back), OPEN (an epoch begins). A mirror carries out STORE and LEND as they come, because they
-have to be safe; REMOVE and RETURNED when their step is settled. So a step that turns out not to count can be dropped,
-and nothing has to be brought back. Steps that are not settled are kept: whoever is promoted sends them to those who
-lack them.
+(how often a message came back), OPEN (an epoch begins), REMEMBER (how far a reader has come). A mirror carries out
+STORE and LEND as they come, because they have to be safe; REMOVE and RETURNED when their step is settled. So a step
+that turns out not to count can be dropped, and nothing has to be brought back. Steps that are not settled are kept:
+whoever is promoted sends them to those who lack them.
 
 Positions are given out by the master, upwards, and each epoch has its own. So a position belongs to one message for
 ever, and two copies differ exactly where their positions do.
@@ -64,6 +64,12 @@ The rules
 
 Publishes carry their *origin* (a node, its incarnation, and its own count of publishes to this queue). Every member
 keeps the highest count of each origin, so a new master can tell a node what it has of what that node sent.
+
+Publishing ids (`model.window`) are learned from the messages that steps store, by whoever holds them, and are struck
+out with steps that do not count. So a master that was promoted knows a repeated publish by what it holds, settled or
+not. A newcomer is told all ids, and how far readers have come, when it has been sent everything else; it has caught up
+when those are on its disk, too. REMEMBER says in a step how far a reader has come, and is carried out as it comes: what
+a reader is done with is settled.
 
 Not here: what a queue is (`queue`), what goes over links (`remote`), how a node plays its parts (`broker.mirrors`).
 """

@@ -20,6 +20,8 @@ attempt, both ways, bears it, and says nothing to whoever has begun another mean
                         SETTLE       number, if no step comes to say it
                         PAST         position, priority << 8 | persistent, deadline, returned, checksum, payload
                         SURPLUS      spans
+                        SEEN         whether no other publishing ids are known, then those, in rows (`model.window`)
+                        REMEMBERED   an offset, then the name of the reader that has come so far
                         PAST_OVER
                         BEAT         when it was sent; of no queue
 
@@ -52,6 +54,8 @@ PAST: Final[i64] = 15
 SURPLUS: Final[i64] = 16
 PAST_OVER: Final[i64] = 17
 BEAT: Final[i64] = 18
+SEEN: Final[i64] = 19
+REMEMBERED: Final[i64] = 20
 
 HEAD_BYTES: Final[i64] = 16
 QUEUE_ID_MAX: Final[i64] = (1 << 56) - 1

@@ -23,7 +23,7 @@ from mypy_extensions import i64, mypyc_attr
 from warren.errors import InvariantBroken, PeerFault
 from warren.mirroring.epochs import Beginning, Epochs
 from warren.mirroring.marks import Marks
-from warren.mirroring.steps import LEND, ORIGIN, PERSISTENT, REMOVE, RETURNED, STORE, Step, StepReader
+from warren.mirroring.steps import LEND, ORIGIN, PERSISTENT, REMEMBER, REMOVE, RETURNED, STORE, Step, StepReader
 from warren.model.copies import Held, Span, check_range
 from warren.model.turn import FlushWaiter, Turn
 
@@ -153,7 +153,7 @@ class Mirror(FlushWaiter):
         self._unflushed = True
         self.copy.begin_catching_up()
         self.copy.lend(lent)
-        self._upstream.has(self.copy.spans())
+        self._upstream.has(self.copy.claims())
 
     def take(self, step: Step) -> None:
         """The next step."""
@@ -193,11 +193,28 @@ class Mirror(FlushWaiter):
             self._unflushed = True
         if returned:
             self.copy.returned(position, returned)
+        self.copy.past_stored(position)
+
+    def take_seen(self, rows: bytes, anew: bool) -> None:
+        """Publishing ids that the master knows, when it has sent all else."""
+        if self.state == FOLLOWING and self.copy.take_seen(rows, anew):
+            self._unflushed = True
+
+    def take_offset(self, name: str, offset: i64) -> None:
+        """How far a reader has come."""
+        if self.state == FOLLOWING:
+            self.copy.remember(name, offset)
 
     def remove_past(self, span: Span) -> None:
-        """Something it has that the master has not."""
+        """Something it has that the master has not.
+
+        Some of it may never have counted, and whoever published that publishes it again. So until it is told which
+        publishing ids the master knows, when all else is here, it knows none.
+        """
         if self.state == FOLLOWING:
             self.copy.remove_any(span.first, span.last)
+            if self.copy.take_seen(b"", True):
+                self._unflushed = True
 
     def past_is_over(self) -> None:
         """It has been sent all that it lacked."""
@@ -250,6 +267,7 @@ class Mirror(FlushWaiter):
                 position, expires_at_ms = reader.word(0), reader.word(1)
                 persistent = reader.flags & PERSISTENT != 0
                 count = max(count, reader.word(2))
+                step.stored_to = position
                 if copy.store(position, reader.priority, expires_at_ms, persistent, reader.payload(), reader.word(3)):
                     unflushed = True
             elif reader.kind == LEND and copy.lend(reader.word(0)):
@@ -259,6 +277,8 @@ class Mirror(FlushWaiter):
                     step.heard.append((name, incarnation, int(count)))
                     count = 0
                 name, incarnation = reader.name(), int(reader.word(0))
+            elif reader.kind == REMEMBER:
+                copy.remember(reader.name(), reader.word(0))
             elif reader.kind in (REMOVE, RETURNED):
                 self._defer(step, reader)
         if count:
@@ -293,13 +313,12 @@ class Mirror(FlushWaiter):
                 self.copy.remove(level, first, last)
             elif kind == RETURNED:
                 self.copy.returned(first, last)
+        if step.stored_to:
+            self.copy.settled(step.stored_to)
 
     def _drop_beyond(self, common: i64) -> None:
         while self.steps and self.steps[-1].number > common:
-            reader = StepReader(self.steps.pop())
-            while reader.next():
-                if reader.kind == STORE:
-                    self.copy.drop(reader.priority, reader.word(0))
+            drop_stored(self.copy, self.steps.pop())
         self.end = common
         self._safe = 0
         self.epochs.cut(common)
@@ -309,3 +328,16 @@ class Mirror(FlushWaiter):
         numbers = [int(step.number) for step in self.steps]
         if numbers != list(range(int(self.settled) + 1, int(self.end) + 1)):
             raise InvariantBroken(f"a mirror has steps {numbers} between {self.settled} and {self.end}")
+
+
+def drop_stored(copy: Held, step: Step) -> None:
+    """Take out what a step stored, which does not count."""
+    payloads: list[bytes] = []
+    reader = StepReader(step)
+    while reader.next():
+        if reader.kind == STORE:
+            copy.drop(reader.priority, reader.word(0))
+            payloads.append(reader.payload())
+    # the last one is the one that was seen last
+    for payload in reversed(payloads):
+        copy.unsee(payload)

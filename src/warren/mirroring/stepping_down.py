@@ -10,7 +10,7 @@ Not here: handing over (`mirroring.master`), following (`mirroring.mirror`).
 from warren.mirroring.epochs import Epochs
 from warren.mirroring.marks import Marks
 from warren.mirroring.master import Master
-from warren.mirroring.mirror import Mirror
+from warren.mirroring.mirror import Mirror, drop_stored
 from warren.mirroring.steps import REMOVE, RETURNED, STORE, Step, StepReader
 
 
@@ -26,10 +26,7 @@ def step_down(master: Master, mirror: Mirror) -> None:
     mirror.epochs = Epochs(list(master.epochs.beginnings))
     mirror.marks = master.marks.without([*master.steps, unfinished])
     # nobody was sent that one
-    reader = StepReader(unfinished)
-    while reader.next():
-        if reader.kind == STORE:
-            mirror.copy.drop(reader.priority, reader.word(0))
+    drop_stored(mirror.copy, unfinished)
 
 
 def _note_later(step: Step) -> None:
@@ -40,5 +37,7 @@ def _note_later(step: Step) -> None:
     step.later = []
     reader = StepReader(step)
     while reader.next():
-        if reader.kind in (REMOVE, RETURNED):
+        if reader.kind == STORE:
+            step.stored_to = reader.word(0)
+        elif reader.kind in (REMOVE, RETURNED):
             step.later.append((int(reader.kind), int(reader.priority), int(reader.word(0)), int(reader.word(1))))

@@ -11,6 +11,7 @@
     RETURNED   position, count
     ORIGIN     incarnation, name        of the STOREs that follow in this step
     OPEN       epoch
+    REMEMBER   offset, name             of a reader
 
 `size` counts all of it. A step stands for itself: it can be sent to whoever has the one before, and read again later.
 A mirror reads it once, when it comes, and keeps beside it what is to be done later.
@@ -31,6 +32,7 @@ LEND: Final[i64] = 3
 RETURNED: Final[i64] = 4
 ORIGIN: Final[i64] = 5
 OPEN: Final[i64] = 6
+REMEMBER: Final[i64] = 7
 
 PERSISTENT: Final[i64] = 1
 
@@ -62,6 +64,8 @@ class Step:
         # of one that was read: what is to be done, and to be noted, when it is settled
         self.later: list[Later] = []
         self.heard: list[Heard] = []
+        # the highest position that it stores under; 0 if it stores nothing
+        self.stored_to: i64 = 0
 
     @property
     def data(self) -> bytes:
@@ -133,6 +137,12 @@ class StepWriter:
         self._head(OPEN, 0, HEAD_BYTES + 8)
         write_i64_be(self._out, epoch)
 
+    def remember(self, name: str, offset: i64) -> None:
+        text = name.encode("utf-8", "surrogateescape")
+        self._head(REMEMBER, 0, HEAD_BYTES + 8 + len(text))
+        write_i64_be(self._out, offset)
+        self._out.write(text)
+
     def finish(self) -> bytes:
         """All of it; the next step begins with nothing."""
         data = self._out.getvalue()
@@ -189,7 +199,7 @@ class StepReader:
         return self.data[self.start : self.end]
 
     def name(self) -> str:
-        """Of an ORIGIN."""
+        """Of an ORIGIN, or a REMEMBER."""
         return self.data[self._at + HEAD_BYTES + 8 : self.end].decode("utf-8", "surrogateescape")
 
 
@@ -199,6 +209,6 @@ def _least(kind: i64) -> i64:
         return STORE_BYTES
     if kind in (REMOVE, RETURNED):
         return HEAD_BYTES + 16
-    if kind in (LEND, ORIGIN, OPEN):
+    if kind in (LEND, ORIGIN, OPEN, REMEMBER):
         return HEAD_BYTES + 8
     raise PeerFault(f"a step has something of kind {kind}")

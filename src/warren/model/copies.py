@@ -108,6 +108,14 @@ class PastReader(ABC):
 
 
 @trait
+class RestWaiter:
+    """Whoever waits for a copy to come to rest."""
+
+    @abstractmethod
+    def copy_rests(self) -> None: ...
+
+
+@trait
 class Heir:
     """The queue that goes on with what a copy holds. It is told once, before anything else happens to it."""
 
@@ -159,9 +167,23 @@ class Held(ABC):
     def returned(self, position: i64, count: i64) -> None:
         """A message came back to the queue so often."""
 
+    def unsee(self, payload: bytes) -> None:  # noqa: B027 - not every copy knows publishing ids
+        """A message that was stored does not count after all: nor does its publishing id."""
+
+    def take_seen(self, rows: bytes, anew: bool) -> bool:
+        """Know these publishing ids (`model.window`) and, if `anew`, no others; whether that must be on disk first."""
+        return False
+
+    def remember(self, name: str, offset: i64) -> None:  # noqa: B027 - as above
+        """A reader of this name has come so far."""
+
     @abstractmethod
     def spans(self) -> list[Span]:
         """Everything that is held, in order; spans do not touch."""
+
+    def claims(self) -> list[Span]:
+        """The same, and what else it needs not be sent."""
+        return self.spans()
 
     @abstractmethod
     def begin_catching_up(self) -> None:
@@ -169,6 +191,12 @@ class Held(ABC):
 
     @abstractmethod
     def caught_up(self) -> None: ...
+
+    def settled(self, position: i64) -> None:  # noqa: B027 - most copies do the same with what is settled and what is not
+        """Whatever steps have stored up to this position is settled, or does not count and was dropped."""
+
+    def past_stored(self, position: i64) -> None:  # noqa: B027 - as above
+        """While it catches up: whatever is held up to this position, where the past has come to, is settled."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -193,6 +221,9 @@ class Copy(Held):
     def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
         """`store` an entry of this node's own queue, which has it, too."""
 
+    def archived(self, first: i64, last: i64) -> None:
+        """These are elsewhere in the copy: the journal need not have them."""
+
     @abstractmethod
     def lent_to(self) -> i64:
         """Up to where anything may have been handed out."""
@@ -200,6 +231,25 @@ class Copy(Held):
     @abstractmethod
     def read(self, spans: list[Span], taker: PastTaker) -> PastReader:
         """Begin to read what is held of these spans; nearly in the order of positions."""
+
+    def lack(self) -> str:
+        """What is missing in the middle, in words; empty if nothing is, as it must be for one that is in sync."""
+        return ""
+
+    def disown(self) -> bool:
+        """Nobody counts on it: what it lacks it may lack; whether that is to be on disk before it does anything."""
+        return False
+
+    def has_lost(self) -> bool:
+        """Whether it lacks something that it cannot be sent: what it was rid of stays away. It can begin anew."""
+        return False
+
+    def rests(self) -> bool:
+        """Whether `hand_over` may be called, which is what is wanted; if not, `await_rest` tells when."""
+        return True
+
+    def await_rest(self, waiter: RestWaiter) -> None:
+        """Tell the waiter when to ask again."""
 
     @abstractmethod
     def hand_over(self, heir: Heir) -> None:

@@ -128,14 +128,18 @@ class Store(Effect):
 
 @final
 class Seal(Effect):
-    """A segment is complete: flush it and keep its index beside it."""
+    """A segment is complete: flush it, let it end where its last batch does, and keep its index beside it.
 
-    def __init__(self, segment: int, index: bytes) -> None:
+    Of a segment in which no batch was found, the size is 0, and it is left as it is.
+    """
+
+    def __init__(self, segment: int, index: bytes, size_bytes: int) -> None:
         self.segment = segment
         self.index = index
+        self.size_bytes = size_bytes
 
     def facts(self) -> tuple[object, ...]:
-        return (self.segment, self.index)
+        return (self.segment, self.index, self.size_bytes)
 
 
 @final
@@ -184,6 +188,48 @@ class ReadJournal(Effect):
 
     def facts(self) -> tuple[object, ...]:
         return (self.ticket, self.segment, tuple(self.extents))
+
+
+@final
+class WriteArchive(Effect):
+    """Let a file of a stream, at 0 a new one, go on with this from here, and flush it; answered by `ArchiveWritten`."""
+
+    def __init__(self, ticket: int, stream_id: int, segment: int, offset: int, data: bytes) -> None:
+        self.ticket = ticket
+        self.stream_id = stream_id
+        self.segment = segment
+        self.offset = offset
+        self.data = data
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.ticket, self.stream_id, self.segment, self.offset, self.data)
+
+
+@final
+class ReadArchive(Effect):
+    """Read a piece of a file of a stream; answered by `ArchiveRead`."""
+
+    def __init__(self, ticket: int, stream_id: int, segment: int, offset: int, length: int) -> None:
+        self.ticket = ticket
+        self.stream_id = stream_id
+        self.segment = segment
+        self.offset = offset
+        self.length = length
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.ticket, self.stream_id, self.segment, self.offset, self.length)
+
+
+@final
+class DropArchive(Effect):
+    """These files of a stream are needed no more; without any, the stream is gone, and all of them with it."""
+
+    def __init__(self, stream_id: int, segments: list[int]) -> None:
+        self.stream_id = stream_id
+        self.segments = segments
+
+    def facts(self) -> tuple[object, ...]:
+        return (self.stream_id, tuple(self.segments))
 
 
 @final

@@ -147,6 +147,24 @@ class DiskFull(Event):
 
 
 @final
+class ArchiveWritten(Event):
+    """What `WriteArchive` ordered is on disk."""
+
+    def __init__(self, ticket: int) -> None:
+        self.ticket = ticket
+
+
+@final
+class ArchiveRead(Event):
+    """What `ReadArchive` asked for; or nothing, and why."""
+
+    def __init__(self, ticket: int, data: bytes, error: str = "") -> None:
+        self.ticket = ticket
+        self.data = data
+        self.error = error
+
+
+@final
 class Commanded(Event):
     """An operator asks for something; `Answered` with the same ticket follows, in this turn or later."""
 

@@ -62,6 +62,8 @@ class QueueFigures(TakenFigures):
         # messages written to disk, and read back
         self.disk_writes: i64 = 0
         self.disk_reads: i64 = 0
+        # of what was published, what was not kept because it had been before
+        self.deduplicated: i64 = 0
 
 
 class ChannelFigures(TakenFigures):

@@ -70,6 +70,8 @@ class Message:
         self.persistent: bool = persistent
         self.priority: i64 = priority
         self.expiration_ms: i64 = expiration_ms
+        # whether its headers have an identity that counts (`model.identity`); what is made of it has none
+        self.identified: bool = False
 
     def header_payload(self) -> bytes:
         """The payload of the content header frame: class, weight, body size, property flags, properties."""
@@ -127,3 +129,11 @@ class Entry:
         self.delivery_count: i32 = 0
         # where it is counted if it is on disk
         self.holding: Holding | None = None
+
+    def drop_message(self) -> None:
+        """Whoever was given it has it, and nobody else will want it: an ack is all that can follow."""
+        self.message = DROPPED
+
+
+DROPPED: Final = Message(Envelope("", ""), b"", 1, 0, 4096)
+"""The message of an entry whose own is not needed any more."""

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
+from warren.errors import InvariantBroken
 from warren.model.figures import QueueFigures
 from warren.model.journal import Holding, Run
 from warren.model.message import Entry, Message
+from warren.model.stored_offsets import StoredOffsets
+from warren.model.window import Window
 from warren.wire.values import Table
 
 if TYPE_CHECKING:
@@ -41,6 +44,19 @@ CROWDED: Final[i64] = 16
 """So much is on its way there that whoever published this is to wait before it publishes more."""
 
 
+@trait
+class PartKeeper:
+    """Whoever has a consumer take part in one of several queues that are one to its client."""
+
+    @abstractmethod
+    def part_took(self, message: Message) -> None:
+        """It was given this."""
+
+    @abstractmethod
+    def part_cancelled(self) -> None:
+        """Its queue is gone, or out of reach."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Consumer(ABC):
     """Whoever takes messages from a queue, as the queue sees it."""
@@ -53,6 +69,8 @@ class Consumer(ABC):
         self.arguments: Table = arguments
         # of the master that delivers, if the queue is mirrored
         self.epoch: i64 = 0
+        # it takes nothing more, or nothing yet, though its queue may know it
+        self.stopped: bool = False
 
     @abstractmethod
     def able(self) -> bool:
@@ -73,6 +91,10 @@ class Consumer(ABC):
     def unacked_max(self) -> int:
         """How many unacked it takes at most, whatever others of its client have; 0 for no limit."""
         return 0
+
+    def part_for(self, queue: "QueuePort", arguments: Table, keeper: PartKeeper) -> "Consumer":
+        """One that takes a queue's messages in its name."""
+        raise InvariantBroken("only a client's consumer has parts")
 
 
 class Withholding(ABC):
@@ -190,6 +212,10 @@ class QueuePort(ABC):
     def remove_consumer(self, consumer: Consumer) -> None:
         """Unsubscribe; may end an auto-delete queue."""
 
+    def begins_at(self, consumer: Consumer) -> i64:
+        """The offset with which a reader begins, if this is a stream that knows it by now; -1 otherwise."""
+        return -1
+
     # -- the turn
 
     @abstractmethod
@@ -238,6 +264,11 @@ class PagedIn:
         """What is on disk is damaged: hand out nothing more, take nothing more."""
 
 
+UNTOLD: Final[i64] = -1
+LOST: Final[i64] = -2
+"""Instead of a position: nobody has said one; or files are missing, and what is left is no part of what others hold."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueLog(ABC):
     """What a queue asks of the journal; each queue has its own.
@@ -253,6 +284,11 @@ class QueueLog(ABC):
         self.written_count: i64 = 0
         # the queue: whom to tell that what could not be lent may go now
         self.asker: PagedIn | None = None
+        # the publishing ids of its messages, and how far its readers have come
+        self.seen: Window = Window()
+        self.offsets: StoredOffsets = StoredOffsets()
+        # of a stream that several nodes hold: up to this position it is in this one's files
+        self.archived_to: i64 = UNTOLD
 
     @abstractmethod
     def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> Holding:
@@ -280,6 +316,13 @@ class QueueLog(ABC):
     def kept(self) -> tuple[int, int]:
         """How many of its messages are still there after a restart, and the bytes of their bodies."""
         return 0, 0
+
+    def remember(self, name: str, offset: i64) -> None:
+        """Keep an offset for a reader while the queue lives; the last of a name counts, and `NOWHERE` ends it."""
+        self.offsets.keep(name, offset)
+
+    def remembered(self) -> dict[str, int]:
+        return self.offsets.by_name
 
     @abstractmethod
     def fetch(self, run: Run, asker: PagedIn, entries_max: i64) -> None:

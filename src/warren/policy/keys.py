@@ -5,7 +5,7 @@ place of a queue's master, then everything in the order of the keys, then mirror
 knows at last.
 
 Where this differs from RabbitMQ 3.10: values that crash its check (a `max-age` that is no text, an `ha-mode` that is
-a number) are refused like others; `ha-min-in-sync` and `ha-confirm` are Warren's own.
+a number) are refused like others; `ha-min-in-sync`, `ha-confirm` and `dedup-window` are Warren's own.
 
 Not here: the rest of a policy (`policy.validation`), what the keys do (`queue.settings`, `routing.topology`).
 """
@@ -141,6 +141,7 @@ CHECKS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "dead-letter-exchange": (_is_text, "dead letter exchange name"),
     "dead-letter-routing-key": (_is_routing_key, "dead letter routing key"),
     "dead-letter-strategy": (_is_strategy, "dead letter strategy"),
+    "dedup-window": (_is_count, "deduplication window"),
     "delivery-limit": (_is_count, "delivery limit"),
     "expires": (_is_positive, "queue expiry"),
     "initial-cluster-size": (_is_count, "cluster size"),

@@ -4,6 +4,9 @@ A message of a queue that others hold, too, comes in two steps. It is *reserved*
 and counts against a limit that would refuse others; nobody sees it. When all who must have it do, it *arrives*, in the
 order in which it was reserved.
 
+A message with an identity (`model.identity`) that the queue has seen is not let in, and is confirmed as the first one
+was: not before that is safe.
+
 Invariant: what is reserved is counted in `Turn.held_bytes`.
 
 Not here: what happens to the others when a limit is exceeded (`queue.losses`), where entries stand (`queue.contents`).
@@ -13,9 +16,11 @@ from typing import final
 
 from mypy_extensions import i64
 
+from warren.model.identity import identity_at
 from warren.model.message import Entry, Message
 from warren.model.ports import PENDING, REJECTED, SETTLED
 from warren.model.turn import Turn
+from warren.model.window import Window
 from warren.queue.consumers import Consumers
 from warren.queue.contents import ENTRY_BYTES, Contents
 from warren.queue.handing import Handing
@@ -27,17 +32,53 @@ from warren.queue.paging import Paging
 class Admission:
     """One queue's door."""
 
-    def __init__(self, contents: Contents, consumers: Consumers, handing: Handing, losses: Losses, turn: Turn) -> None:
+    def __init__(
+        self,
+        contents: Contents,
+        consumers: Consumers,
+        handing: Handing,
+        losses: Losses,
+        seen: Window,
+        turn: Turn,
+    ) -> None:
         self._contents: Contents = contents
         self._consumers: Consumers = consumers
         self._handing: Handing = handing
         self._losses: Losses = losses
+        self._seen: Window = seen
         self._turn: Turn = turn
         self._reserved_bytes: i64 = 0
         # nothing is paged, however short memory is
         self.stays_in_memory: bool = False
 
-    def publish_with_log(self, paging: Paging, message: Message) -> i64:
+    def publish(self, paging: Paging | None, message: Message) -> i64:
+        if message.identified and self._seen.is_open():
+            return self._publish_once(paging, message)
+        if paging is not None:
+            return self._publish_with_log(paging, message)
+        return self._publish_without_log(message)
+
+    def _publish_once(self, paging: Paging | None, message: Message) -> i64:
+        seen, identity = self._seen, identity_at(message.content, 0)
+        if seen.has(identity) and (paging is None or not paging.stopped):
+            seen.repeated += 1
+            # what the first one waits for is in this turn's batch, or in one before it
+            return SETTLED if paging is None else PENDING
+        outcome = self._publish_without_log(message) if paging is None else self._publish_with_log(paging, message)
+        if outcome != REJECTED:
+            seen.add(identity, outcome == PENDING)
+        return outcome
+
+    def _publish_without_log(self, message: Message) -> i64:
+        settings = self._losses.settings
+        if settings.limited and settings.rejects and self.refuses(message):
+            return REJECTED
+        self._contents.admit(message, settings.deadline_ms(message.expiration_ms, self._turn.now_ms))
+        if settings.limited and not settings.rejects:
+            self.drop_over_limit()
+        return SETTLED
+
+    def _publish_with_log(self, paging: Paging, message: Message) -> i64:
         if paging.stopped:
             return REJECTED
         settings = self._losses.settings

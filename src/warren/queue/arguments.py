@@ -18,9 +18,19 @@ from typing import Final
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.model.named_copies import COPY_FROM, COPY_ROUTING_KEY
+from warren.model.partitions import PARTITION_OF, PARTITIONS, partitions_refusal
 from warren.model.terms import type_name
+from warren.model.window import WINDOW_ARGUMENT
 from warren.queue.copy_arguments import copy_from_refusal, copy_routing_key_refusal, own_copy_refusal
 from warren.queue.settings import DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX, TEN_YEARS_MS
+from warren.queue.stream_arguments import (
+    MAX_AGE,
+    SEGMENT_SIZE,
+    STREAM,
+    STREAM_ARGUMENTS,
+    check_segment_size,
+    max_age_refusal,
+)
 from warren.wire.values import Table
 
 PRIORITY_MAX: Final = 255
@@ -36,6 +46,7 @@ COMMON_ARGUMENTS: Final = (
     "x-single-active-consumer",
     "x-queue-type",
     "x-delivery-limit",
+    WINDOW_ARGUMENT,
     COPY_FROM,
     COPY_ROUTING_KEY,
 )
@@ -57,6 +68,7 @@ CLASSIC_ARGUMENTS: Final = (
     "x-delivery-limit",
     "x-ha-mode",
     "x-ha-params",
+    WINDOW_ARGUMENT,
     COPY_FROM,
     COPY_ROUTING_KEY,
 )
@@ -88,7 +100,7 @@ def validate_arguments(queue_name: str, vhost: str, arguments: Table) -> None:
         raise ChannelFault(PRECONDITION_FAILED, text)
     _check("x-queue-type", _queue_type_refusal, arguments, where)
     queue_type = type_of(arguments)
-    known = QUORUM_ARGUMENTS if queue_type == "quorum" else CLASSIC_ARGUMENTS
+    known = known_arguments(queue_type)
     for name, refusal in CHECKS:
         if name not in arguments:
             continue
@@ -107,7 +119,7 @@ def validate_declaration(
 ) -> None:
     """`validate_arguments`, and that the type they ask for goes with the queue's properties."""
     validate_arguments(queue_name, vhost, arguments)
-    if type_of(arguments) == "quorum":
+    if type_of(arguments) != "classic":
         misfit = ""
         if auto_delete:
             misfit = "auto-delete"
@@ -118,6 +130,14 @@ def validate_declaration(
         if misfit:
             text = f"invalid property '{misfit}' for queue '{queue_name}' in vhost '{vhost}'"
             raise ChannelFault(PRECONDITION_FAILED, text)
+        check_segment_size(arguments)
+
+
+def known_arguments(queue_type: str) -> tuple[str, ...]:
+    """Those that a queue of this type understands, in the order in which they are compared."""
+    if queue_type == STREAM:
+        return STREAM_ARGUMENTS
+    return QUORUM_ARGUMENTS if queue_type == "quorum" else CLASSIC_ARGUMENTS
 
 
 def type_of(arguments: Table) -> str:
@@ -203,7 +223,7 @@ def _queue_mode_refusal(value: object, arguments: Table) -> str:
 
 
 def _queue_type_refusal(value: object, arguments: Table) -> str:
-    return _text_refusal(value, ("classic", "quorum"), f"\"unsupported queue type '{value}'\"")
+    return _text_refusal(value, ("classic", "quorum", STREAM), f"\"unsupported queue type '{value}'\"")
 
 
 def _queue_version_refusal(value: object, arguments: Table) -> str:
@@ -266,8 +286,12 @@ CHECKS: Final[tuple[tuple[str, Callable[[object, Table], str]], ...]] = (
     ("x-queue-version", _queue_version_refusal),
     ("x-single-active-consumer", _flag_refusal),
     ("x-quorum-initial-group-size", _size_refusal),
-    ("x-max-age", _flag_refusal),
-    ("x-stream-max-segment-size-bytes", _count_refusal),
+    (MAX_AGE, max_age_refusal),
+    (SEGMENT_SIZE, _count_refusal),
+    (PARTITIONS, partitions_refusal),
+    # the broker's own: no client's queue knows it
+    (PARTITION_OF, partitions_refusal),
+    (WINDOW_ARGUMENT, _count_refusal),
     ("x-initial-cluster-size", _size_refusal),
     ("x-queue-leader-locator", _leader_locator_refusal),
     ("x-queue-master-locator", _master_locator_refusal),

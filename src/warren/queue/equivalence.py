@@ -11,7 +11,7 @@ from typing import Final
 from warren.errors import RESOURCE_LOCKED, ChannelFault
 from warren.model.equivalence import compare_argument, compare_flag
 from warren.model.ports import QueuePort
-from warren.queue.arguments import CLASSIC_ARGUMENTS, QUORUM_ARGUMENTS, type_of
+from warren.queue.arguments import known_arguments, type_of
 from warren.wire.values import Table
 
 COMPARED_FIRST: Final = "x-queue-type"
@@ -28,8 +28,7 @@ def check_equivalent(queue: QueuePort, durable: bool, exclusive: bool, auto_dele
         return
     if arguments.get(COMPARED_FIRST, "classic") != queue.arguments.get(COMPARED_FIRST, "classic"):
         compare_argument(COMPARED_FIRST, arguments, queue.arguments, where)
-    known = QUORUM_ARGUMENTS if type_of(queue.arguments) == "quorum" else CLASSIC_ARGUMENTS
-    for name in known:
+    for name in known_arguments(type_of(queue.arguments)):
         if name != COMPARED_FIRST:
             compare_argument(name, arguments, queue.arguments, where)
 

@@ -22,12 +22,13 @@ from typing import final
 from mypy_extensions import i64
 
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, ChannelFault
-from warren.model.copies import Heir
 from warren.model.figures import QueueFigures
 from warren.model.journal import Run
 from warren.model.message import Entry, Message
-from warren.model.ports import REJECTED, SETTLED, Consumer, OutputPort, PagedIn, QueueLog, QueuePort
+from warren.model.own_queue import OwnQueue, QueueReport
+from warren.model.ports import REJECTED, SETTLED, Consumer, OutputPort, QueueLog
 from warren.model.turn import Turn
+from warren.model.window import Window
 from warren.queue.admission import Admission
 from warren.queue.consumers import Consumers
 from warren.queue.contents import Contents
@@ -36,13 +37,13 @@ from warren.queue.idle import IdleClock
 from warren.queue.keeper import QueueKeeper
 from warren.queue.losses import Losses
 from warren.queue.paging import Paging
-from warren.queue.report import QueueReport
+from warren.queue.report import report_of
 from warren.queue.settings import QueueSettings
 from warren.wire.values import Table
 
 
 @final
-class Queue(QueuePort, PagedIn, Heir):
+class Queue(OwnQueue):
     """A queue held by this node, in memory and, if it has a log, on disk."""
 
     def __init__(
@@ -71,7 +72,13 @@ class Queue(QueuePort, PagedIn, Heir):
         self._paging: Paging | None = None if log is None else Paging(log, self._contents, self, turn)
         self._losses: Losses = Losses(self, settings, self._contents, self._paging, turn)
         self._handing: Handing = Handing(self._contents, self._consumers, self._losses, self._paging, turn)
-        self._admission: Admission = Admission(self._contents, self._consumers, self._handing, self._losses, turn)
+        # which publishing ids its messages had
+        self.seen: Window = Window() if log is None else log.seen
+        self.seen.bound(settings.dedup_window)
+        self.uncounted = self.seen.repeated
+        self._admission: Admission = Admission(
+            self._contents, self._consumers, self._handing, self._losses, self.seen, turn
+        )
         self._stopped_because: str = ""
         self._idle: IdleClock | None = None
         self._start_idle_clock()
@@ -83,20 +90,10 @@ class Queue(QueuePort, PagedIn, Heir):
             return self.withheld.keep(message)
         if self.deleted:
             return SETTLED
-        if self._paging is not None:
-            outcome = self._admission.publish_with_log(self._paging, message)
-            if outcome != REJECTED and not self._woken:
-                self.wake()
-            return outcome
-        settings = self.settings
-        if settings.limited and settings.rejects and self._admission.refuses(message):
-            return REJECTED
-        self._contents.admit(message, settings.deadline_ms(message.expiration_ms, self._turn.now_ms))
-        if settings.limited and not settings.rejects:
-            self._admission.drop_over_limit()
-        if not self._woken:
+        outcome = self._admission.publish(self._paging, message)
+        if outcome != REJECTED and not self._woken:
             self.wake()
-        return SETTLED
+        return outcome
 
     def mirror(self, log: QueueLog) -> None:
         """Others hold it, too, from here on."""
@@ -321,6 +318,7 @@ class Queue(QueuePort, PagedIn, Heir):
             return
         self.settings = settings
         self._losses.settings = settings
+        self.seen.bound(settings.dedup_window)
         if self._idle is not None:
             self._idle.stop()
         self._start_idle_clock()
@@ -353,14 +351,15 @@ class Queue(QueuePort, PagedIn, Heir):
     @property
     def figures(self) -> QueueFigures:
         figures, contents = self.counted, self._contents
-        figures.published = contents.arrived_count() + self._losses.refused_count - self.uncounted
+        figures.published = contents.arrived_count() + self._losses.refused_count + self.seen.repeated - self.uncounted
+        figures.deduplicated = self.seen.repeated
         figures.disk_reads = contents.read_count
         figures.disk_writes = 0 if self._paging is None else self._paging.log.written_count
         return figures
 
     def report(self) -> QueueReport:
         """What there is to know of it at this moment."""
-        return QueueReport(self._contents, self._paging, self._handing.capacity_share(), self.taken_at_ms)
+        return report_of(self._contents, self._paging, self._handing.capacity_share(), self.taken_at_ms)
 
     def ready_count(self) -> int:
         return self._contents.ready_count

@@ -11,6 +11,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.model.message import NEVER
+from warren.model.window import WINDOW_LIMIT, window_limit
 from warren.wire.values import Table
 
 UNLIMITED: Final[i64] = -1
@@ -41,6 +42,7 @@ class QueueSettings:
         single_active_consumer: bool = False,
         delivery_limit: i64 = UNLIMITED,
         lazy: bool = False,
+        dedup_window: i64 = WINDOW_LIMIT,
     ) -> None:
         self.message_ttl_ms: i64 = message_ttl_ms
         self.expires_ms: i64 = expires_ms
@@ -54,6 +56,8 @@ class QueueSettings:
         self.delivery_limit: i64 = delivery_limit
         # ready messages are kept on disk only, memory or no memory
         self.lazy: bool = lazy
+        # how many publishing ids of each publisher are remembered
+        self.dedup_window: i64 = dedup_window
         # asked for every publish, so answered once
         self.limited: bool = max_length >= 0 or max_length_bytes >= 0
         self.rejects: bool = overflow != DROP_HEAD
@@ -98,6 +102,7 @@ def settings_of(arguments: Table, definition: Table | None = None) -> QueueSetti
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
         delivery_limit=_lower(arguments, policy, "delivery-limit", COUNT_MAX),
         lazy=_either(arguments, policy, "queue-mode") == "lazy",
+        dedup_window=window_limit(arguments, policy),
     )
 
 

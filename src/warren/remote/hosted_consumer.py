@@ -13,6 +13,8 @@ from mypy_extensions import i64
 
 from warren.model.message import Entry
 from warren.model.ports import Consumer, QueuePort
+from warren.model.told_position import wants_position
+from warren.remote.reading_on import is_stream
 from warren.wire.values import Table
 
 if TYPE_CHECKING:
@@ -55,8 +57,8 @@ class HostedConsumer(Consumer):
         self.loans: Loans = loans
         # what the client asked for, which is not what the queue is told
         self.acks: bool = True
-        # it takes nothing more, though its queue may still know it
-        self.stopped: bool = False
+        # a stream's reader may have to go on elsewhere
+        self.tells_position: bool = wants_position(arguments) or is_stream(loans.queue.arguments)
         self._hosting: Hosting = hosting
         # 0 means no limit
         self._prefetch: i64 = prefetch
@@ -76,6 +78,9 @@ class HostedConsumer(Consumer):
         if self._sent - self._taken >= WINDOW_MESSAGES or self._sent_bytes - self._taken_bytes >= WINDOW_BYTES:
             return False
         return self._hosting.has_room()
+
+    def unacked_max(self) -> int:
+        return int(self._prefetch)
 
     def deliver(self, entry: Entry) -> None:
         self._sent += 1

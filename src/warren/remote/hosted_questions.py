@@ -143,7 +143,8 @@ class HostedConsume(OutputPort):
         except ChannelFault as fault:
             self._hosting.answer_fault(self._ticket, fault)
         else:
-            self._hosting.answer(self._ticket, 0, 0)
+            # of a stream's reader: where it begins, and one
+            self._hosting.answer(self._ticket, hosted.usable().begins_at(self._consumer) + 1, 0)
 
 
 @final

@@ -93,7 +93,7 @@ class Hosting:
     def deliver(self, consumer: HostedConsumer, entry: Entry) -> None:
         self._lend(consumer.loans, entry)
         flags: i64 = records.REDELIVERED if entry.redelivered else 0
-        if consumer.loans.hosted.mirrored:
+        if consumer.loans.hosted.mirrored or consumer.tells_position:
             self._link.send_lent(flags, consumer.number, entry.message, entry.position)
         else:
             self._link.send_message(records.DELIVER, flags, consumer.number, entry.message)

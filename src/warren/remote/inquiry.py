@@ -73,4 +73,6 @@ class Inquiry(OutputPort):
         elif asked.question in (GET, GET_NO_ACK):
             self.answer.got(asked.entry, asked.ready)
         else:
+            if self._seated is not None and self._seated.place is not None and asked.question == CONSUME:
+                self._seated.place.began(asked.ready - 1)
             self.answer.counted(asked.ready, asked.consumers)

@@ -9,22 +9,26 @@ field says where it stands there, marked so that no deadline can be mistaken for
 Not here: acks of what the present master delivered, which go by the numbers of deliveries (`remote.link`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
 from warren.model.message import Entry
+from warren.model.told_position import AT_HOME
 from warren.remote import records
 
 if TYPE_CHECKING:
     from warren.remote.remote_queue import RemoteQueue
 
-AT_HOME: Final[i64] = 1 << 62
-
 
 def place(entry: Entry, position: i64) -> None:
     """It stands there in its queue."""
     entry.expires_at_ms = AT_HOME | position
+
+
+def position_at_home(entry: Entry) -> i64:
+    """Where it stands there."""
+    return entry.expires_at_ms ^ AT_HOME
 
 
 @final

@@ -94,6 +94,9 @@ UNCOUNTED: Final[i64] = 8
 AT_POSITION: Final[i64] = 16
 """Its word says where it stands in a mirrored queue."""
 
+IDENTIFIED: Final[i64] = 32
+"""A publisher that repeats it is known by its headers (`model.identity`)."""
+
 # of a queue that is defined
 MIRRORED: Final[i64] = 1
 
@@ -130,6 +133,8 @@ def write_message(out: BytesWriter, kind: i64, flags: i64, envelope_no: i64, num
     """A message as it is published; how long it lives goes with it."""
     if message.persistent:
         flags |= PERSISTENT
+    if message.identified:
+        flags |= IDENTIFIED
     if message.expiration_ms != NO_EXPIRATION:
         write_with_word(out, kind, flags, envelope_no, number, message, message.expiration_ms)
         return
@@ -233,7 +238,7 @@ class RecordReader:
             self.word = read_i64_be(data, self.start + 16)
         body_bytes: i64 = facts & 0xFFFFFFFF
         check_content(data, at, self.end, body_bytes)
-        return Message(
+        message = Message(
             envelope,
             data[at : self.end],
             (facts >> 32) & 0xFFFF,
@@ -243,6 +248,8 @@ class RecordReader:
             (facts >> 48) & 0xFF,
             self.word,
         )
+        message.identified = self.flags & IDENTIFIED != 0
+        return message
 
     def _await(self, have: i64, wanted: i64) -> bool:
         if have > 0:

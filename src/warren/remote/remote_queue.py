@@ -386,7 +386,7 @@ class RemoteQueue(StandIn):
 
     def _dismiss(self, subscription: Subscription, fault: ChannelFault) -> None:
         if subscription.started and self.successor is not None and not self.deleted:
-            self.successor.take_over(subscription.consumer)
+            self.successor.take_over(subscription.consumer, subscription.offset())
         elif subscription.started:
             subscription.consumer.cancelled()
         else:

@@ -32,6 +32,7 @@ from warren.remote.inquiry import Inquiry
 from warren.remote.kept_publishes import KeptPublishes, SentNumbers
 from warren.remote.late_acks import LateAcks
 from warren.remote.opening import Opening
+from warren.remote.reading_on import is_stream
 from warren.remote.remote_queue import RemoteQueue
 from warren.remote.seated_consumer import CANCEL_ON_FAILOVER, SeatedConsumer
 from warren.remote.stand_in import StandIn
@@ -327,10 +328,13 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
     def consumers(self) -> list[Consumer]:
         return list(self._seated)
 
-    def take_over(self, consumer: Consumer) -> None:
-        """One that consumed before the queue was mirrored, from a node that is master no more."""
+    def take_over(self, consumer: Consumer, offset: i64) -> None:
+        """One that consumed before the queue was mirrored, from a node that is master no more; a stream's reader was at
+        that offset, if it is not -1."""
         consumer.moved(self)
         seated = SeatedConsumer(self, consumer)
+        if seated.place is not None:
+            seated.place.began(offset)
         seated.known = self._used = True
         self._seated[consumer] = seated
         if consumer.arguments.get(CANCEL_ON_FAILOVER) is True or self._given_up:
@@ -349,7 +353,8 @@ class Seat(StandIn, SettlementWaiter, Opening, Timed):
     def ack(self, entry: Entry) -> None:
         if self._open and self._run.has_lent(entry):
             self._run.ack(entry)
-        else:
+        elif not is_stream(self.arguments):
+            # what one reader of a stream is done with others are to be given all the same
             self._late.add(entry, self._run if self._open else None)
         # an earlier master's deliveries took room, too: what this one sent may have waited for that
         self._run.wake()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 from warren.model.distant import CONSUME, Answer
 from warren.model.message import Entry
 from warren.model.ports import Consumer, OutputPort
+from warren.remote.reading_on import ReadingOn, is_stream
 
 if TYPE_CHECKING:
     from warren.remote.remote_queue import RemoteQueue
@@ -27,6 +28,8 @@ class SeatedConsumer(Consumer):
         self.attached: bool = False
         # the client knows that it consumes
         self.known: bool = False
+        # of a stream's reader
+        self.place: ReadingOn | None = ReadingOn(consumer.arguments) if is_stream(seat.arguments) else None
         self._seat: Seat = seat
 
     def able(self) -> bool:
@@ -34,6 +37,8 @@ class SeatedConsumer(Consumer):
 
     def deliver(self, entry: Entry) -> None:
         self.consumer.epoch = self._seat.epoch
+        if self.place is not None:
+            self.place.got(entry)
         self.consumer.deliver(entry)
 
     def unacked_max(self) -> int:
@@ -52,7 +57,10 @@ class SeatedConsumer(Consumer):
 
     def attach(self, run: "RemoteQueue") -> None:
         """To another master, if the client was told that it consumes; if not, it is asked for as any question is."""
-        if self.known and not self.attached:
+        place = self.place
+        if place is not None:
+            self.arguments = place.arguments()
+        if self.known and not self.attached and (place is None or not place.is_over()):
             Attaching(self._seat, self).ask(run)
 
 

@@ -18,6 +18,7 @@ from warren.model.message import Entry
 from warren.model.ports import Consumer
 from warren.remote import records
 from warren.remote.hosted_consumer import WINDOW_BYTES, WINDOW_MESSAGES
+from warren.remote.reading_on import ReadingOn, is_stream
 from warren.wire.values import write_shortstr, write_table
 
 if TYPE_CHECKING:
@@ -35,8 +36,14 @@ class Subscription:
         self.number: i64 = link.subscribe(self)
         self.answer: Answer = answer
         self.started: bool = False
+        # nobody is given anything of a stream twice, so what a client has need not be kept for it
+        self._of_stream: bool = is_stream(queue.arguments)
         # the last delivery that was handed on
         self.seen: i64 = 0
+        # of a stream that is not mirrored, but may come to be
+        self._place: ReadingOn | None = None
+        if queue.opening is None and is_stream(queue.arguments):
+            self._place = ReadingOn(consumer.arguments)
         self._link: Link = link
         self._waiting: list[Entry] = []
         self._taken: i64 = 0
@@ -67,6 +74,15 @@ class Subscription:
         else:
             self._hand_on(entry)
 
+    def offset(self) -> i64:
+        """Where a stream's reader is; -1 if that is not known."""
+        place = self._place
+        if place is None:
+            return -1
+        # where it began was told with the answer
+        place.began(self.answer.ready - 1)
+        return place.offset()
+
     def waits(self) -> bool:
         """Whether something is there for a client that knows of it."""
         return self.started and len(self._waiting) > 0
@@ -82,13 +98,18 @@ class Subscription:
 
     def _hand_on(self, entry: Entry) -> None:
         self.seen = entry.position
+        size_bytes = len(entry.message.content)
         passed_over = self._was_acked(entry)
         if not passed_over:
+            if self._place is not None:
+                self._place.got(entry)
             self.consumer.deliver(entry)
+            if self._of_stream:
+                entry.drop_message()
         if passed_over or self.consumer.no_ack:
             self._link.ack(entry)
         self._untold += 1
-        self._untold_bytes += len(entry.message.content)
+        self._untold_bytes += size_bytes
         if self._untold >= WINDOW_MESSAGES // 2 or self._untold_bytes >= WINDOW_BYTES // 2:
             self._taken += self._untold
             self._taken_bytes += self._untold_bytes

@@ -3,7 +3,7 @@
 The copies of a queue hang on its name as bindings hang on a topic exchange, whether a queue of that name is there or
 not: so copying begins with the source, ends with it, and goes on with the next one of its name. Whatever leads to a
 queue, all its copies whose patterns match a key of the message come after it, and theirs after them. An exclusive queue
-is its owner's alone, and is not copied.
+is its owner's alone, and is not copied. Whoever copies a partitioned stream gets what any of its partitions gets.
 
 Invariant: exactly those queues of the topology that name sources hang here, on each of these.
 
@@ -13,6 +13,7 @@ Not here: what names them (`model.named_copies`); who of them is given a message
 from typing import final
 
 from warren.model.named_copies import copy_sources
+from warren.model.partitions import logical_name
 from warren.model.ports import QueuePort
 from warren.routing.exchange import Binding, Exchange
 from warren.routing.route import Copies, Subject
@@ -76,11 +77,11 @@ class Copying:
         return copies or None
 
     def _copies_of_one(self, source: QueuePort, subject: Subject) -> list[QueuePort]:
-        hub = None if source.exclusive else self.hubs.get(source.name)
-        if hub is None:
-            return []
         found: list[Binding] = []
-        hub.matcher.match(subject, found)
+        for name in (source.name, logical_name(source.arguments)):
+            hub = None if source.exclusive else self.hubs.get(name)
+            if hub is not None:
+                hub.matcher.match(subject, found)
         copies: dict[QueuePort, None] = {}
         for binding in found:
             destination = binding.destination

@@ -3,7 +3,8 @@
 A route is walked from the exchange published to. Each exchange is visited once, so cycles end and a queue gets one
 copy whatever the graph. An exchange none of whose bindings match passes the message to its alternate exchange, if
 that exists; one whose bindings lead only to other exchanges has matched. The default exchange has no bindings: it
-routes by queue name. Queues that copy others come last, whatever led to these.
+routes by queue name. What leads to a partitioned stream leads to the partition of the published key. Queues that copy
+others come last, whatever led to these.
 
 A change here is that one change: what goes with something that goes has been worked out before, and goes first.
 
@@ -21,6 +22,7 @@ from mypy_extensions import i64
 from warren.errors import InvariantBroken
 from warren.model.message import Message
 from warren.model.named_copies import COPY_FROM
+from warren.model.partitions import index_for, partition_count, partition_name
 from warren.model.ports import QueuePort
 from warren.routing.copying import Copying
 from warren.routing.delayed import delay_in
@@ -55,6 +57,8 @@ class Topology:
         # only of queues that have any: most are reached through the default exchange alone
         self._queue_bindings: dict[QueuePort, dict[Binding, Binding]] = {}
         self.copying: Copying = Copying()
+        # the logical names of partitioned streams
+        self._partitioned: dict[QueuePort, None] = {}
         for name, type, internal in PREDECLARED:
             self.declare_exchange(name, type, True, False, internal, {})
         self.default: Exchange = self.exchanges[""]
@@ -65,6 +69,8 @@ class Topology:
         self.queues[queue.name] = queue
         if COPY_FROM in queue.arguments:
             self.copying.add(queue)
+        if partition_count(queue.arguments):
+            self._partitioned[queue] = None
         self.version += 1
 
     def remove_queue(self, queue: QueuePort) -> None:
@@ -73,6 +79,7 @@ class Topology:
             raise InvariantBroken(f"queue '{queue.name}' goes before its bindings")
         del self.queues[queue.name]
         self.copying.remove(queue)
+        self._partitioned.pop(queue, None)
         self.version += 1
 
     def declare_exchange(
@@ -176,7 +183,7 @@ class Topology:
             queue = self.queues.get(routing_key)
             if queue is not None:
                 queues[queue] = None
-        route = Route(list(queues), [], True)
+        route = Route(self._placed(queues, routing_keys), [], True)
         if self.copying.any():
             route.copies = self.copying.copies_of(route.queues, Subject(routing_keys, None))
         return route
@@ -198,10 +205,24 @@ class Topology:
                 if following not in seen:
                     seen[following] = None
                     exchanges.append(following)
-        route.queues.extend(queues)
+        route.queues.extend(self._placed(queues, subject.routing_keys))
         if self.copying.any():
             route.copies = self.copying.copies_of(route.queues, subject)
         return route
+
+    def _placed(self, queues: dict[QueuePort, None], routing_keys: list[str]) -> list[QueuePort]:
+        """These queues, with the partition of the first key in the place of every partitioned stream among them."""
+        if not self._partitioned or not queues:
+            return list(queues)
+        placed: dict[QueuePort, None] = {}
+        for queue in queues:
+            chosen: QueuePort | None = queue
+            if queue in self._partitioned:
+                index = index_for(routing_keys[0], partition_count(queue.arguments))
+                chosen = self.queues.get(partition_name(queue.name, index))
+            if chosen is not None:
+                placed[chosen] = None
+        return list(placed)
 
     def _onward(self, exchange: Exchange, subject: Subject, queues: dict[QueuePort, None]) -> list[Exchange]:
         """Add the queues an exchange leads to, and return the exchanges."""

@@ -26,6 +26,7 @@ from warren.queue.equivalence import locked
 from warren.session import traffic
 from warren.session.gate import Gate
 from warren.session.notes import Notes
+from warren.session.output import Output
 from warren.session.patience import Patience
 from warren.session.ports import NodePort, VhostPort
 from warren.wire.frames import FRAME_MIN, HEARTBEAT_FRAME, FrameReader
@@ -104,7 +105,7 @@ class Connection(OutputPort, FlushWaiter):
         self.held: bool = False
         self._awaits_answer: bool = False
         self.reading: bool = True
-        self._out: BytesWriter = BytesWriter()
+        self.out: Output = Output()
         self._flush_due: bool = False
         self._gate: Gate = Gate(node.turn)
         self._gate_shut: bool = False
@@ -125,27 +126,27 @@ class Connection(OutputPort, FlushWaiter):
         if not self._flush_due:
             self._flush_due = True
             self.turn.outputs.append(self)
-        return self._out
+        return self.out.writer
 
     def send(self, method: Method) -> None:
         write_method(self.output(), 0, method)
 
     def has_room(self) -> bool:
         """Whether one more delivery may be written now."""
-        if self._writes_paused or self._gate.closed or len(self._out) >= OUTPUT_BUDGET_BYTES:
+        if self._writes_paused or self._gate.closed or self.out.size() >= OUTPUT_BUDGET_BYTES:
             self._starved = True
             return False
         return True
 
     def takes_replies(self) -> bool:
         """Whether a direct reply, which has no queue to wait in, may be written now."""
-        return self.unread_bytes + self._gate.kept_bytes + len(self._out) < REPLY_BACKLOG_BYTES
+        return self.unread_bytes + self._gate.kept_bytes + self.out.size() < REPLY_BACKLOG_BYTES
 
     def must_wait(self) -> bool:
         """Whether its requests wait: it was answered more this turn, or more since it stopped reading, than is fair."""
         if self.held or self.unread_bytes >= REPLY_BACKLOG_BYTES:
             return True
-        return len(self._out) + self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
+        return self.out.size() + self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
 
     def hold_input(self) -> None:
         self.held = True
@@ -192,11 +193,10 @@ class Connection(OutputPort, FlushWaiter):
         self.closed_numbers.clear()
         self._flush_due = False
         self._gate_shut = False
-        data = self._gate.passed(self._out.getvalue())
-        if len(self._out) > 0:
-            self._out = BytesWriter()
-        if data:
-            self._send_bytes(data)
+        for piece in self.out.take():
+            data = self._gate.passed(piece)
+            if data:
+                self._send_bytes(data)
         if self.state == CLOSED:
             if not self._gate.closed:
                 self.turn.effects.append(CloseConnection(self.connection_id))

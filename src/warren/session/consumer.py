@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.model.message import Entry
-from warren.model.ports import Consumer, QueuePort
+from warren.model.ports import Consumer, PartKeeper, QueuePort
+from warren.model.told_position import wants_position, with_position
 from warren.session import firehose
-from warren.session.delivery import EPOCH, DeliveryWriter, with_epoch
+from warren.session.delivery import EPOCH, DeliveryWriter, whole_content, with_epoch
+from warren.session.output import APART_BYTES
+from warren.session.reading import gets_messages
 from warren.session.tallies import TakeTally
 from warren.wire.methods import BasicCancel
 from warren.wire.values import Table
@@ -46,13 +49,18 @@ class ChannelConsumer(Consumer):
         self.unacked: i64 = 0
         # what basic.get took is nobody's prefetch
         self._subscribed: bool = tag != ""
-        # its channel is closing: it takes nothing more, though its queue may still know it
-        self.stopped: bool = False
-        # its virtual host is traced
-        self.traced: bool = channel.vhost.tracing
+        # if it is a consumer's part at one of several queues: whoever has the others
+        self.keeper: PartKeeper | None = None
+        # its virtual host is traced, and what it is given are messages
+        self.traced: bool = False
+        self.trace(channel.vhost.tracing)
         self._tells_epoch: bool = arguments.get(EPOCH) is True
+        self._tells_position: bool = wants_position(arguments)
         self.tally: TakeTally = channel.tallies.of_queue(queue)
         self._writer: DeliveryWriter = DeliveryWriter(channel.number, tag)
+
+    def trace(self, on: bool) -> None:
+        self.traced = on and gets_messages(self.arguments)
 
     def able(self) -> bool:
         if self.stopped:
@@ -87,10 +95,16 @@ class ChannelConsumer(Consumer):
             channel.unacked += 1
         if entry.redelivered:
             tally.redelivered += 1
-        message = entry.message
+        message = with_position(entry) if self._tells_position else entry.message
         if self._tells_epoch and self.epoch != 0:
             message = with_epoch(message, self.epoch)
-        self._writer.write(connection.output(), message, tag, entry.redelivered, connection.frame_max)
+        if len(message.content) < APART_BYTES:
+            self._writer.write(connection.output(), message, tag, entry.redelivered, connection.frame_max)
+        else:
+            self._writer.write_method(connection.output(), message, tag, entry.redelivered)
+            connection.out.add_apart(whole_content(message, channel.number, connection.frame_max))
+        if self.keeper is not None:
+            self.keeper.part_took(message)
         if self.traced:
             firehose.delivered(channel, self.queue, entry)
 
@@ -117,7 +131,17 @@ class ChannelConsumer(Consumer):
         self.queue = queue
         self.tally = self.channel.tallies.of_queue(queue)
 
+    def part_for(self, queue: QueuePort, arguments: Table, keeper: PartKeeper) -> Consumer:
+        part = ChannelConsumer(
+            self.channel, queue, self.tag, self.no_ack, self.exclusive, self.priority, self.prefetch, arguments
+        )
+        part.keeper = keeper
+        return part
+
     def cancelled(self) -> None:
+        if self.keeper is not None:
+            self.keeper.part_cancelled()
+            return
         channel = self.channel
         channel.consumers.pop(self.tag, None)
         if channel.connection.capable("consumer_cancel_notify"):

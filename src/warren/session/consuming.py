@@ -13,9 +13,13 @@ from warren.model.distant import CONSUME, GET, GET_NO_ACK, DistantQueue
 from warren.model.message import Entry
 from warren.model.ports import QueuePort
 from warren.model.terms import type_name
+from warren.model.told_position import POSITION
+from warren.queue.arguments import type_of
+from warren.queue.stream_arguments import STREAM
 from warren.session import direct_reply, firehose, waiting
 from warren.session.consumer import ChannelConsumer
 from warren.session.delivery import EPOCH, write_message
+from warren.session.reading import OF_STREAMS, checked_reader, member_arguments, unsupported
 from warren.wire.methods import (
     BasicCancel,
     BasicCancelOk,
@@ -99,7 +103,12 @@ def _subscribed_afar(channel: "Channel", queue: DistantQueue, method: BasicConsu
 
 
 def _consumer(channel: "Channel", queue: QueuePort, method: BasicConsume, tag: str) -> ChannelConsumer:
-    priority = _checked_arguments(queue, method.arguments)
+    arguments = method.arguments
+    if type_of(queue.arguments) == STREAM:
+        priority = checked_reader(queue, method.no_ack, channel.consumer_prefetch, arguments)
+        arguments = member_arguments(channel.node, tag, arguments)
+    else:
+        priority = _checked_arguments(queue, method.arguments)
     return ChannelConsumer(
         channel,
         queue,
@@ -108,7 +117,7 @@ def _consumer(channel: "Channel", queue: QueuePort, method: BasicConsume, tag: s
         method.exclusive,
         priority,
         channel.consumer_prefetch,
-        method.arguments,
+        arguments,
     )
 
 
@@ -119,15 +128,14 @@ def _checked_arguments(queue: QueuePort, arguments: Table) -> i64:
     if isinstance(priority, bool) or not isinstance(priority, int):
         reason = f'"expected integer, got {type_name(priority)}"'
         raise ChannelFault(PRECONDITION_FAILED, f"invalid arg 'x-priority' {where}: {reason}")
-    for name in ("x-cancel-on-ha-failover", EPOCH):
+    for name in ("x-cancel-on-ha-failover", EPOCH, POSITION):
         wanted = arguments.get(name, False)
         if not isinstance(wanted, bool):
             reason = f"{{unacceptable_type,{type_name(wanted)}}}"
             raise ChannelFault(PRECONDITION_FAILED, f"invalid arg '{name}' {where}: {reason}")
-    if "x-stream-offset" in arguments:
-        raise ChannelFault(
-            PRECONDITION_FAILED, f"invalid arg 'x-stream-offset' {where} of queue type rabbit_classic_queue"
-        )
+    for name in OF_STREAMS:
+        if name in arguments:
+            raise ChannelFault(PRECONDITION_FAILED, f"invalid arg '{name}' {where} of queue type rabbit_classic_queue")
     return priority
 
 
@@ -149,6 +157,8 @@ def basic_get(channel: "Channel", method: Method) -> None:
     name = channel.queue_name(method.queue)
     channel.rights.to_read(QUEUE, name)
     queue = channel.queue(name)
+    if type_of(queue.arguments) == STREAM:
+        raise unsupported("basic.get", queue)
     if isinstance(queue, DistantQueue):
         answer = waiting.answer_of(channel, queue, GET_NO_ACK if method.no_ack else GET)
         if answer is not None:

@@ -16,13 +16,17 @@ from typing import TYPE_CHECKING, Final
 from warren.access.rights import EXCHANGE, QUEUE
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, ChannelFault
 from warren.model.distant import DistantQueue
+from warren.model.partitions import check_not_a_partition, partition_count
 from warren.model.ports import QueuePort
 from warren.model.removal import check_removable
+from warren.queue.arguments import type_of
+from warren.queue.stream_arguments import STREAM
 from warren.routing.exchange import Exchange
 from warren.routing.types import alternate_of, validate_exchange_type
 from warren.session import waiting
 from warren.session.agreeing import Wish, wish_of
 from warren.session.exchange_equivalence import check_exchange_equivalent
+from warren.session.reading import unsupported
 from warren.wire.methods import (
     ExchangeBind,
     ExchangeBindOk,
@@ -183,6 +187,8 @@ def queue_purge(channel: "Channel", method: Method) -> None:
     name = channel.queue_name(method.queue)
     channel.rights.to_read(QUEUE, name)
     queue = channel.queue(name)
+    if type_of(queue.arguments) == STREAM:
+        raise unsupported("queue.purge", queue)
     count = waiting.purged_count(channel, queue)
     if count >= 0 and not method.nowait:
         channel.send(QueuePurgeOk(message_count=count))
@@ -203,6 +209,7 @@ def queue_delete(channel: "Channel", method: Method) -> None:
     queue = None if wish.granted else vhost.queue(name)
     if queue is not None:
         channel.connection.check_owner(queue)
+        check_not_a_partition(queue, vhost.topology.queues)
         if not _may_go(channel, queue, method):
             return
         wish.message_count = queue.ready_count()
@@ -228,6 +235,11 @@ def _may_go(channel: "Channel", queue: QueuePort, method: QueueDelete) -> bool:
     """Whether it may be deleted, as things are; a fault if not, False if the frame at hand waits to know."""
     if not method.if_empty and not method.if_unused:
         return waiting.counts_at_hand(channel, queue)
+    if partition_count(queue.arguments):
+        if not waiting.counts_at_hand(channel, queue):
+            return False
+        check_removable(queue, method.if_empty, method.if_unused)
+        return True
     if isinstance(queue, DistantQueue):
         waiting.ask_removal(channel, queue, method.if_empty, method.if_unused)
         return False
@@ -239,7 +251,7 @@ def _may_go(channel: "Channel", queue: QueuePort, method: QueueDelete) -> bool:
 
 def _deleted(channel: "Channel", queue: QueuePort, method: QueueDelete, wish: Wish) -> bool:
     """Whether it is done; what was found of it must still be true when it is."""
-    if method.if_empty or method.if_unused:
+    if (method.if_empty or method.if_unused) and not partition_count(queue.arguments):
         return channel.vhost.delete_checked_queue(queue, wish)
     return channel.vhost.delete_queue(queue, wish)
 

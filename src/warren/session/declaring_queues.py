@@ -12,6 +12,13 @@ from warren.access.limits import MAX_QUEUES, UNLIMITED, limit_of
 from warren.access.rights import EXCHANGE, QUEUE
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, ChannelFault, ProtocolFault
 from warren.model.named_copies import copy_sources
+from warren.model.partitions import (
+    PARTITIONS,
+    check_partition_names,
+    partition_arguments,
+    partition_count,
+    partition_names,
+)
 from warren.model.ports import QueuePort
 from warren.queue.argument_aliases import without_aliases
 from warren.queue.arguments import validate_declaration
@@ -83,11 +90,23 @@ def _declare_queue(channel: "Channel", name: str, method: QueueDeclare, wish: Wi
         channel.connection.check_owner(existing)
         arguments = without_aliases(name, channel.vhost.name, method.arguments)
         check_equivalent(existing, _is_durable(method), method.exclusive, method.auto_delete, arguments)
-        return True
+        return _has_all_partitions(channel, existing, wish)
     new = [_new_queue(channel, name, method, 0)]
     if not channel.vhost.agrees_at_once():
         _add_following(channel, new)
     return channel.vhost.declare_queues(new, wish)
+
+
+def _has_all_partitions(channel: "Channel", existing: QueuePort, wish: Wish) -> bool:
+    """Whether nothing of it is missing. A partition may be lost with its node."""
+    queues = channel.vhost.topology.queues
+    names = partition_names(existing.name, existing.arguments)
+    if all(name in queues for name in names):
+        return True
+    arguments = partition_arguments(existing.name, existing.arguments)
+    missing = [name for name in names if name not in queues]
+    lost = [QueueDefinition(existing.vhost, name, True, False, False, arguments) for name in missing]
+    return channel.vhost.declare_queues(lost, wish)
 
 
 def _is_durable(method: QueueDeclare) -> bool:
@@ -101,6 +120,7 @@ def _new_queue(channel: "Channel", name: str, method: QueueDeclare, before: int)
     arguments = without_aliases(name, vhost, method.arguments)
     _check_new_queue(channel, name, arguments, before)
     validate_declaration(name, vhost, durable, exclusive, method.auto_delete, arguments)
+    check_partition_names(name, vhost, arguments, channel.vhost.topology.queues)
     owner_id = channel.connection.connection_id if exclusive else 0
     return QueueDefinition(vhost, name, durable, exclusive, method.auto_delete, arguments, owner=owner_id)
 
@@ -110,7 +130,7 @@ def _add_following(channel: "Channel", row: list[QueueDefinition]) -> None:
     queues = channel.vhost.topology.queues
     for method in ahead.queue_declarations(channel):
         name = one_line(method.queue)
-        known = name in queues or name in [queue.name for queue in row]
+        known = name in queues or name in [queue.name for queue in row] or PARTITIONS in method.arguments
         if known or method.passive or not name or name.startswith(RESERVED_PREFIX):
             return
         try:
@@ -124,7 +144,7 @@ def _check_new_queue(channel: "Channel", name: str, arguments: Table, before: in
     """Whether there is room for it, and whether its dead letters may go, and its copies come from, where they would."""
     vhost = channel.vhost
     limit = limit_of(vhost.limits, MAX_QUEUES)
-    if limit != UNLIMITED and len(vhost.topology.queues) + before >= limit:
+    if limit != UNLIMITED and len(vhost.topology.queues) + before + partition_count(arguments) >= limit:
         reached = f"queue limit in vhost '{vhost.name}' ({limit}) is reached"
         raise ChannelFault(PRECONDITION_FAILED, f"cannot declare queue '{name}': {reached}")
     dead_letter_exchange = arguments.get("x-dead-letter-exchange")

@@ -31,6 +31,11 @@ class DeliveryWriter:
         self._prefix_tail_bytes: i64 = -1
 
     def write(self, out: BytesWriter, message: Message, tag: i64, redelivered: bool, frame_max: i64) -> None:
+        self.write_method(out, message, tag, redelivered)
+        write_message(out, message, self._channel, frame_max)
+
+    def write_method(self, out: BytesWriter, message: Message, tag: i64, redelivered: bool) -> None:
+        """What stands before the content."""
         tail = message.envelope.tail_and_end
         tail_bytes: i64 = len(tail)
         if tail_bytes != self._prefix_tail_bytes:
@@ -39,7 +44,6 @@ class DeliveryWriter:
         write_i64_be(out, tag)
         out.append(1 if redelivered else 0)
         out.write(tail)
-        write_message(out, message, self._channel, frame_max)
 
     def _remember_prefix(self, tail_bytes: i64) -> None:
         tag = self._consumer_tag.encode("utf-8", "surrogateescape")
@@ -61,6 +65,15 @@ def write_message(out: BytesWriter, message: Message, channel: i64, frame_max: i
         out.write(reframe(message.content, channel, frame_max))
     else:
         write_content(out, message.content, message.channel, channel)
+
+
+def whole_content(message: Message, channel: i64, frame_max: i64) -> bytes:
+    """The same, by itself."""
+    if message.channel == channel and message.frame_bytes_max <= frame_max:
+        return message.content
+    out = BytesWriter()
+    write_message(out, message, channel, frame_max)
+    return out.getvalue()
 
 
 def with_epoch(message: Message, epoch: i64) -> Message:

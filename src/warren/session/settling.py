@@ -10,7 +10,11 @@ from mypy_extensions import i64
 from warren.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, ChannelFault, ConnectionFault
 from warren.model.message import Entry
 from warren.model.ports import QueuePort
+from warren.queue.arguments import type_of
+from warren.queue.stream_arguments import STREAM
+from warren.session import firehose
 from warren.session.ledger import Unacked
+from warren.session.reading import unsupported
 from warren.wire.methods import BasicNack, BasicRecover, BasicRecoverAsync, BasicRecoverOk, BasicReject, Method
 
 if TYPE_CHECKING:
@@ -23,6 +27,8 @@ def ack(channel: "Channel", tag: i64, multiple: bool) -> None:
     _wake_starved(channel)
     if channel.transaction is not None:
         channel.transaction.acks.append(_lifted(channel, tag, multiple))
+    elif channel.vhost.tracing:
+        settle_acked(channel, _lifted(channel, tag, multiple))
     elif not multiple:
         if not ledger.ack(tag):
             _check_forgiven(channel, tag)
@@ -59,6 +65,8 @@ def basic_recover_async(channel: "Channel", method: Method) -> None:
 
 def settle_acked(channel: "Channel", deliveries: list[Unacked]) -> None:
     _wake_starved(channel)
+    if channel.vhost.tracing:
+        firehose.acked(channel, deliveries)
     for delivery in deliveries:
         delivery.taker.acked(delivery.entry)
 
@@ -66,6 +74,8 @@ def settle_acked(channel: "Channel", deliveries: list[Unacked]) -> None:
 def settle_refused(channel: "Channel", deliveries: list[Unacked], requeue: bool) -> None:
     """Requeue or dead-letter deliveries that were lifted out of the ledger."""
     _wake_starved(channel)
+    if channel.vhost.tracing:
+        firehose.rejected(channel, deliveries, requeue)
     if requeue:
         requeue_all(deliveries)
     else:
@@ -86,6 +96,9 @@ def requeue_all(deliveries: list[Unacked]) -> None:
 
 def _refuse(channel: "Channel", tag: int, multiple: bool, requeue: bool) -> None:
     deliveries = _lifted(channel, tag, multiple)
+    for delivery in deliveries:
+        if type_of(delivery.taker.queue.arguments) == STREAM:
+            raise unsupported("basic.nack and basic.reject", delivery.taker.queue)
     if channel.transaction is not None:
         channel.transaction.refuse(deliveries, requeue)
         return

@@ -1,7 +1,8 @@
 """The properties of a message that the broker itself acts on.
 
 Delivery mode, priority and expiration become facts of the message; user-id is checked; CC and BCC name further
-routing keys, and BCC is taken out; a reply-to of `amq.rabbitmq.reply-to` becomes the publisher's own inbox.
+routing keys, and BCC is taken out; a reply-to of `amq.rabbitmq.reply-to` becomes the publisher's own inbox; who
+publishes it, and as which one, is noted.
 Everything else stays as it came, byte for byte.
 
 Not here: the scan itself (`wire.properties`), dead-letter headers (`broker.dead_letters`).
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.model.identity import NOBODY, PUBLISHER, PUBLISHING_ID, identity_in, is_text_or_number
 from warren.model.message import Message
 from warren.session import direct_reply
 from warren.wire.properties import PropertyScan, edit_headers, find_header
@@ -67,16 +69,20 @@ def applied(channel: "Channel", message: Message, data: bytes, start: i64, end: 
         message.persistent = scan.delivery_mode == 2
     if scan.priority > 0:
         message.priority = scan.priority
+    identified = scan.headers_end != 0 and _has_identity(data, scan)
     blind = scan.headers_end != 0 and find_header(data, scan.headers_start, scan.headers_end, b"BCC") >= 0
     asks_reply = _asks_direct_reply(data, scan)
     if not blind and not asks_reply:
+        message.identified = identified
         return message
     payload = data[start:end]
     if blind:
         payload = edit_headers(payload, ["BCC"], {})
     if asks_reply:
         payload = _with_inbox(channel, payload)
-    return message.with_header_payload(payload)
+    message = message.with_header_payload(payload)
+    message.identified = identified
+    return message
 
 
 def copy_keys(data: bytes, scan: PropertyScan) -> list[str]:
@@ -84,6 +90,20 @@ def copy_keys(data: bytes, scan: PropertyScan) -> list[str]:
     if not scan.headers_end:
         return []
     return _keys_in(data, scan, b"CC") + _keys_in(data, scan, b"BCC")
+
+
+def _has_identity(data: bytes, scan: PropertyScan) -> bool:
+    """Whether both headers are there that tell a repeated publish; a fault if one of them cannot be understood."""
+    publisher_at = find_header(data, scan.headers_start, scan.headers_end, PUBLISHER)
+    if publisher_at < 0:
+        return False
+    id_at = find_header(data, scan.headers_start, scan.headers_end, PUBLISHING_ID)
+    if id_at < 0:
+        return False
+    for at, name in ((publisher_at, PUBLISHER), (id_at, PUBLISHING_ID)):
+        if not is_text_or_number(data[at]):
+            raise _unacceptable_type(data, at, name)
+    return identity_in(data, scan.headers_start, scan.headers_end) != NOBODY
 
 
 def _check_user_id(channel: "Channel", claimed: str) -> None:
@@ -116,10 +136,8 @@ def _keys_in(data: bytes, scan: PropertyScan, name: bytes) -> list[str]:
     at = find_header(data, scan.headers_start, scan.headers_end, name)
     if at < 0:
         return []
-    kind = chr(data[at])
-    if kind != "A":
-        found = TYPE_NAMES.get(kind, kind)
-        raise _invalid_message(f'{{unacceptable_type_in_header,"{name.decode()}",{found}}}')
+    if chr(data[at]) != "A":
+        raise _unacceptable_type(data, at, name)
     values = decode_table(data, scan.headers_start, scan.headers_end)[name.decode()]
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
@@ -142,6 +160,12 @@ def _with_inbox(channel: "Channel", payload: bytes) -> bytes:
 
 def _invalid_expiration(text: str, reason: str) -> ChannelFault:
     return ChannelFault(PRECONDITION_FAILED, f"invalid expiration '{text}': {reason}")
+
+
+def _unacceptable_type(data: bytes, at: i64, name: bytes) -> ChannelFault:
+    kind = chr(data[at])
+    found = TYPE_NAMES.get(kind, kind)
+    return _invalid_message(f'{{unacceptable_type_in_header,"{name.decode()}",{found}}}')
 
 
 def _invalid_message(reason: str) -> ChannelFault:

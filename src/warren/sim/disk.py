@@ -25,6 +25,7 @@ from random import Random
 from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
 from warren.model.events import DiskFull, Event, IndexRead, JournalRead, Stored
 from warren.model.journal import Change
+from warren.sim.archives import PretendArchives
 from warren.sim.files import PretendDirectory, PretendFile
 from warren.sim.found_files import CHECKPOINT, FoundFiles, index_name, segment_name
 from warren.store.index import find_rows
@@ -57,6 +58,7 @@ class PretendDisk:
 
     def __init__(self, chance: Random, schedule: Schedule, tell: Callable[[Event], None]) -> None:
         self.directory = PretendDirectory(chance)
+        self.archives = PretendArchives(chance, schedule, tell, self._tell_step, self._flush_ms, self._is_full)
         self.values: dict[str, tuple[int, bytes]] = {}
         self.revision = 0
         self.incarnation = 0
@@ -100,11 +102,13 @@ class PretendDisk:
 
     def idle(self) -> bool:
         """Whether every order was carried out and everything is flushed."""
-        return self._writer is None and not self._reads and not self._unflushed
+        return self._writer is None and not self._reads and not self._unflushed and self.archives.idle()
 
     def found(self, now_ms: int) -> Found:
         """What a process finds when it begins."""
-        return Found(self.revision, dict(self.values), FoundFiles(self.directory), self.incarnation, now_ms)
+        found = Found(self.revision, dict(self.values), FoundFiles(self.directory), self.incarnation, now_ms)
+        found.archives = self.archives.found()
+        return found
 
     # -- life and death
 
@@ -116,10 +120,12 @@ class PretendDisk:
         self._writer = None
         self._reading = False
         self._told_full = False
+        self.archives.kill()
         self._look_for_survivors()
 
     def lose_power(self) -> None:
         self.directory.lose_power()
+        self.archives.lose_power()
         self.kill()
 
     def start(self) -> None:
@@ -162,9 +168,12 @@ class PretendDisk:
             elif self._unflushed:
                 self._schedule(FLUSH_WITHIN_MS, lambda: self._flush_late(life))
             return
+        self._tell_step(step)
+        self._schedule(duration_ms, lambda: self._take_step(life))
+
+    def _tell_step(self, step: str) -> None:
         if self.watch is not None:
             self.watch(step)
-        self._schedule(duration_ms, lambda: self._take_step(life))
 
     def _flush_late(self, life: int) -> None:
         """Nobody asked for it in all that time."""
@@ -296,6 +305,10 @@ class PretendDisk:
     def _seal(self, order: Seal) -> Steps:
         yield "flush sealed segment", self._flush_ms()
         self._flush(order.segment)
+        yield "trim sealed segment", self._write_ms()
+        file = self.directory.find(segment_name(order.segment))
+        if file is not None and order.size_bytes > 0:
+            file.trim(order.size_bytes)
         yield from self._replace(index_name(order.segment), "index", order.index)
 
     def _replace(self, name: str, what: str, data: bytes) -> Steps:
@@ -338,6 +351,9 @@ class PretendDisk:
         if self._told_full:
             self._told_full = False
             self._tell(DiskFull(""))
+
+    def _is_full(self) -> bool:
+        return self.full
 
     def _write_ms(self) -> int:
         return self._chance.choice((0, 0, 0, 1))

@@ -46,11 +46,20 @@ class PretendFile:
         """Make the file at least so long; what is new is zeros."""
         _extend(self._contents, size)
 
+    def trim(self, size: int) -> None:
+        """Make the file at most so long. When the power goes before a flush, it may be as long as it was."""
+        del self._contents[size:]
+        self._dirty = {sector: None for sector in self._dirty if sector * SECTOR_BYTES < size}
+        if self._chance.random() < WRITTEN_BACK:
+            del self._certain[size:]
+
     def flush(self) -> None:
         """Everything written so far is certain from here on."""
+        del self._certain[len(self._contents) :]
         _extend(self._certain, len(self._contents))
         for sector in self._dirty:
             self._write_back(sector)
+        del self._certain[len(self._contents) :]
         self._dirty.clear()
 
     def read(self, offset: int = 0, length: int | None = None) -> bytes:

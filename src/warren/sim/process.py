@@ -18,11 +18,13 @@ from warren.broker.broker import Broker
 from warren.model.effects import (
     Answered,
     CloseConnection,
+    DropArchive,
     DropSegments,
     Effect,
     KeepCheckpoint,
     Note,
     PauseReading,
+    ReadArchive,
     ReadIndex,
     ReadJournal,
     ResumeReading,
@@ -32,6 +34,7 @@ from warren.model.effects import (
     StopNode,
     Store,
     VerifyPassword,
+    WriteArchive,
 )
 from warren.model.events import ConnectionOpened, Event, PasswordVerified, StopRequested
 from warren.model.settings import BrokerSettings
@@ -233,6 +236,10 @@ class Process(Host):
             self.disk.order(effect)
         elif isinstance(effect, ReadIndex | ReadJournal):
             self.disk.read(effect)
+        elif isinstance(effect, WriteArchive | DropArchive):
+            self.disk.archives.order(effect)
+        elif isinstance(effect, ReadArchive):
+            self.disk.archives.read(effect)
         elif isinstance(effect, VerifyPassword):
             good = is_password(effect.password, effect.algorithm, effect.password_hash)
             self._later(self._chance.randint(1, 100), PasswordVerified(effect.ticket, good))

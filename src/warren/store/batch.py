@@ -1,7 +1,8 @@
 """What one turn writes: the messages in the order they came, then the marks.
 
 A batch counts as a whole or not at all: its first record says how long it is, and recovery drops a batch that is not
-complete. Nothing of such a batch was ever confirmed. So the order within a batch is a matter of convenience.
+complete. Nothing of such a batch was ever confirmed. So the order within a batch is a matter of convenience, but for
+messages and notes of what a queue remembers besides: they stand in the order in which they came.
 
 A message that several queues store one after another becomes one record: it stays open until another message comes.
 
@@ -9,6 +10,7 @@ Not here: which file a batch goes to and when that is full (`store.journal`), th
 """
 
 from typing import Final, final
+from zlib import crc32
 
 from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
@@ -47,6 +49,7 @@ class Batch:
         self._messages: BytesWriter = BytesWriter()
         self._beginning_bytes: i64 = 0
         self._marks: BytesWriter = BytesWriter()
+        self._notes_bytes: i64 = 0
         # the record that may get further placements
         self._open: Message | None = None
         self._placements: BytesWriter = BytesWriter()
@@ -61,6 +64,7 @@ class Batch:
         self._beginning_bytes = max(SEGMENT_HEADER_BYTES - offset, 0) + OPENING_BYTES
         self._messages.write(bytes(int(self._beginning_bytes)))
         self._marks = BytesWriter()
+        self._notes_bytes = 0
 
     def empty(self) -> bool:
         return self._open is None and len(self._messages) == self._beginning_bytes and len(self._marks) == 0
@@ -128,6 +132,13 @@ class Batch:
             write_mark(self._marks, self._segment, kind, priority, part, several)
             at += several
 
+    def note(self, kind: i64, triples: bytes, payload: bytes) -> None:
+        """Write something to be remembered that is not numbers alone, behind the messages that came before it."""
+        self.close_record()
+        count: i64 = len(triples) // TRIPLE_BYTES
+        length = write_copy_record(self._messages, self._segment, kind, 0, triples, count, payload, crc32(payload))
+        self._notes_bytes += length
+
     def finish(self, batch_no: i64, synced_segment: i64, synced_offset: i64, incarnation: i64) -> bytes:
         """The bytes to write, with the segment's header if they are its first."""
         self.close_record()
@@ -149,7 +160,7 @@ class Batch:
 
     def overhead_bytes(self) -> i64:
         """How much of the batch, once it is finished, is not messages."""
-        return OPENING_BYTES + len(self._marks)
+        return OPENING_BYTES + len(self._marks) + self._notes_bytes
 
     def _add_rows(
         self, placements: bytes, count: i64, offset: i64, length: i64, body_bytes: i64, priority: i64, kind: i64

@@ -19,8 +19,8 @@ from mypy_extensions import i64
 
 from warren.store.records import (
     HEADER_BYTES,
+    LAST_KIND,
     SEGMENT_HEADER_BYTES,
-    STOPPED,
     SYNCED,
     Scanner,
     next_opening,
@@ -112,7 +112,7 @@ def next_record(data: bytes, number: i64, at: i64, end: i64) -> Scanner | None:
     """The first whole record that begins at `at` or behind it, wherever that is; None if there is none before `end`."""
     while at + HEADER_BYTES <= end:
         # most bytes cannot begin a record: its length has few digits, and it is of a known kind
-        if data[at + 4] == 0 and 0 < data[at + 16] <= STOPPED:
+        if data[at + 4] == 0 and 0 < data[at + 16] <= LAST_KIND:
             scanner = Scanner(data, number, at)
             if scanner.next() and scanner.end <= end:
                 return scanner

@@ -10,6 +10,7 @@
         i64 how many priority levels, each: the set of removed positions
         i64 how many holdings, each: i64 segment, level * 2 + deadlines, first, last, count, body_bytes, cost_bytes
         i64 how many positions came back, each: i64 position, delivery count
+    i64 how many queues remember something besides, each: i64 queue_id, how many bytes, those (`store.remembrance`)
 
 A checkpoint accounts for every removal before it. That is what lets a segment go although records in it tell of
 messages elsewhere that are gone.
@@ -32,7 +33,10 @@ from warren.model.journal import Holding, Segment
 from warren.store.removed import RemovedSet, decode_removed
 
 CHECKPOINT_MAGIC: Final = b"WARRENCP"
-CHECKPOINT_VERSION: Final[i64] = 1
+CHECKPOINT_VERSION: Final[i64] = 2
+CHECKPOINT_VERSION_MIN: Final[i64] = 1
+"""Versions from this one on are read. In the first, queues remembered nothing besides their messages."""
+
 CHECKPOINT_HEADER_BYTES: Final[i64] = 24
 HOLDING_BYTES: Final[i64] = 56
 
@@ -51,6 +55,7 @@ class QueueMark:
         removed: list[RemovedSet],
         holdings: list[Holding],
         returned: dict[int, int],
+        remembrance: bytes = b"",
     ) -> None:
         self.queue_id: i64 = queue_id
         self.next_position: i64 = next_position
@@ -61,6 +66,8 @@ class QueueMark:
         self.holdings: list[Holding] = holdings
         # how often an entry that came back had been delivered, by position
         self.returned: dict[int, int] = returned
+        # what it remembers besides its messages
+        self.remembrance: bytes = remembrance
 
 
 @final
@@ -87,6 +94,12 @@ def encode_checkpoint(state: CheckpointState) -> bytes:
     write_i64_be(out, len(state.queues))
     for queue in state.queues:
         _write_queue(out, queue)
+    remembering = [queue for queue in state.queues if queue.remembrance]
+    write_i64_be(out, len(remembering))
+    for queue in remembering:
+        write_i64_be(out, queue.queue_id)
+        write_i64_be(out, len(queue.remembrance))
+        out.write(queue.remembrance)
     body = out.getvalue()
     length = len(body).to_bytes(8, "big")
     crc: i64 = crc32(body, crc32(length))
@@ -126,13 +139,13 @@ def decode_checkpoint(data: bytes) -> CheckpointState:
     if len(data) < CHECKPOINT_HEADER_BYTES or data[:8] != CHECKPOINT_MAGIC:
         raise StoreError("not a checkpoint")
     version: i64 = i64(read_i32_be(data, 8)) & LOW_32
-    if version != CHECKPOINT_VERSION:
+    if version < CHECKPOINT_VERSION_MIN or version > CHECKPOINT_VERSION:
         raise StoreError(f"a checkpoint of version {version}")
     stored_crc: i64 = i64(read_i32_be(data, 12)) & LOW_32
     crc: i64 = crc32(data[16:])
     if crc != stored_crc or read_i64_be(data, 16) != len(data) - CHECKPOINT_HEADER_BYTES:
         raise StoreError("a damaged checkpoint")
-    return _Reader(data).state()
+    return _Reader(data).state(version)
 
 
 @final
@@ -144,7 +157,7 @@ class _Reader:
         self.at: i64 = CHECKPOINT_HEADER_BYTES
         self.segments: dict[int, Segment] = {}
 
-    def state(self) -> CheckpointState:
+    def state(self, version: i64) -> CheckpointState:
         replay_from = int(self.number())
         incarnation = int(self.number())
         left: i64 = self.number()
@@ -158,6 +171,8 @@ class _Reader:
         while left > 0:
             queues.append(self.queue())
             left -= 1
+        if version > 1:
+            self.remembrances({int(queue.queue_id): queue for queue in queues})
         if self.at != len(self.data):
             raise StoreError("a checkpoint that contradicts itself: bytes are left over")
         return CheckpointState(replay_from, incarnation, list(self.segments.values()), queues)
@@ -168,6 +183,18 @@ class _Reader:
         if self.at > len(self.data):
             raise StoreError("a checkpoint that contradicts itself: it ends too soon")
         return read_i64_be(self.data, at)
+
+    def remembrances(self, queues: dict[int, QueueMark]) -> None:
+        left: i64 = self.number()
+        while left > 0:
+            queue = queues.get(int(self.number()))
+            length: i64 = self.number()
+            at: i64 = self.at
+            self.at = at + length
+            if queue is None or length < 0 or self.at > len(self.data):
+                raise StoreError("a checkpoint that contradicts itself: what a queue remembers is of no queue, or cut")
+            queue.remembrance = self.data[at : self.at]
+            left -= 1
 
     def segment(self) -> Segment:
         segment = Segment(self.number())

@@ -138,8 +138,7 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
         self._written = self.active
         self._synced = self.active
         for number in sorted(rows):
-            self._sealed_rows[number] = rows[number]
-            self.turn.effects.append(Seal(number, rows[number].encode(number)))
+            self._seal(self.segments[number], rows[number])
         if recovered:
             self._keep_checkpoint()
         self._order_batch([])
@@ -303,13 +302,17 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
         self._forgetting.clear()
         full = self.active
         full.sealed = True
-        self._sealed_rows[int(full.number)] = self._rows
-        self.turn.effects.append(Seal(int(full.number), self._rows.encode(int(full.number))))
+        self._seal(full, self._rows)
         self._begin_segment(Segment(full.number + 1))
         self._keep_checkpoint()
         # its report says that all this is done
         self._order_batch([])
         self._look_later()
+
+    def _seal(self, segment: Segment, rows: SegmentRows) -> None:
+        number = int(segment.number)
+        self._sealed_rows[number] = rows
+        self.turn.effects.append(Seal(number, rows.encode(number), int(segment.size_bytes)))
 
     def _begin_segment(self, segment: Segment) -> None:
         self.active = segment
@@ -334,7 +337,7 @@ class Journal(QueueLogs, DeletionWatcher, Timed):
         marks: list[QueueMark] = []
         for book in self.books.values():
             book.tidy()
-            if book.durable and book.next_position > 1:
+            if book.durable and (book.next_position > 1 or book.offsets.by_name or book.seen.count > 0):
                 marks.append(book.mark())
         sealed = [segment for segment in self.segments.values() if segment.sealed]
         return CheckpointState(int(self.active.number), int(self._incarnation), sealed, marks)

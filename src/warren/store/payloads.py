@@ -4,7 +4,7 @@
 
     0   i64 body_bytes
     8   i64 expiration_ms
-    16  u32 frame_bytes_max, u16 channel, u16 0
+    16  u32 frame_bytes_max, u16 channel, u16 whether it is identified
     24  u32 names_bytes
     28  names, content
 
@@ -22,10 +22,13 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, w
 from mypy_extensions import i32, i64
 
 from warren.errors import StoreError
+from warren.model.identity import NOBODY, Identity, identity_at
 from warren.model.message import Envelope, Message
 
 PREFIX_BYTES: Final[i64] = 28
 """A payload up to its names."""
+
+IDENTIFIED: Final[i64] = 1
 
 LOW_32: Final[i64] = 0xFFFFFFFF
 
@@ -46,7 +49,8 @@ def payload_prefix(message: Message) -> bytes:
     write_i64_be(out, message.body_bytes)
     write_i64_be(out, message.expiration_ms)
     frame_bytes_max: i64 = (message.frame_bytes_max ^ 0x80000000) - 0x80000000
-    write_i64_be(out, frame_bytes_max << 32 | message.channel << 16)
+    identified: i64 = IDENTIFIED if message.identified else 0
+    write_i64_be(out, frame_bytes_max << 32 | message.channel << 16 | identified)
     write_i32_be(out, i32(len(names)))
     out.write(names)
     return out.getvalue()
@@ -71,6 +75,17 @@ def payload_names_bytes(data: bytes, payload_start: i64) -> i64:
     return i64(read_i32_be(data, payload_start + PREFIX_BYTES - 4)) & LOW_32
 
 
+def payload_is_identified(payload: bytes) -> bool:
+    return read_i64_be(payload, 16) & IDENTIFIED != 0
+
+
+def payload_identity(data: bytes, payload_start: i64) -> Identity:
+    """The identity of the message whose payload, which is whole, starts at this byte of `data`."""
+    if read_i64_be(data, payload_start + 16) & IDENTIFIED == 0:
+        return NOBODY
+    return identity_at(data, payload_start + PREFIX_BYTES + payload_names_bytes(data, payload_start))
+
+
 def decode_message(
     payload: bytes, priority: i64, persistent: bool, envelopes: dict[bytes, Envelope] | None = None
 ) -> Message:
@@ -89,7 +104,7 @@ def decode_message(
         envelope = _envelope_of(names)
         if envelopes is not None:
             envelopes[names] = envelope
-    return Message(
+    message = Message(
         envelope,
         payload[content_start:],
         (word >> 16) & 0xFFFF,
@@ -99,6 +114,8 @@ def decode_message(
         priority,
         read_i64_be(payload, 8),
     )
+    message.identified = word & IDENTIFIED != 0
+    return message
 
 
 def _envelope_of(names: bytes) -> Envelope:

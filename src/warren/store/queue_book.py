@@ -22,8 +22,10 @@ from warren.store.checkpoint import QueueMark
 from warren.store.fetching import Fetching
 from warren.store.horizon import Horizon
 from warren.store.records import REMOVED, RETURNED, write_triple
+from warren.store.remembrance import OWN, encode_remembrance, load_remembrance, write_offset
 from warren.store.removed import RemovedSet
 from warren.store.restored import Restored
+from warren.store.tidying import forget_returns, raise_floors
 
 if TYPE_CHECKING:
     from warren.store.journal import Journal
@@ -63,6 +65,7 @@ class QueueBook(QueueLog):
         self._gone_last: i64 = -1
         self._gone: BytesWriter = BytesWriter()
         self._returned: BytesWriter = BytesWriter()
+        self._archive_moved: bool = False
 
     # -- storing
 
@@ -248,6 +251,21 @@ class QueueBook(QueueLog):
             self._returned = BytesWriter()
         self._end_gone_range()
         self._end_gone_level()
+        if self._archive_moved:
+            self._archive_moved = False
+            write_offset(self.journal.batch, self.queue_id, OWN, self.archived_to)
+
+    def archive_goes_to(self, position: i64) -> None:
+        """Up to here the stream is in files: known from when it is known that the journal has no more of that."""
+        if position != self.archived_to:
+            self.archived_to = position
+            self._archive_moved = True
+            self.journal.touch(self)
+
+    def remember(self, name: str, offset: i64) -> None:
+        super().remember(name, offset)
+        if self.durable and not self._closed:
+            write_offset(self.journal.batch, self.queue_id, name, offset)
 
     # -- reading
 
@@ -314,6 +332,7 @@ class QueueBook(QueueLog):
         self.removed = mark.removed
         self.holdings = mark.holdings
         self.return_counts = mark.returned
+        load_remembrance(self, mark.remembrance)
 
     def restore(
         self, segment: Segment, level: i64, position: i64, body_bytes: i64, cost_bytes: i64, expires_at_ms: i64
@@ -336,37 +355,16 @@ class QueueBook(QueueLog):
         """Drop what is no longer needed to know."""
         self.holdings = [holding for holding in self.holdings if holding.count > 0]
         if not self.catching_up:
-            self.raise_floors()
+            raise_floors(self)
         if self.return_counts:
-            self._forget_returns()
-
-    def raise_floors(self) -> None:
-        """Whatever lies below all that is there is gone."""
-        for level, removed in enumerate(self.removed):
-            lowest: i64 = self.next_position
-            for holding in self.holdings:
-                if holding.level == level and holding.first < lowest:
-                    lowest = holding.first
-            removed.raise_floor(lowest)
-
-    def _forget_returns(self) -> None:
-        """Of messages that are gone, whoever removed them."""
-        lowest: i64 = self.next_position
-        for holding in self.holdings:
-            lowest = min(lowest, holding.first)
-        removed = self.removed[0]
-        for position in list(self.return_counts):
-            # one of several levels is not known by its position alone
-            if position < lowest or (self.max_priority == 0 and removed.has(position)):
-                del self.return_counts[position]
+            forget_returns(self)
 
     def mark(self) -> QueueMark:
         """What a checkpoint says of this queue."""
         holdings = [holding for holding in self.holdings if holding.durable]
         horizon = self.horizon.highest()
-        return QueueMark(
-            int(self.queue_id), int(self.next_position), int(horizon), self.removed, holdings, self.return_counts
-        )
+        next_position, besides = self.next_position, encode_remembrance(self)
+        return QueueMark(self.queue_id, next_position, horizon, self.removed, holdings, self.return_counts, besides)
 
     def move(self, segment: Segment, home: Segment) -> None:
         """Compaction copied what was in a segment: it is counted in the other from here on."""

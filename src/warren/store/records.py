@@ -4,7 +4,7 @@
 
     0   u32 header_crc      crc32 of header[4:header_bytes], begun with the segment's number
     4   u32 header_bytes    20 + 24 * count
-    8   u32 payload_bytes   0 but for messages
+    8   u32 payload_bytes   0 but for messages, and what a queue remembers besides
     12  u32 payload_crc     crc32 of the payload
     16  u8  kind
     17  u8  priority        of the message; of a removal, the level it is about; 0 otherwise
@@ -44,6 +44,9 @@ RETURNED: Final[i64] = 7
 MOVED: Final[i64] = 8
 SYNCED: Final[i64] = 9
 STOPPED: Final[i64] = 10
+REMEMBERED: Final[i64] = 11
+SEEN: Final[i64] = 12
+LAST_KIND: Final[i64] = SEEN
 
 HEADER_BYTES: Final[i64] = 20
 TRIPLE_BYTES: Final[i64] = 24
@@ -51,7 +54,10 @@ COUNT_MAX: Final[i64] = 0xFFFF
 """The most triples one record holds; a message for more queues takes more records."""
 
 SEGMENT_HEADER_BYTES: Final[i64] = 64
-SEGMENT_VERSION: Final[i64] = 1
+SEGMENT_VERSION: Final[i64] = 2
+SEGMENT_VERSION_MIN: Final[i64] = 1
+"""Versions from this one on are read. The first had no REMEMBERED and no SEEN."""
+
 SEGMENT_MAGIC: Final = b"WARRENJL"
 
 LOW_32: Final[i64] = 0xFFFFFFFF
@@ -183,7 +189,7 @@ def segment_header_fault(data: bytes, number: int) -> str:
     if crc != _unsigned_at(data, 60):
         return "damaged"
     version = _unsigned_at(data, 8)
-    if version != SEGMENT_VERSION:
+    if version < SEGMENT_VERSION_MIN or version > SEGMENT_VERSION:
         return f"of another version, {version}"
     if _unsigned_at(data, 12) != SEGMENT_HEADER_BYTES:
         return "damaged"
@@ -244,7 +250,7 @@ class Scanner:
         kind: i64 = (facts >> 24) & 0xFF
         if header_bytes != HEADER_BYTES + TRIPLE_BYTES * count or have < header_bytes:
             return False
-        if kind < MESSAGE or kind > STOPPED:
+        if kind < MESSAGE or kind > LAST_KIND:
             return False
         crc: i64 = crc32(data[begin + 4 : begin + header_bytes], self._seed)
         if crc != _unsigned_at(data, begin):

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64, mypyc_attr
 
 from warren.errors import ConfigError, StoreError
+from warren.model.archive import ArchiveFiles
 from warren.model.events import SharedSnapshot
 from warren.model.journal import Segment
 from warren.store.batches import DAMAGED, TORN, Batches, next_record
@@ -38,8 +39,10 @@ from warren.store.records import (
     HORIZON,
     MESSAGE,
     MOVED,
+    REMEMBERED,
     REMOVED,
     RETURNED,
+    SEEN,
     SEGMENT_HEADER_BYTES,
     STOPPED,
     SYNCED,
@@ -48,6 +51,7 @@ from warren.store.records import (
     segment_header_fault,
 )
 from warren.store.recount import Recount
+from warren.store.remembrance import replay
 from warren.store.salvage import rebuild_holdings
 
 if TYPE_CHECKING:
@@ -88,6 +92,8 @@ class Found:
         self.incarnation: int = incarnation
         # what time it is: idle queues that are found count from here
         self.now_ms: int = now_ms
+        # the files of streams; none if whoever starts the node keeps none
+        self.archives: ArchiveFiles | None = None
         # of a node in a cluster: what the store holds that it shares with others
         self.shared: SharedSnapshot | None = None
 
@@ -116,6 +122,8 @@ class Recovery:
         self._doubtful: list[tuple[QueueBook, Segment, int, int, int]] = []
         # the first segment the checkpoint does not speak of
         self._replay_from: int = 1
+        # the same, or the first there is: older ones tell nothing of what queues remember besides their messages
+        self._remembrance_from: int = 1
         # why queues must not go on, by id
         self.stopped: dict[int, str] = {}
         # what was found wrong, in sentences
@@ -180,7 +188,7 @@ class Recovery:
             self._refuse(f"the journal's checkpoint cannot be used: it is {fault}")
             self._replay_from = numbers[-1] if numbers else 1
             return
-        self._replay_from = state.replay_from
+        self._replay_from = self._remembrance_from = state.replay_from
         for segment in state.segments:
             self._segments[int(segment.number)] = segment
             if segment.live_count > 0 and int(segment.number) not in numbers:
@@ -255,7 +263,7 @@ class Recovery:
         self.clean = False
         fault = segment_header_fault(data, number)
         if fault.startswith("of another version"):
-            raise ConfigError(f"segment {number} of the journal is {fault}; this version of Warren reads version 1")
+            raise ConfigError(f"segment {number} of the journal is {fault}; this version reads versions 1 and 2")
         if fault:
             if not is_last or fault.startswith("of segment") or next_opening(data, number, 0) >= 0:
                 self._refuse(f"segment {number} of the journal is {fault}, at byte 0")
@@ -312,6 +320,8 @@ class Recovery:
         while index < scanner.count and kind != SYNCED and kind != STOPPED:
             if kind == MOVED:
                 self._take_move(segment, int(scanner.a(index)))
+            elif kind in (REMEMBERED, SEEN):
+                self._take_remembrance(segment, scanner, index, damaged)
             else:
                 self._take_mark(scanner, index)
             index += 1
@@ -333,6 +343,8 @@ class Recovery:
                     self.unknown_in[int(segment.number)] = True
                 continue
             level = book.level_of(scanner.priority)
+            if scanner.kind == MESSAGE and not damaged and segment.number >= self._remembrance_from:
+                replay(book, scanner, index)
             if self._lenient:
                 book.next_position = max(book.next_position, position + 1)
                 if damaged:
@@ -367,6 +379,17 @@ class Recovery:
         elif scanner.kind == RETURNED:
             returned, count = int(scanner.b(index)), int(scanner.c(index))
             book.return_counts[returned] = max(book.return_counts.get(returned, 0), count)
+
+    def _take_remembrance(self, segment: Segment, scanner: Scanner, index: i64, damaged: bool) -> None:
+        book = self._book(scanner.a(index))
+        if book is None:
+            return
+        if damaged and self._lenient:
+            self.left_out.append((int(segment.number), int(scanner.at), int(scanner.end)))
+        elif damaged:
+            self._stop_queue(book, f"segment {segment.number} of the journal is damaged at byte {scanner.at}")
+        elif segment.number >= self._remembrance_from:
+            replay(book, scanner, index)
 
     def _take_move(self, home: Segment, from_number: int) -> None:
         segment = self._segments.get(from_number)

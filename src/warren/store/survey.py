@@ -22,6 +22,8 @@ KINDS: Final = [
     "moved",
     "synced",
     "stopped",
+    "remembered",
+    "seen",
 ]
 
 

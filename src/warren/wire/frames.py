@@ -248,11 +248,25 @@ def content_frames(header_payload: bytes, body: bytes, channel: i64, frame_max: 
     out = BytesWriter()
     write_frame(out, HEADER, channel, header_payload)
     step: i64 = frame_max - FRAME_OVERHEAD
+    if len(body) <= step:
+        if body:
+            write_frame(out, BODY, channel, body)
+        return out.getvalue()
+    # much of it is copied once
+    parts: list[bytes | memoryview] = [out.getvalue()]
+    whole = memoryview(body)
     at: i64 = 0
     while at < len(body):
-        write_frame(out, BODY, channel, body[at : at + step])
+        part = whole[at : at + step]
+        head = BytesWriter()
+        head.append(int(BODY))
+        write_channel(head, channel)
+        write_i32_be(head, i32(len(part)))
+        parts.append(head.getvalue())
+        parts.append(part)
+        parts.append(b"\xce")
         at += step
-    return out.getvalue()
+    return b"".join(parts)
 
 
 def write_frame(out: BytesWriter, frame_type: i64, channel: i64, payload: bytes) -> None:

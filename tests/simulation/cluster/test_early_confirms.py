@@ -33,13 +33,14 @@ def scenario() -> ClusterScenario:
 def test_the_master_alone_confirms_and_nobody_consumes_what_it_alone_has(scenario: ClusterScenario) -> None:
     one, two, three = scenario.nodes
     publisher = scenario.publisher(three)
+    queue = mastered(one)
+    assert queue is not None
     numbers = published(scenario, publisher, 5)
+    scenario.until(lambda: queue.ready_count() == 5)
     two.freeze(FROZEN_MS)
     began_ms = scenario.world.now_ms
     numbers += published(scenario, publisher, 5)
     assert scenario.world.now_ms < began_ms + SHORT_MS
-    queue = mastered(one)
-    assert queue is not None
     assert queue.ready_count() == 5
     scenario.until(lambda: queue.ready_count() == 10)
     assert numbers_in(scenario, three) == numbers

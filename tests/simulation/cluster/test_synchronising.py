@@ -42,7 +42,7 @@ def fill(scenario: ClusterScenario, guest: Guest, count: int) -> None:
 
 def newcomers(scenario: ClusterScenario) -> list[CatchingUp]:
     part = part_of(scenario.nodes[0])
-    return [] if part is None or part.mastery is None else part.mastery.newcomers()
+    return [] if part is None or part.mastery is None else part.mastery.newcomers.all()
 
 
 def synced(scenario: ClusterScenario) -> bool:

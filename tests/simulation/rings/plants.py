@@ -132,7 +132,7 @@ PLANTS = (
     bug(
         3,
         "what is beyond the last common step stays",
-        (MIRROR, "self.copy.drop(reader.priority, reader.word(0))", "pass"),
+        (MIRROR, "drop_stored(self.copy, self.steps.pop())", "self.steps.pop()"),
     ),
     bug(
         3,

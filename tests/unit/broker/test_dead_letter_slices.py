@@ -115,7 +115,7 @@ def test_what_a_node_keeps_that_may_be_behind_is_bounded_and_goes_on_when_it_kno
     queue = vhosts["/"].topology.queues["short"]
     content = bytes(1024 * 1024)
     message = Message(Envelope("", "short"), content, 1, len(content), 4096)
-    letters = DeadLetters(turn)
+    letters = DeadLetters(turn, core.broker.settings.node_name)
     held_bytes = turn.held_bytes
     turn.may_be_behind = True
     turn.dead_letters = [

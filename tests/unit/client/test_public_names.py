@@ -50,6 +50,7 @@ CHANNEL = [
     "rollback",
     "select_transactions",
     "send",
+    "send_encoded",
     "send_many",
     "unbind_exchange",
     "unbind_queue",

@@ -44,6 +44,10 @@ class NotedCopy(Held):
     def returned(self, position: int, count: int) -> None:
         self.told.append(("returned", position, count))
 
+    def take_seen(self, rows: bytes, anew: bool) -> bool:
+        self.told.append(("seen", rows, anew))
+        return True
+
     def spans(self) -> list[Span]:
         return [Span(position, position) for position in sorted(self.held)]
 

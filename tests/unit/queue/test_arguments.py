@@ -7,6 +7,7 @@ import pytest
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.queue.arguments import CHECKS, CLASSIC_ARGUMENTS, QUORUM_ARGUMENTS, validate_arguments, validate_declaration
 from warren.queue.settings import PLAIN, settings_of
+from warren.queue.stream_arguments import STREAM_ARGUMENTS
 from warren.wire.values import Table, Timestamp
 
 NOT_INTEGERS = [
@@ -150,8 +151,47 @@ def test_mirrors_are_asked_for_as_a_policy_does(arguments: Table, name: str, rea
     assert refusal(arguments) == invalid(name, reason)
 
 
-def test_a_stream_is_not_on_offer() -> None:
-    assert refusal({"x-queue-type": "stream"}) == invalid("x-queue-type", "\"unsupported queue type 'stream'\"")
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("1h", ""),
+        ("12M", ""),
+        ("", "invalid_max_age"),
+        ("h", "invalid_max_age"),
+        ("5", "invalid_max_age"),
+        ("0s", "invalid_max_age"),
+        ("-1h", "invalid_max_age"),
+        ("1h30m", "invalid_max_age"),
+        ("\u0661h", "invalid_max_age"),
+        ("1000000000s", "invalid_max_age"),
+        (5, "{unacceptable_type,signedint}"),
+        (None, "{unacceptable_type,void}"),
+    ],
+)
+def test_the_age_of_a_streams_messages(value: object, reason: str) -> None:
+    arguments: Table = {"x-queue-type": "stream", "x-max-age": value}
+    if reason:
+        assert refusal(arguments) == invalid("x-max-age", reason)
+    else:
+        validate_arguments("q", "/", arguments)
+
+
+@pytest.mark.parametrize("name", STREAM_ARGUMENTS[2:6])
+def test_other_queues_know_nothing_of_what_streams_are_told(name: str) -> None:
+    text = f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_classic_queue"
+    assert refusal({name: 1}) == text
+
+
+@pytest.mark.parametrize(
+    "name", sorted({*CLASSIC_ARGUMENTS, *QUORUM_ARGUMENTS}.difference(STREAM_ARGUMENTS, ["x-dead-letter-exchange"]))
+)
+def test_streams_know_nothing_of_what_other_queues_are_told(name: str) -> None:
+    text = f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_stream_queue"
+    assert refusal({"x-queue-type": "stream", name: 1}) == text
+
+
+def test_a_type_that_nobody_knows_is_refused() -> None:
+    assert refusal({"x-queue-type": "log"}) == invalid("x-queue-type", "\"unsupported queue type 'log'\"")
 
 
 def test_a_dead_letter_exchange_must_be_a_string() -> None:

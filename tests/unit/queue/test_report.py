@@ -3,7 +3,7 @@
 from tests.unit.queue.scripted_log import ScriptedLog
 from tests.unit.queue.world import START_MS, World
 from warren.model.message import Envelope, Message
-from warren.queue.report import QUEUE_BYTES
+from warren.model.own_queue import QUEUE_BYTES
 from warren.wire.frames import content_frames
 from warren.wire.properties import Properties, encode_header_payload
 

@@ -20,6 +20,7 @@ from warren.model.events import (
     PeerWritesResumed,
 )
 from warren.model.message import Message
+from warren.model.own_queue import OwnQueue
 from warren.model.ports import QueuePort
 from warren.queue.queue import Queue
 from warren.remote.hosting import Home
@@ -42,7 +43,7 @@ class LinkedCore(JournalledCore):
         self.node.settings.node_name = name
         self.links = Links(self.node.turn, LocalHome(self))
         self.node.reply_elsewhere = self.links.reply  # type: ignore[method-assign]
-        self.undertaker = DeadLetters(self.node.turn)
+        self.undertaker = DeadLetters(self.node.turn, name)
         self.sent: list[SendToPeer] = []
         self.dropped: list[DropPeer] = []
         self.notices: list[tuple[str, bytes]] = []
@@ -132,7 +133,7 @@ class LocalHome(Home):
 
     def find_queue(self, vhost: str, name: str, queue_id: int) -> QueuePort | None:
         queue = self._core.queues.get(name)
-        return queue if isinstance(queue, Queue) else None
+        return queue if isinstance(queue, OwnQueue) else None
 
     def remove_queue(self, queue: QueuePort, waiter: AgreementWaiter) -> None:
         self._core.node.only_vhost.delete_checked_queue(queue, waiter)
@@ -214,7 +215,7 @@ class Together:
                 self.stand_in(core.name, queue, home)
         return queue
 
-    def stand_in(self, node: str, queue: Queue, home: str) -> RemoteQueue:
+    def stand_in(self, node: str, queue: QueuePort, home: str) -> RemoteQueue:
         core = self.cores[node]
         remote = RemoteQueue(
             queue.vhost,

@@ -5,7 +5,7 @@ import pytest
 from tests.support.core_driver import Client, published
 from tests.unit.remote.linked import Together
 from warren.wire.method_stream import Heard
-from warren.wire.methods import BasicDeliver, BasicGet
+from warren.wire.methods import BasicAck, BasicDeliver, BasicGet, BasicReject
 from warren.wire.properties import decode_properties
 
 TRACE = "amq.rabbitmq.trace"
@@ -62,6 +62,28 @@ def test_a_get_from_another_nodes_queue_is_traced_once_where_the_client_is(nodes
     client.publish("q", b"1")
     client.say(BasicGet("q"))
     assert traces(nodes) == [("publish.", "here"), ("deliver.q", "here")]
+
+
+def test_an_ack_is_traced_once_where_the_client_is(nodes: Together, client: Client) -> None:
+    client.publish("q", b"1")
+    client.consume("q")
+    nodes.settle()
+    client.say(BasicAck(1))
+    assert traces(nodes) == [("publish.", "here"), ("deliver.q", "here"), ("ack.q", "here")]
+
+
+def test_a_dead_letter_is_traced_once_where_its_queue_is(nodes: Together, client: Client) -> None:
+    nodes.place("dying", "there", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
+    client.publish("dying", b"1")
+    client.consume("dying")
+    nodes.settle()
+    client.say(BasicReject(1, requeue=False))
+    assert traces(nodes) == [
+        ("publish.", "here"),
+        ("deliver.dying", "here"),
+        ("reject.dying", "here"),
+        ("dead.dying", "there"),
+    ]
 
 
 def test_a_consumer_that_was_there_before_is_traced_too(nodes: Together, client: Client) -> None:

@@ -150,6 +150,9 @@ class PlainDisk:
             self.batches.append(Written(effect.segment, effect.offset, end, self.truth.copy()))
         elif isinstance(effect, Seal):
             self.files[index_name(effect.segment)] = effect.index
+            if effect.size_bytes:
+                name = segment_name(effect.segment)
+                self.files[name] = self.files[name][: effect.size_bytes]
         elif isinstance(effect, KeepCheckpoint):
             self.files[CHECKPOINT] = effect.data
         elif isinstance(effect, DropSegments):

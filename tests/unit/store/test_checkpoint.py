@@ -148,8 +148,8 @@ def test_a_refusal_says_what_is_wrong() -> None:
     data = encode_checkpoint(state_of())
     with pytest.raises(StoreError, match=r"not a checkpoint"):
         decode_checkpoint(b"x" + data[1:])
-    with pytest.raises(StoreError, match=r"of version 2"):
-        decode_checkpoint(data[:11] + b"\x02" + data[12:])
+    with pytest.raises(StoreError, match=r"of version 3"):
+        decode_checkpoint(data[:11] + b"\x03" + data[12:])
     with pytest.raises(StoreError, match=r"damaged"):
         decode_checkpoint(data[:-1] + b"\xff")
 

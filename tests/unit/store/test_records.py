@@ -191,7 +191,7 @@ def test_a_record_of_another_segment_does_not_pass() -> None:
 
 
 def test_a_header_that_contradicts_itself_is_no_record_although_its_checksum_is_right() -> None:
-    for at, octet in ((16, 0), (16, 11), (7, 20), (7, 21), (19, 0)):
+    for at, octet in ((16, 0), (16, 13), (7, 20), (7, 21), (19, 0)):
         header = bytearray(mark(records.REMOVED, (1, 1, 1)))
         header[at] = octet
         header[:4] = zlib.crc32(header[4 : int.from_bytes(header[4:8], "big")], SEGMENT).to_bytes(4, "big")
@@ -242,10 +242,10 @@ def test_every_fault_of_a_segment_header_has_its_words() -> None:
     header = records.segment_header(12, 3)
     assert records.segment_header_fault(header[:63], 12) == "too short"
     assert records.segment_header_fault(b"x" + header[1:], 12) == "not a segment"
-    other = header[:11] + b"\x02" + header[12:60]
-    assert records.segment_header_fault(other + zlib.crc32(other).to_bytes(4, "big"), 12) == "of another version, 2"
+    other = header[:11] + b"\x03" + header[12:60]
+    assert records.segment_header_fault(other + zlib.crc32(other).to_bytes(4, "big"), 12) == "of another version, 3"
     assert records.segment_header_fault(other + header[60:], 12) == "damaged"
-    assert records.segment_header_fault(header[:40] + b"\x02" + header[41:], 12) == "damaged"
+    assert records.segment_header_fault(header[:40] + b"\x03" + header[41:], 12) == "damaged"
 
 
 def test_every_flipped_bit_of_a_segment_header_is_noticed() -> None:

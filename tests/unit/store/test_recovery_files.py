@@ -242,9 +242,9 @@ def test_every_flipped_bit_of_the_checkpoint_is_noticed(disk: PlainDisk) -> None
 
 def test_a_journal_of_another_version_is_refused_as_wrong_usage(disk: PlainDisk) -> None:
     name = segment_name(disk.segments()[-1])
-    header = disk.files[name][:11] + b"\x02" + disk.files[name][12:60]
+    header = disk.files[name][:11] + b"\x03" + disk.files[name][12:60]
     disk.files[name] = header + crc32(header).to_bytes(4, "big") + disk.files[name][SEGMENT_HEADER_BYTES:]
-    with pytest.raises(ConfigError, match="of another version, 2; this version of Warren reads version 1"):
+    with pytest.raises(ConfigError, match="of another version, 3; this version reads versions 1 and 2"):
         Recovered(disk)
 
 

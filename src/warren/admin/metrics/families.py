@@ -110,6 +110,7 @@ QUEUE: Families = (
     *_counters(
         queue_disk_reads_total="Messages that a queue has read back from disk",
         queue_disk_writes_total="Messages that a queue has written to disk",
+        queue_messages_deduplicated_total="Messages that a queue did not keep because their publisher repeated them",
     ),
 )
 

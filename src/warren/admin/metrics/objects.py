@@ -53,6 +53,7 @@ def queues(scene: Scene) -> Iterator[Row]:
             report.head_timestamp() if ready else None,
             figures.disk_reads,
             figures.disk_writes,
+            figures.deduplicated,
         )
         yield scene.queue_labels(queue), values
 

@@ -153,6 +153,7 @@ def queue(scene: Scene) -> Rows:
                 sums.paged_bytes,
                 sums.disk_reads,
                 sums.disk_writes,
+                sums.deduplicated,
             ],
         )
     ]

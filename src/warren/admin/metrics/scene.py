@@ -11,7 +11,7 @@ from warren.admin.metrics.text import labels
 from warren.admin.node_facts import NodeFacts
 from warren.broker.broker import Broker
 from warren.broker.watching.sums import QueueSums, SessionSums, is_client
-from warren.queue.queue import Queue
+from warren.model.own_queue import OwnQueue
 from warren.session.channel import Channel
 from warren.session.connection import Connection
 
@@ -25,7 +25,7 @@ class Scene:
     accounts: Accounts
     # the virtual hosts whose queues are wanted; None: all
     vhosts: frozenset[str] | None = None
-    _queue_labels: dict[Queue, str] = field(default_factory=dict)
+    _queue_labels: dict[OwnQueue, str] = field(default_factory=dict)
 
     @cached_property
     def queue_sums(self) -> QueueSums:
@@ -35,7 +35,7 @@ class Scene:
     def session_sums(self) -> SessionSums:
         return SessionSums(list(self.broker.connections.values()))
 
-    def queues(self) -> list[Queue]:
+    def queues(self) -> list[OwnQueue]:
         return [
             queue
             for name, vhost in self.broker.vhosts.items()
@@ -43,7 +43,7 @@ class Scene:
             for queue in vhost.own_queues()
         ]
 
-    def queue_labels(self, queue: Queue) -> str:
+    def queue_labels(self, queue: OwnQueue) -> str:
         """What a queue's samples begin with: several groups ask."""
         text = self._queue_labels.get(queue)
         if text is None:

@@ -21,6 +21,9 @@ from warren.admin.station import Station
 from warren.admin.views.channels import ChannelRows, channel_name, consumer_row
 from warren.admin.views.connections import ConnectionRows, connection_name, listed_connections
 from warren.admin.views.queues import consumers_here, waiting_consumers
+from warren.model.ports import QueuePort
+from warren.queue.arguments import type_of
+from warren.queue.stream_arguments import STREAM
 from warren.remote.remote_queue import RemoteQueue
 from warren.remote.seat import Seat
 from warren.session.channel import Channel
@@ -183,7 +186,7 @@ def _waiting(call: Call, vhosts: list[str]) -> Iterator[Key]:
     for vhost in vhosts:
         if vhost in broker.vhosts:
             for queue in broker.vhosts[vhost].own_queues():
-                if queue.settings.single_active_consumer:
+                if _may_have_waiting(queue):
                     for node, tag in waiting_consumers(queue):
                         yield vhost, queue.name, node, tag
 
@@ -191,13 +194,14 @@ def _waiting(call: Call, vhosts: list[str]) -> Iterator[Key]:
 async def _told_to_wait(call: Call, consumers: list[ChannelConsumer]) -> set[Key]:
     """Which of several consumers of a queue elsewhere is active its home knows; it is asked if there may be several."""
     queues = [consumer.queue for consumer in consumers]
-    homes = {
-        queue.node
-        for queue in queues
-        if isinstance(queue, RemoteQueue | Seat) and queue.arguments.get("x-single-active-consumer") is True
-    }
+    homes = {queue.node for queue in queues if isinstance(queue, RemoteQueue | Seat) and _may_have_waiting(queue)}
     told = await call.station.peers.ask_all(call.question(Part(WAITING)), homes)
     return {tuple(found) for answer in told.values() if answer.status == 200 for found in answer.document}
+
+
+def _may_have_waiting(queue: QueuePort) -> bool:
+    """Whether some of its consumers may be there without being served: streams have groups."""
+    return queue.arguments.get("x-single-active-consumer") is True or type_of(queue.arguments) == STREAM
 
 
 def _tag(found: tuple[ChannelConsumer, bool]) -> str:

@@ -14,6 +14,7 @@ from warren.model.ports import Consumer
 from warren.queue.queue import Queue
 from warren.session.channel import Channel
 from warren.session.consumer import ChannelConsumer
+from warren.stream.stream import Stream
 
 
 class ChannelRows:
@@ -63,7 +64,7 @@ class ChannelRows:
         for consumer in channel.consumers.values():
             queue = consumer.queue
             # which of several is active the home of a queue knows
-            known = queue.consumers() if isinstance(queue, Queue) else [(consumer, True)]
+            known = queue.consumers() if isinstance(queue, Queue | Stream) else [(consumer, True)]
             active = any(one is consumer and is_active for one, is_active in known)
             consumers.append(consumer_row(self._node, consumer, active))
         return {

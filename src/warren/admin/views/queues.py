@@ -16,14 +16,18 @@ from warren.admin.views.channels import consumer_row
 from warren.admin.views.connections import connection_details
 from warren.admin.views.erlang import GARBAGE_COLLECTION, NO_RATE
 from warren.admin.views.rings import Mirrors
+from warren.admin.views.stream_figures import STREAM_COLUMNS, add_stream
 from warren.broker.broker import Broker
+from warren.model.own_queue import OwnQueue, QueueReport
+from warren.model.partitions import partition_names
 from warren.model.ports import Consumer, QueuePort
 from warren.queue.arguments import type_of
 from warren.queue.queue import Queue
-from warren.queue.report import QueueReport
 from warren.remote.hosted_consumer import HostedConsumer
 from warren.remote.remote_queue import RemoteQueue
 from warren.remote.seat import Seat
+from warren.stream.partitioning.partitioned import PartitionedStream
+from warren.stream.stream import Stream
 
 _BARE = ("arguments", "auto_delete", "durable", "exclusive", "name", "node", "owner_pid_details", "type", "vhost")
 _POLICIES = ("policy", "operator_policy", "effective_policy_definition")
@@ -49,6 +53,7 @@ _REPORTED = (
     "message_bytes_ram",
     "message_bytes_ready",
     "message_bytes_unacknowledged",
+    "messages_deduplicated",
     "messages_dlx",
     "messages_paged_out",
     "messages_persistent",
@@ -56,6 +61,7 @@ _REPORTED = (
     "messages_ready_ram",
     "messages_unacknowledged_ram",
     "state",
+    *STREAM_COLUMNS,
 )
 
 _MIRRORED = (
@@ -67,7 +73,7 @@ _MIRRORED = (
     "sync_percent",
     "sync_seconds_left",
 )
-_SHORT: dict[str, Callable[[Queue], Any]] = {
+_SHORT: dict[str, Callable[[OwnQueue], Any]] = {
     "consumers": lambda queue: queue.consumer_count(),
     "memory": lambda queue: queue.report().memory_bytes,
     "messages": lambda queue: queue.ready_count() + queue.unacked_count(),
@@ -79,10 +85,10 @@ _SHORT: dict[str, Callable[[Queue], Any]] = {
 }
 """Short ways to what queues are mostly sorted by."""
 
-_Part = Callable[[dict[str, Any], Queue], None]
+_Part = Callable[[dict[str, Any], OwnQueue], None]
 
 
-def consumers_here(queue: QueuePort, real: Queue | None) -> list[tuple[Consumer, bool]]:
+def consumers_here(queue: QueuePort, real: OwnQueue | None) -> list[tuple[Consumer, bool]]:
     """Those whose clients are connected to this node, and whether each is active, as far as is known here.
 
     A queue that became mirrored has some that know the queue itself, or what stood in for it before.
@@ -98,7 +104,7 @@ def consumers_here(queue: QueuePort, real: Queue | None) -> list[tuple[Consumer,
     return found
 
 
-def waiting_consumers(queue: Queue) -> list[list[str]]:
+def waiting_consumers(queue: OwnQueue) -> list[list[str]]:
     """Consumers whose clients are at other nodes and that are not active: the node and the tag of each."""
     return [
         [consumer.node, consumer.tag]
@@ -119,9 +125,9 @@ class QueueRows:
         self._spans = spans
         self._mirrors = Mirrors(broker)
 
-    def real(self, queue: QueuePort) -> Queue | None:
+    def real(self, queue: QueuePort) -> OwnQueue | None:
         """The queue itself if it is here, whatever stands in for it; a mirrored one is where its master is."""
-        if isinstance(queue, Queue):
+        if isinstance(queue, Queue | Stream):
             return queue
         vhost = self._broker.vhosts.get(queue.vhost)
         return None if vhost is None else vhost.own_queue(queue.name)
@@ -129,7 +135,7 @@ class QueueRows:
     def columns(self) -> dict[str, Callable[[QueuePort], Any]]:
         """Short ways to values of queues that are here."""
 
-        def short(value_of: Callable[[Queue], Any]) -> Callable[[QueuePort], Any]:
+        def short(value_of: Callable[[OwnQueue], Any]) -> Callable[[QueuePort], Any]:
             def value(queue: QueuePort) -> Any:
                 real = self.real(queue)
                 return None if real is None else value_of(real)
@@ -179,7 +185,7 @@ class QueueRows:
 
     def stand_in(self, queue: QueuePort) -> dict[str, Any]:
         """What is agreed about a queue, when its home does not say the rest."""
-        row: dict[str, Any] = {"state": "down"}
+        row: dict[str, Any] = {"state": "running" if isinstance(queue, PartitionedStream) else "down"}
         self._add_bare(row, queue)
         in_force = self._broker.policies.for_queue(queue.vhost, queue.name)
         row["policy"] = in_force.policy or None
@@ -191,6 +197,9 @@ class QueueRows:
 
     def detailed(self, queue: QueuePort) -> dict[str, Any]:
         """One queue alone, with its consumers: all that is known of it here."""
+        if isinstance(queue, PartitionedStream):
+            names = partition_names(queue.name, queue.arguments)
+            return {"consumer_details": [], **self.stand_in(queue), "partitions": names}
         ring = self._mirrors.ring(queue) if isinstance(queue, RemoteQueue | Seat) else {}
         if self.real(queue) is None:
             return {"consumer_details": self._consumers_of(queue), **self.share(EVERYTHING)(queue), **ring}
@@ -241,7 +250,7 @@ class QueueRows:
         if owner is not None:
             row["owner_pid_details"] = connection_details(owner)
 
-    def _add_lengths(self, row: dict[str, Any], queue: Queue) -> None:
+    def _add_lengths(self, row: dict[str, Any], queue: OwnQueue) -> None:
         lengths = figures.lengths(queue.ready_count(), queue.unacked_count())
         row |= self._history.rated("queue", (queue.vhost, queue.name), lengths, self._spans.lengths)
 
@@ -251,7 +260,7 @@ class QueueRows:
             key = (queue.vhost, queue.name)
             row["message_stats"] = self._history.rated("queue", key, counted, self._spans.messages)
 
-    def _add_erlang(self, row: dict[str, Any], queue: Queue) -> None:
+    def _add_erlang(self, row: dict[str, Any], queue: OwnQueue) -> None:
         row["garbage_collection"] = GARBAGE_COLLECTION
         row["reductions"] = 0
         row["reductions_details"] = NO_RATE
@@ -262,7 +271,7 @@ class QueueRows:
         else:
             row["recoverable_slaves"] = None
 
-    def _add_report(self, row: dict[str, Any], queue: Queue) -> None:
+    def _add_report(self, row: dict[str, Any], queue: OwnQueue) -> None:
         report = queue.report()
         capacity = report.capacity if row["consumers"] else 0
         row["consumer_capacity"] = row["consumer_utilisation"] = capacity
@@ -276,6 +285,8 @@ class QueueRows:
         row["message_bytes_unacknowledged"] = report.unacked_bytes
         row["messages_persistent"] = report.persistent
         row["messages_ram"] = report.in_memory
+        if queue.figures.deduplicated:
+            row["messages_deduplicated"] = int(queue.figures.deduplicated)
         if _is_quorum(queue):
             row["message_bytes_dlx"] = row["messages_dlx"] = 0
             return
@@ -284,27 +295,30 @@ class QueueRows:
         row["messages_ready_ram"] = report.ready - report.paged
         row["messages_unacknowledged_ram"] = report.unacked
         row["head_message_timestamp"] = report.head_timestamp()
-        row["backing_queue_status"] = _backing_status(queue, report)
+        if isinstance(queue, Stream):
+            add_stream(row, queue, self._node)
+        elif isinstance(queue, Queue):
+            row["backing_queue_status"] = _backing_status(queue, report)
 
 
 def _name_of(queue: QueuePort) -> str:
     return queue.name
 
 
-def _is_quorum(queue: Queue) -> bool:
+def _is_quorum(queue: OwnQueue) -> bool:
     return bool(queue.arguments) and type_of(queue.arguments) == "quorum"
 
 
-def _add_policies(row: dict[str, Any], queue: Queue) -> None:
+def _add_policies(row: dict[str, Any], queue: OwnQueue) -> None:
     row["policy"] = queue.policy or None
     row["operator_policy"] = queue.operator_policy or None
     row["effective_policy_definition"] = plain(queue.effective_policy)
 
 
-def _add_tags(row: dict[str, Any], queue: Queue) -> None:
+def _add_tags(row: dict[str, Any], queue: OwnQueue) -> None:
     exclusive = active = None
     if row["consumers"]:
-        if queue.settings.single_active_consumer:
+        if isinstance(queue, Queue) and queue.settings.single_active_consumer:
             active = next((consumer.tag for consumer, is_active in queue.consumers() if is_active), None)
         if queue.has_exclusive_consumer():
             exclusive = queue.consumers()[0][0].tag

@@ -84,7 +84,7 @@ class Mirrors:
 
     def _newcomers(self, queue: StandIn) -> list[CatchingUp]:
         part = self._part(queue)
-        return [] if part is None or part.mastery is None else part.mastery.newcomers()
+        return [] if part is None or part.mastery is None else part.mastery.newcomers.all()
 
     def _progress(self, one: CatchingUp) -> Row:
         """How far a mirror has come; `seconds_left` is known when some of it is sent."""

@@ -2,7 +2,8 @@
 
 Where a policy says so (`ha-sync-mode` = `automatic`) a newcomer catches up at once, else when an operator says so.
 Until then it gets what is new; and if by and by everything goes that it lacks, it has caught up, too. An operator may
-stop it as well: what it has been sent it keeps, and when it is let again it gets the rest.
+stop it as well: what it has been sent it keeps, and when it is let again it gets the rest. At last it is told what the
+queue remembers besides its messages.
 
 It is sent in slices, of 64 KiB or of as many messages as a policy or the settings say, and no faster than the settings
 allow: all that a node sends like that, whatever the queue and to whom, has one pace.
@@ -148,7 +149,19 @@ class CatchingUp(PastTaker, Timed):
     def past_is_over(self) -> None:
         if not self._over:
             self._over = True
+            self._tell_remembered()
             self._send(messages.words(messages.PAST_OVER, self._part.queue_id, self._tag(), []), b"")
+
+    def _tell_remembered(self) -> None:
+        """What the queue remembers besides its messages. Of what comes from here on it hears in steps."""
+        log = self._mastery.log()
+        anew = 1
+        for rows in parts_of(self._mastery.seen_in_steps()):
+            self._send(messages.words(messages.SEEN, self._part.queue_id, self._tag(), [anew]), rows)
+            anew = 0
+        for name, offset in log.remembered().items():
+            head = messages.words(messages.REMEMBERED, self._part.queue_id, self._tag(), [offset])
+            self._send(head, name.encode("utf-8", "surrogateescape"))
 
     def past_failed(self, reason: str) -> None:
         """It cannot be read; the newcomer goes without, and is not in sync."""
@@ -202,6 +215,22 @@ class CatchingUp(PastTaker, Timed):
 
     def _send(self, head: bytes, data: bytes) -> None:
         self._rings.links.send_ring(self.node, head, data)
+
+
+def parts_of(rows: list[bytes]) -> list[bytes]:
+    """Rows together, in parts of about a slice; one that is empty if there are none."""
+    parts: list[bytes] = []
+    part: list[bytes] = []
+    size_bytes: i64 = 0
+    for row in rows:
+        part.append(row)
+        size_bytes += len(row)
+        if size_bytes >= SLICE_BYTES:
+            parts.append(b"".join(part))
+            part, size_bytes = [], 0
+    if part or not parts:
+        parts.append(b"".join(part))
+    return parts
 
 
 def _first_of(span: Span) -> int:

@@ -22,7 +22,7 @@ def hear_follower(node: str, mastery: "Mastery", reader: MessageReader) -> None:
     elif kind == messages.HAS:
         mastery.master.told(node, reader.spans())
     elif kind == messages.TAKEN:
-        mastery.taken(node, reader.word())
+        mastery.newcomers.taken(node, reader.word())
     elif kind == messages.CAUGHT_UP:
         mastery.caught_up(node)
     else:
@@ -53,6 +53,13 @@ def hear_master(node: str, part: "Part", reader: MessageReader) -> bool:
     elif kind == messages.SURPLUS:
         for span in reader.spans():
             mirror.remove_past(span)
+        part.begin_anew_if_it_must()
+    elif kind == messages.SEEN:
+        anew = reader.word() != 0
+        mirror.take_seen(reader.rest(), anew)
+    elif kind == messages.REMEMBERED:
+        offset = reader.word()
+        mirror.take_offset(reader.rest().decode("utf-8", "surrogateescape"), offset)
     elif kind == messages.PAST_OVER:
         mirror.past_is_over()
     else:

@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.mirrors.catching_up import CatchingUp
 from warren.broker.mirrors.downlink import Downlink
 from warren.broker.mirrors.intake import Counts, EarlyConfirms, NodeIntake
 from warren.broker.mirrors.mirrored_log import Gone, MirroredLog
+from warren.broker.mirrors.newcomers import Newcomers
 from warren.broker.mirrors.serving import Serving
 from warren.broker.mirrors.under_way import UnderWay
 from warren.mirroring.master import Master, RingOwner
 from warren.mirroring.mirror import JoinRequest, Mirror
 from warren.mirroring.steps import Step
-from warren.model.copies import Copy, Span
+from warren.model.copies import Copy, RestWaiter, Span
+from warren.model.identity import identity_at
 from warren.model.message import Entry, Message
 from warren.model.mirrored import MasterWaiter
+from warren.model.own_queue import OwnQueue
 from warren.model.ports import PENDING, REJECTED
 from warren.model.rings import Ring
 from warren.model.turn import FlushWaiter, Timed, Turn
@@ -44,11 +46,11 @@ if TYPE_CHECKING:
 
 
 @final
-class Mastery(RingOwner, Timed):
+class Mastery(RingOwner, Timed, RestWaiter):
     """One queue's, from its epoch's beginning to its end."""
 
     def __init__(self, rings: "Rings", part: "Part", ring: Ring, copy: Copy) -> None:
-        self.queue: Queue | None = None
+        self.queue: OwnQueue | None = None
         self.copy: Copy = copy
         self.min_in_sync: int = 1
         # what is stored next has this position, or a higher one
@@ -59,7 +61,7 @@ class Mastery(RingOwner, Timed):
         self._log: MirroredLog | None = None
         self.downlink: Downlink = Downlink(rings, part.queue_id, self)
         self.master: Master = Master(ring, rings.own_run, self.downlink, self, rings.turn)
-        self._catching_up: dict[str, CatchingUp] = {}
+        self.newcomers: Newcomers = Newcomers(rings, part, self)
         # who waits for the queue to be open: each with its node and the run of that
         self._waiting: list[tuple[MasterWaiter, str, int]] = []
         # of the step that is being made
@@ -83,7 +85,7 @@ class Mastery(RingOwner, Timed):
 
     # -- the beginning
 
-    def adopt(self, queue: Queue, log: MirroredLog) -> None:
+    def adopt(self, queue: OwnQueue, log: MirroredLog) -> None:
         """There is a queue already. It begins when it is known what it has."""
         self.queue, self._log = queue, log
         self._adopted = True
@@ -111,6 +113,10 @@ class Mastery(RingOwner, Timed):
         self._inherited = []
         self.queue, self._log = self._part.make_queue(self)
         self._let_in()
+
+    def copy_rests(self) -> None:
+        if not self._ended and self.queue is None:
+            self.settled(self.master.settled)
 
     def await_open(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
         self._waiting.append((waiter, node, incarnation))
@@ -160,9 +166,10 @@ class Mastery(RingOwner, Timed):
         known = marks.knows(node, incarnation) and not self._refuses_some(self.queue)
         waiter.opened(self.queue, intake, marks.of(node, incarnation), known)
 
-    def _refuses_some(self, queue: Queue) -> bool:
+    def _refuses_some(self, queue: OwnQueue) -> bool:
         """Whether a master before this one may have refused something below a node's mark, which nobody knows."""
-        return self.min_in_sync > 1 or (queue.settings.limited and queue.settings.rejects)
+        full = isinstance(queue, Queue) and queue.settings.limited and queue.settings.rejects
+        return self.min_in_sync > 1 or full
 
     # -- publishes
 
@@ -175,9 +182,13 @@ class Mastery(RingOwner, Timed):
             return REJECTED
         if not counted:
             queue.uncounted += 1
+        if message.identified and self.log().seen.repeats(message.content):
+            # what the first one waits for is in this step, or in one before it
+            return PENDING
         entry = queue.reserve(message)
         if entry is None:
             return REJECTED
+        message = entry.message
         payload, crc = message_payload(message)
         writer = master.writer
         writer.origin(intake.node, intake.incarnation)
@@ -191,6 +202,22 @@ class Mastery(RingOwner, Timed):
         self.next_position = entry.position + 1
         self.touch()
         return PENDING
+
+    def log(self) -> MirroredLog:
+        """Of the queue, which there is."""
+        assert self._log is not None, "the queue is open"
+        return self._log
+
+    def seen_in_steps(self) -> list[bytes]:
+        """The publishing ids of all messages but those that no step has yet: nobody else may ever get these."""
+        seen, durable = self.log().seen, self.log().durable
+        fresh = [entry.message for entry in self._entries if entry.message.identified]
+        for message in reversed(fresh):
+            seen.discard(identity_at(message.content, 0))
+        rows = seen.rows(False)
+        for message in fresh:
+            seen.note(message.content, message.persistent and durable)
+        return rows
 
     def await_safe(self, waiter: FlushWaiter) -> None:
         if not self._ended:
@@ -276,6 +303,9 @@ class Mastery(RingOwner, Timed):
         if self.queue is None:
             if not self.master.opened:
                 return
+            if not self.copy.rests():
+                self.copy.await_rest(self)
+                return
             self._open()
         queue, log = self.queue, self._log
         assert queue is not None
@@ -289,10 +319,11 @@ class Mastery(RingOwner, Timed):
         if settled is not None and settled.entries:
             self._rings.trace_settled(queue, self.master, settled.entries)
             queue.arrive(settled.entries)
+            self.copy.settled(settled.entries[-1].position)
         if self._waiting:
             self._let_in()
-        if self._catching_up:
-            self.look_at_newcomers()
+        if self.newcomers.any():
+            self.newcomers.look()
         if settled is not None:
             self._tell_safe(settled.waiters)
         if not self._under_way.any() and log.anything_left():
@@ -316,7 +347,7 @@ class Mastery(RingOwner, Timed):
         self.serving.look()
 
     def joined(self, node: str, incarnation: int, tag: int, request: JoinRequest) -> None:
-        self._forget_newcomer(node)
+        self.newcomers.forget(node)
         self.downlink.forget(node)
         self.downlink.tags[node] = tag
         self._part.note("info", "mirror.joined", {"node": node, "epoch": request.epoch, "whole": request.whole})
@@ -335,53 +366,16 @@ class Mastery(RingOwner, Timed):
         return self._rings.links.is_connected(node)
 
     def lost(self, node: str) -> None:
-        self._forget_newcomer(node)
+        self.newcomers.forget(node)
         self.downlink.forget(node)
         self.master.lost(node)
         self._let_in()
 
-    def _forget_newcomer(self, node: str) -> None:
-        catching_up = self._catching_up.pop(node, None)
-        if catching_up is not None:
-            catching_up.cancel()
-
     def lacks(self, node: str, spans: list[Span]) -> None:
-        first = self.downlink.firsts.get(node, self.next_position)
-        began = self.master.followers[node].began
-        self._catching_up[node] = CatchingUp(self._rings, self._part, self, node, spans, first, began)
-        self.look_at_newcomers()
-
-    def look_at_newcomers(self) -> None:
-        """Those who may catch up do."""
-        for catching_up in list(self._catching_up.values()):
-            catching_up.look()
-
-    def synchronise(self) -> bool:
-        """Let all catch up that have not been let so far; whether there are any."""
-        for catching_up in self._catching_up.values():
-            catching_up.allowed = True
-        self.look_at_newcomers()
-        return len(self._catching_up) > 0
-
-    def stop_synchronising(self) -> bool:
-        """Let nobody catch up until that is asked for again; whether anybody did."""
-        stopped = False
-        for catching_up in self._catching_up.values():
-            stopped = catching_up.stop() or stopped
-        return stopped
-
-    def newcomers(self) -> list[CatchingUp]:
-        """Those that are not in sync and have come to catch up."""
-        return list(self._catching_up.values())
-
-    def taken(self, node: str, size_bytes: i64) -> None:
-        """A newcomer has taken in so much of what it lacked, in all."""
-        catching_up = self._catching_up.get(node)
-        if catching_up is not None:
-            catching_up.taken(size_bytes)
+        self.newcomers.come(node, spans)
 
     def caught_up(self, node: str) -> None:
-        self._catching_up.pop(node, None)
+        self.newcomers.caught_up(node)
         self.master.caught_up(node)
 
     # -- the end
@@ -391,6 +385,4 @@ class Mastery(RingOwner, Timed):
         self._ended = True
         self.early.wanted = False
         self._waiting = []
-        for catching_up in self._catching_up.values():
-            catching_up.cancel()
-        self._catching_up = {}
+        self.newcomers.end()

@@ -34,6 +34,10 @@ class MirroredLog(QueueLog):
         super().__init__(book.durable)
         self.mirrored = True
         self.lending: Lending = Lending(max_priority == 0)
+        # a stream's: what leaves the journal is in the archive, which is every member's own affair
+        self.archives: bool = False
+        self.seen = book.seen
+        self.offsets = book.offsets
         self._book: QueueLog = book
         self._mastery: Mastery = mastery
         self._max_priority: i64 = max_priority
@@ -43,6 +47,7 @@ class MirroredLog(QueueLog):
         self._first: i64 = 0
         self._last: i64 = 0
         self._returned: list[tuple[int, int]] = []
+        self._remembered: list[tuple[str, int]] = []
 
     def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> Holding:
         holding = self._book.store(message, position, expires_at_ms, level)
@@ -50,14 +55,24 @@ class MirroredLog(QueueLog):
         return holding
 
     def forget(self, entry: Entry) -> None:
+        if self.archives:
+            self._mastery.copy.archived(entry.position, entry.position)
+            return
         self._leave(min(entry.message.priority, self._max_priority), entry.position, entry.position)
 
     def forget_run(self, run: Run) -> None:
+        if self.archives:
+            self._mastery.copy.archived(run.first, run.last)
+            return
         self._leave(run.level, run.first, run.last)
 
     def returned(self, entry: Entry) -> None:
         self._returned.append((int(entry.position), int(entry.delivery_count)))
         self._mastery.touch()
+
+    def gone_to(self, position: i64) -> None:
+        """A stream keeps nothing up to there."""
+        self._leave(0, position, position)
 
     def lend(self, entry: Entry) -> bool:
         if not self._mastery.serving.allowed():
@@ -67,6 +82,12 @@ class MirroredLog(QueueLog):
             return True
         self._mastery.touch()
         return False
+
+    def remember(self, name: str, offset: i64) -> None:
+        # what a reader has done with is settled: whatever becomes of the step, it is true
+        self._book.remember(name, offset)
+        self._remembered.append((name, int(offset)))
+        self._mastery.touch()
 
     def kept(self) -> tuple[int, int]:
         return self._book.kept()
@@ -98,6 +119,9 @@ class MirroredLog(QueueLog):
                 # it did come back, whatever becomes of the step
                 self._mastery.copy.returned(position, count)
             self._returned = []
+        for name, offset in self._remembered:
+            writer.remember(name, offset)
+        self._remembered = []
         lent = self.lending.take_unwritten()
         if lent:
             writer.lend(lent)
@@ -111,7 +135,7 @@ class MirroredLog(QueueLog):
 
     def only_left(self) -> bool:
         """Whether that is all there is to say."""
-        return self.anything_left() and not self._returned and not self.lending.unwritten
+        return self.anything_left() and not self._returned and not self._remembered and not self.lending.unwritten
 
     def _leave(self, level: i64, first: i64, last: i64) -> None:
         if self._first != 0 and self._last + 1 == first and self._level == level:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.broker.mirrored_streams.stream_copy import StreamCopy
+from warren.broker.mirrors.making import mirror_stream
 from warren.broker.mirrors.mastery import Mastery
 from warren.broker.mirrors.mirrored_log import MirroredLog, max_priority_of
 from warren.broker.mirrors.upstream import LinkUpstream
@@ -28,11 +30,13 @@ from warren.mirroring.stepping_down import step_down
 from warren.mirroring.story import DROPPED, IN_SYNC, PROMOTED, Story, changes_between
 from warren.mirroring.succession import heirs, patience_ms
 from warren.model.copies import Copy, CopyAsker
+from warren.model.own_queue import OwnQueue
 from warren.model.ports import QueueLog
 from warren.model.rings import Ring, Run
-from warren.model.turn import Timed, Timer
+from warren.model.turn import FlushWaiter, Timed, Timer
 from warren.queue.queue import Queue
 from warren.store.topology_definitions import QueueDefinition
+from warren.stream.stream import Stream
 
 if TYPE_CHECKING:
     from warren.broker.mirrors.rings import Rings
@@ -44,7 +48,7 @@ AGAIN_MS: Final[i64] = 500
 
 
 @final
-class Part(CopyAsker, Timed):
+class Part(CopyAsker, Timed, FlushWaiter):
     """In the ring of one queue."""
 
     def __init__(self, rings: "Rings", definition: QueueDefinition, queue_id: int, book: QueueLog, copy: Copy) -> None:
@@ -58,6 +62,9 @@ class Part(CopyAsker, Timed):
         self.upstream: LinkUpstream = LinkUpstream(rings, queue_id)
         self.mirror: Mirror = Mirror(copy, self.upstream, rings.turn)
         self._prepared: bool = False
+        # what it should hold is not here, or cannot be read at all
+        self._lacks: bool = False
+        self._unreadable: bool = False
         self.over: bool = False
         # the node knows of a later version than this part has acted on
         self.is_behind: bool = False
@@ -69,6 +76,8 @@ class Part(CopyAsker, Timed):
         # the master of the ring before this one
         self._predecessor: Run | None = None
         self._synced_before: list[str] = []
+
+        self._bound_window()
 
     @property
     def ring(self) -> Ring:
@@ -83,21 +92,46 @@ class Part(CopyAsker, Timed):
         self.copy.prepare(self)
 
     def copy_prepared(self) -> None:
-        self._prepared = True
-        self.act()
+        lack = self.copy.lack()
+        self._lacks = lack != "" and self._is_counted_on()
+        if self._lacks:
+            # as the master it would give up what lies behind that, and have the others do so, who may have it all
+            self._tell_damage(lack)
+        elif self.copy.disown():
+            self.note("warning", "mirror.lost_files", {"node": self._rings.own_run[0], "reason": lack})
+            self._rings.turn.await_flush(self)
+        else:
+            self._prepared = True
+            self.act()
+
+    def flushed(self) -> None:
+        if not self.over:
+            self.copy_prepared()
+
+    def _is_counted_on(self) -> bool:
+        """Whether it is in sync, or was until it restarted and nobody has taken note of that."""
+        return self._rings.own_run[0] in self.ring.synced_names()
 
     def copy_damaged(self, reason: str) -> None:
-        """It holds nothing it could vouch for, and takes part no more until an operator has seen to it."""
+        self._unreadable = True
+        self._tell_damage(reason)
+        self.act()
+
+    def _tell_damage(self, reason: str) -> None:
+        """It holds nothing it could vouch for, and takes part no more until another is master, who has everything."""
         self.note("error", "mirror.damaged", {"node": self._rings.own_run[0], "reason": reason})
 
-    def adopt(self, queue: Queue) -> None:
+    def adopt(self, queue: OwnQueue) -> None:
         """This node has the queue already: it goes on as the master's, whose copy is to be made of it."""
         mastery = Mastery(self._rings, self, self.ring, self.copy)
         log = MirroredLog(self._book, mastery, max_priority_of(self.definition.arguments))
-        # of what is in memory alone nobody knows what was handed out
-        log.lending.ask(self._lent_of(queue) if queue.durable else self.ring.first_position() - 1)
         mastery.adopt(queue, log)
-        queue.mirror(log)
+        if isinstance(queue, Queue):
+            # of what is in memory alone nobody knows what was handed out
+            log.lending.ask(self._lent_of(queue) if queue.durable else self.ring.first_position() - 1)
+            queue.mirror(log)
+        elif isinstance(queue, Stream):
+            mirror_stream(self, queue, log)
         queue.begin_epoch(self.ring.first_position())
         self.mastery = mastery
 
@@ -152,9 +186,19 @@ class Part(CopyAsker, Timed):
             return f"{run[0]} handed it over"
         return f"{run[0]} is not reached"
 
+    def policies_changed(self) -> None:
+        self._bound_window()
+        self._rings.placing.look(self)
+
+    def _bound_window(self) -> None:
+        self._book.seen.bound(self._rings.wishes.dedup_window(self.definition))
+
     def act(self) -> None:
         """Be what the ring says this node is."""
-        if not self._prepared or self.over:
+        if self.over:
+            return
+        if not self._prepared:
+            self._be_a_newcomer_if_it_may()
             return
         ring, mastery = self.ring, self.mastery
         if mastery is not None:
@@ -168,6 +212,15 @@ class Part(CopyAsker, Timed):
         else:
             self._follow(ring)
 
+    def _be_a_newcomer_if_it_may(self) -> None:
+        """One that has lost something can get everything from the master, once nobody counts on it."""
+        if self._is_counted_on():
+            return
+        if self._lacks:
+            self.copy_prepared()
+        elif self._unreadable and isinstance(self.copy, StreamCopy) and self._master_is_there(self.ring):
+            self._begin_anew()
+
     def _lead(self, ring: Ring) -> None:
         self._stop_timer()
         self.mirror.leave()
@@ -176,7 +229,7 @@ class Part(CopyAsker, Timed):
         self._begin(ring, self.mastery)
 
     def _begin(self, ring: Ring, mastery: Mastery) -> None:
-        if mastery.queue is not None:
+        if isinstance(mastery.queue, Queue):
             hold_all(mastery.queue, self.copy, self._rings.lent_out(mastery.queue))
         mastery.begin(self.mirror)
         facts: dict[str, object] = {
@@ -214,7 +267,9 @@ class Part(CopyAsker, Timed):
         if self._master_is_there(ring):
             self._stop_timer()
             self._lost_at_ms = 0
-            if self.mirror.state == ALONE or (upstream.node, epoch_of(upstream.tag)) != (ring.master, ring.epoch):
+            if self.copy.has_lost():
+                self._begin_anew()
+            elif self.mirror.state == ALONE or (upstream.node, epoch_of(upstream.tag)) != (ring.master, ring.epoch):
                 upstream.node = ring.master
                 self.mirror.follow(ring.epoch)
             return
@@ -289,9 +344,18 @@ class Part(CopyAsker, Timed):
             return
         self._wait(AGAIN_MS)
 
+    def begin_anew_if_it_must(self) -> None:
+        """What was taken off may have shown that it holds what never will count."""
+        if isinstance(self.copy, StreamCopy) and self.copy.contradicts:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.note("warning", "mirror.begins_anew", {"node": self._rings.own_run[0]})
+        self._rings.hold_anew(self)
+
     # -- as the master
 
-    def make_queue(self, mastery: Mastery) -> tuple[Queue, MirroredLog]:
+    def make_queue(self, mastery: Mastery) -> tuple[OwnQueue, MirroredLog]:
         return self._rings.make_queue(self, self._book, mastery)
 
     def syncs_by_itself(self) -> bool:

@@ -15,6 +15,7 @@ from warren.broker.membership import Membership
 from warren.broker.mirrors.catching_up import SyncPace
 from warren.broker.mirrors.downlink import Unsaid
 from warren.broker.mirrors.hearing import hear_follower, hear_master
+from warren.broker.mirrors.making import adopted_copy, make_queue, new_copy
 from warren.broker.mirrors.mastery import Mastery
 from warren.broker.mirrors.mirrored_log import MirroredLog, max_priority_of
 from warren.broker.mirrors.part import Part
@@ -25,22 +26,23 @@ from warren.broker.moves.placing import RingPlacing
 from warren.broker.moves.proposals import RingProposals
 from warren.broker.moves.retreat import Retreat
 from warren.broker.names import FreshNames
+from warren.broker.storage import Storage
+from warren.broker.stream_files import StreamFiles
 from warren.broker.vhost import Vhost
 from warren.mirroring import messages
 from warren.mirroring.master import Master
 from warren.mirroring.messages import MessageReader
 from warren.mirroring.mirror import JoinRequest
+from warren.mirroring.story import Story
 from warren.model.copies import Copy
 from warren.model.message import Entry
 from warren.model.mirrored import MasterWaiter
+from warren.model.own_queue import OwnQueue
 from warren.model.ports import QueueLog, QueueLogs, QueuePort
 from warren.model.rings import Run
 from warren.model.turn import Timed, Turn
-from warren.queue.queue import Queue
 from warren.remote.links import Links
 from warren.session import firehose
-from warren.store.copies.disk_copy import DiskCopy
-from warren.store.copies.memory_copy import MemoryCopy
 from warren.store.queue_book import QueueBook
 from warren.store.topology_definitions import QueueDefinition
 
@@ -58,7 +60,7 @@ class Rings(Timed):
         agreement: Agreement,
         links: Links,
         vhosts: dict[str, Vhost],
-        logs: QueueLogs,
+        storage: Storage,
         wishes: Wishes,
         names: FreshNames,
         pace: SyncPace,
@@ -73,7 +75,8 @@ class Rings(Timed):
         # mirrors that heard something
         self._moved: dict[Part, None] = {}
         self._vhosts: dict[str, Vhost] = vhosts
-        self._logs: QueueLogs = logs
+        self._logs: QueueLogs = storage.journal
+        self._streams: StreamFiles = storage.streams
         self.wishes: Wishes = wishes
         self.pace: SyncPace = pace
         self.placing: RingPlacing = RingPlacing(self, names)
@@ -96,7 +99,7 @@ class Rings(Timed):
         self._fresh: list[Part] = []
         self._partners_known: bool = True
         # queues that this node held before, whose past is not forgotten yet
-        self._postponed: dict[int, QueueDefinition] = {}
+        self._postponed: dict[int, tuple[QueueDefinition, Story]] = {}
         self.pulse: Pulse = Pulse(links, turn)
         self.unsaid: Unsaid = Unsaid(turn)
 
@@ -109,6 +112,7 @@ class Rings(Timed):
         assert ring is not None, "it is mirrored"
         if self.own_run[0] not in ring.members:
             self._postponed.pop(queue_id, None)
+            self._streams.drop(queue_id)
             if part is not None:
                 self._drop(part)
                 self._logs.forget_past(queue_id)
@@ -116,18 +120,19 @@ class Rings(Timed):
             self._changed[part] = definition
             part.is_behind = True
         else:
-            self._take_part(definition, queue_id)
+            self._take_part(definition, queue_id, Story())
 
-    def adopt(self, definition: QueueDefinition, queue: Queue, seat: QueuePort) -> None:
+    def adopt(self, definition: QueueDefinition, queue: OwnQueue, seat: QueuePort) -> None:
         """A queue of this node alone is to be held by others, too."""
         book = queue.log()
         assert isinstance(book, QueueBook), "this node's journal has it"
-        part = self._new_part(definition, queue.queue_id, book)
+        copy = adopted_copy(definition, queue, book, self._streams, self.turn)
+        part = self._new_part(definition, queue.queue_id, book, copy, Story())
         part.adopt(queue)
         close_old_road(queue, seat)
         self._fresh.append(part)
 
-    def lent_out(self, queue: Queue) -> list[Entry]:
+    def lent_out(self, queue: OwnQueue) -> list[Entry]:
         """What clients of this node and others have of a queue that was this node's alone."""
         vhost = self._vhosts[queue.vhost]
         return vhost.lent_out(queue) + self.links.lent_out(queue)
@@ -172,28 +177,35 @@ class Rings(Timed):
         self.adopting.look_soon()
         self.act()
 
-    def _take_part(self, definition: QueueDefinition, queue_id: int) -> None:
+    def _take_part(self, definition: QueueDefinition, queue_id: int, story: Story) -> None:
         if not self._logs.may_open(queue_id):
-            self._postponed[queue_id] = definition
+            self._postponed[queue_id] = (definition, story)
             self.turn.set_timer(self.turn.now_ms + AGAIN_MS, self)
             return
         log_id = queue_id if definition.durable else -abs(queue_id)
         book = self._logs.open(log_id, definition.durable, max_priority_of(definition.arguments))
         assert isinstance(book, QueueBook), "this node's journal has it"
-        self._fresh.append(self._new_part(definition, queue_id, book))
+        copy = new_copy(definition, queue_id, book, self._streams, self.turn)
+        self._fresh.append(self._new_part(definition, queue_id, book, copy, story))
 
-    def _new_part(self, definition: QueueDefinition, queue_id: int, book: QueueBook) -> Part:
-        max_priority = max_priority_of(definition.arguments)
-        copy: Copy = DiskCopy(book) if definition.durable else MemoryCopy(self.turn, max_priority)
+    def _new_part(self, definition: QueueDefinition, queue_id: int, book: QueueBook, copy: Copy, story: Story) -> Part:
         part = Part(self, definition, queue_id, book, copy)
+        part.story = story
         self._parts[queue_id] = part
         return part
 
     def timer_fired(self) -> None:
         """See whether those queues may be held again that this node held before."""
         postponed, self._postponed = self._postponed, {}
-        for queue_id, definition in postponed.items():
-            self._take_part(definition, queue_id)
+        for queue_id, (definition, story) in postponed.items():
+            self._take_part(definition, queue_id, story)
+        self.act()
+
+    def hold_anew(self, part: Part) -> None:
+        """What this node holds is of no use: it begins with nothing."""
+        self._drop(part)
+        self._logs.forget_past(part.queue_id)
+        self._take_part(part.definition, part.queue_id, part.story)
         self.act()
 
     def _drop(self, part: Part) -> None:
@@ -211,10 +223,8 @@ class Rings(Timed):
         return self.membership.members.incarnation(node) or 0
 
     def all_living(self) -> dict[str, int]:
-        members = self.membership.members
-        found = {name: self.living(name) for name in members.alive_names()}
-        found[self.own_run[0]] = self.own_run[1]
-        return found
+        found = {name: self.living(name) for name in self.membership.members.alive_names()}
+        return {**found, self.own_run[0]: self.own_run[1]}
 
     def incarnation_reached(self, node: str) -> int:
         """The run of a node that there is a link to; 0 if there is none."""
@@ -298,7 +308,7 @@ class Rings(Timed):
             mastery.await_open(waiter, node, incarnation)
         self.placing.look(part)
 
-    def trace_settled(self, queue: Queue, master: Master, entries: list[Entry]) -> None:
+    def trace_settled(self, queue: OwnQueue, master: Master, entries: list[Entry]) -> None:
         """Let it be seen who holds what, if that is wanted."""
         vhost = self._vhosts.get(queue.vhost)
         if vhost is not None and vhost.tracing:
@@ -369,19 +379,10 @@ class Rings(Timed):
         if part is not None and part.mastery is not None:
             part.mastery.forget(waiter)
 
-    def make_queue(self, part: Part, book: QueueLog, mastery: Mastery) -> tuple[Queue, MirroredLog]:
-        definition = part.definition
-        log = MirroredLog(book, mastery, max_priority_of(definition.arguments))
-        vhost = self._vhosts[definition.vhost]
-        queue = vhost.make_mastered_queue(definition, part.queue_id, log)
-        # sessions use what stands in for it, and count there; what it was given before stays counted
-        queue.counted = vhost.topology.queues[queue.name].counted
-        queue.uncounted -= queue.counted.published
-        part.copy.hand_over(queue)
-        queue.begin_epoch(part.ring.first_position())
-        return queue, log
+    def make_queue(self, part: Part, book: QueueLog, mastery: Mastery) -> tuple[OwnQueue, MirroredLog]:
+        return make_queue(part, self._vhosts[part.definition.vhost], book, mastery)
 
-    def deserted(self, queue: Queue) -> None:
+    def deserted(self, queue: OwnQueue) -> None:
         """Whoever consumed from a queue of which this node is master does so no more, at one node at least."""
         if queue.auto_delete and queue.consumer_count() == 0:
             self._vhosts[queue.vhost].let_go(queue)
@@ -396,4 +397,4 @@ class Rings(Timed):
         self.adopting.look_soon()
         for part in self._parts.values():
             if part.definition.vhost == vhost:
-                self.placing.look(part)
+                part.policies_changed()

@@ -9,6 +9,7 @@ Not here: what may be said (`policy.mirroring_keys`), which nodes follow from it
 from typing import TYPE_CHECKING, Final, final
 
 from warren.mirroring.placement import ALL, EXACTLY, NODES, Wish
+from warren.model.window import window_limit
 from warren.policy.mirroring_keys import (
     CONFIRM,
     MIN_IN_SYNC,
@@ -20,6 +21,8 @@ from warren.policy.mirroring_keys import (
     SYNC_MODE,
 )
 from warren.policy.policies import Policies
+from warren.queue.arguments import type_of
+from warren.queue.stream_arguments import STREAM
 from warren.routing.exchange import Exchange
 from warren.store.topology_definitions import QueueDefinition
 from warren.wire.values import Table
@@ -71,6 +74,9 @@ class Wishes:
         return self._policy(queue).get(CONFIRM) == MASTER
 
     def syncs_by_itself(self, queue: QueueDefinition) -> bool:
+        """Streams always do: what is in them does not go by and by."""
+        if type_of(queue.arguments) == STREAM:
+            return True
         policy = self._policy(queue)
         return MODE not in policy or policy.get(SYNC_MODE) == AUTOMATIC
 
@@ -78,6 +84,10 @@ class Wishes:
         """How many messages at most a mirror that catches up is sent at once; a policy's 1 says nothing, as ever."""
         count = self._policy(queue).get(SYNC_BATCH_SIZE)
         return count if isinstance(count, int) and count > 1 else self._sync_batch_count
+
+    def dedup_window(self, queue: QueueDefinition) -> int:
+        """How many publishing ids of each publisher are remembered."""
+        return window_limit(queue.arguments, self._policy(queue))
 
     def promotes_anybody(self, queue: QueueDefinition) -> bool:
         """Whether a mirror may be promoted that is not in sync, should there be no other."""

@@ -10,8 +10,9 @@ Whoever consumes goes on with the queue as before; whoever publishes does so thr
 the queue by the old road is passed to the seat. Nothing is handed out or removed between the moment at which the queue
 has another log and the one at which its copy is known.
 
-What is in memory alone, lent out or not, gets onto the copy. A queue that is not durable and has a part of its messages
-on disk, because memory was short, is left alone until it has not: its copy would be in memory.
+A stream that was just started is left alone until it has read what its journal has: its copy takes off what is in the
+files as well. What is in memory alone, lent out or not, gets onto the copy. A queue that is not durable and has a part
+of its messages on disk, because memory was short, is left alone until it has not: its copy would be in memory.
 
 Not here: the ring's beginning (`broker.mirrors.part`), where its members are (`broker.moves.placing`).
 """
@@ -24,6 +25,7 @@ from warren.model.agreeing import AgreementWaiter
 from warren.model.copies import Copy
 from warren.model.distant import SettlementWaiter
 from warren.model.message import Entry, Message
+from warren.model.own_queue import OwnQueue
 from warren.model.ports import OutputPort, QueuePort, Withholding
 from warren.model.turn import Timed
 from warren.queue.queue import Queue
@@ -32,6 +34,7 @@ from warren.store.copies.disk_copy import DiskCopy
 from warren.store.payloads import message_payload
 from warren.store.plan import Plan
 from warren.store.topology_definitions import QueueDefinition
+from warren.stream.stream import Stream
 
 if TYPE_CHECKING:
     from warren.broker.mirrors.rings import Rings
@@ -82,11 +85,9 @@ class Adopting(AgreementWaiter, Timed):
                 wish = rings.wishes.of(definition)
                 if wish is None:
                     continue
-                if len(plan.changes) >= AT_A_TIME or (not queue.durable and queue.on_disk_alone()):
+                if len(plan.changes) >= AT_A_TIME or not _can_be_held(queue):
                     left = True
                     continue
-                if not queue.durable:
-                    queue.stay_in_memory()
                 plan.put(definition.with_ring(rings.placing.first_ring(wish, rings.own_run)))
         return plan, left
 
@@ -135,7 +136,7 @@ class OldRoad(Withholding):
         """The seat knows."""
 
 
-def close_old_road(queue: Queue, seat: QueuePort) -> None:
+def close_old_road(queue: OwnQueue, seat: QueuePort) -> None:
     """What is published to the queue from here on is passed to the seat."""
     withheld = queue.withheld
     if isinstance(withheld, Withheld) and not withheld.over:
@@ -160,5 +161,17 @@ def _hold(entries: list[Entry], copy: Copy) -> None:
                 copy.hold(entry, payload, crc)
 
 
-def _definition_of(vhost: str, queue: Queue) -> QueueDefinition:
+def _can_be_held(queue: OwnQueue) -> bool:
+    """Whether a copy can be made of it; if so, it stays like that."""
+    if isinstance(queue, Stream):
+        return queue.is_read()
+    if queue.durable or not isinstance(queue, Queue):
+        return True
+    if queue.on_disk_alone():
+        return False
+    queue.stay_in_memory()
+    return True
+
+
+def _definition_of(vhost: str, queue: OwnQueue) -> QueueDefinition:
     return QueueDefinition(vhost, queue.name, queue.durable, False, queue.auto_delete, queue.arguments)

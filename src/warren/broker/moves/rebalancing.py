@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from warren.broker.vhost import Vhost
 from warren.cluster.rebalancing import Spread, rebalance
-from warren.queue.queue import Queue
+from warren.model.own_queue import OwnQueue
 from warren.store.plan import Plan
 from warren.store.topology_definitions import QueueDefinition, queue_key
 
@@ -53,7 +53,7 @@ def _lives(clustering: "Clustering", run: tuple[str, int]) -> bool:
 def _length(vhost: Vhost, name: str) -> int:
     """Known of those whose master is here; of others what was told last."""
     queue = vhost.own_queue(name) or vhost.topology.queues[name]
-    return queue.ready_count() + queue.unacked_count() if isinstance(queue, Queue) else queue.ready_count()
+    return queue.ready_count() + queue.unacked_count() if isinstance(queue, OwnQueue) else queue.ready_count()
 
 
 def _definition_of(vhost: Vhost, name: str) -> QueueDefinition:

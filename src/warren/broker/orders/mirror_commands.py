@@ -49,9 +49,9 @@ class MirrorCommands(CommandHandler):
         if mastery is None:
             return
         if isinstance(command, SynchroniseMirrors):
-            mastery.synchronise()
+            mastery.newcomers.let_all()
         else:
-            mastery.stop_synchronising()
+            mastery.newcomers.stop_all()
 
     def _mastery(self, command: Command) -> Mastery | None:
         if not isinstance(command, (SynchroniseMirrors, StopSynchronising)):

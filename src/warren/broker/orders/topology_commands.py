@@ -12,10 +12,11 @@ from warren.access.limits import MAX_QUEUES, UNLIMITED, limit_of
 from warren.broker.commands import MakeBinding, MakeExchange, MakeQueue
 from warren.broker.control import CommandHandler, Planned
 from warren.broker.policy.policy_commands import check_vhost
-from warren.broker.topology_plans import plan_binding, plan_exchange, plan_queue
+from warren.broker.topology_plans import plan_binding, plan_exchange, plan_queue, with_partitions
 from warren.broker.vhost import Vhost
 from warren.errors import InvariantBroken, ProtocolFault, Refused
 from warren.model.commands import Command
+from warren.model.partitions import PARTITION_OF, check_partition_names, partition_names
 from warren.model.ports import QueuePort
 from warren.queue.argument_aliases import without_aliases
 from warren.queue.arguments import validate_declaration
@@ -30,6 +31,7 @@ from warren.store.topology_definitions import (
     exchange_key,
     queue_key,
 )
+from warren.wire.values import Table
 
 NAME_OCTETS_MAX: Final = 255
 
@@ -74,9 +76,21 @@ class TopologyCommands(CommandHandler):
             raise Refused("bad_request", "queue name must not be empty")
         _check_length("queue name", command.name)
         arguments = without_aliases(command.name, command.vhost, command.arguments)
-        validate_declaration(command.name, command.vhost, command.durable, False, command.auto_delete, arguments)
+        # no client may say of a queue that it is a partition, but what was exported does
+        own: Table = {name: arguments[name] for name in arguments if name != PARTITION_OF}
+        validate_declaration(command.name, command.vhost, command.durable, False, command.auto_delete, own)
         self._check_room(command, planned)
         planned.queues[command.vhost, command.name] = None
+        self._check_partitions(command, arguments, planned)
+
+    def _check_partitions(self, command: MakeQueue, arguments: Table, planned: Planned) -> None:
+        """A partitioned stream brings its partitions along, whether they are told of or not."""
+        vhost = self._vhosts.get(command.vhost)
+        queues: dict[str, QueuePort] = {} if vhost is None else vhost.topology.queues
+        check_partition_names(command.name, command.vhost, arguments, queues)
+        for name in partition_names(command.name, arguments):
+            if name not in queues:
+                planned.queues[command.vhost, name] = None
 
     def _check_room(self, command: MakeQueue, planned: Planned) -> None:
         vhost = self._vhosts.get(command.vhost)
@@ -155,7 +169,10 @@ class TopologyCommands(CommandHandler):
         vhost, name = command.vhost, command.name
         if self._queue_is_durable(plan, vhost, name) is None:
             arguments = without_aliases(name, vhost, command.arguments)
-            plan_queue(plan, QueueDefinition(vhost, name, command.durable, False, command.auto_delete, arguments))
+            wanted = QueueDefinition(vhost, name, command.durable, False, command.auto_delete, arguments)
+            found = self._vhosts.get(vhost)
+            for queue in with_partitions(wanted, {} if found is None else found.topology.queues):
+                plan_queue(plan, queue)
 
     def _plan_binding(self, command: MakeBinding, plan: Plan) -> None:
         if _is_implied(command) or self._is_bound(command):

@@ -12,12 +12,15 @@ Not here: which policy counts (`policy.policies`), how a queue takes other setti
 from typing import final
 
 from warren.errors import InvariantBroken
+from warren.model.own_queue import OwnQueue
 from warren.policy.policies import InForce, Policies
 from warren.policy.policy import Policy
 from warren.queue.queue import Queue
 from warren.queue.settings import QueueSettings, settings_of
 from warren.routing.exchange import Exchange
 from warren.routing.topology import Topology
+from warren.stream.settings import stream_settings_of
+from warren.stream.stream import Stream
 from warren.wire.values import Table
 
 
@@ -56,7 +59,7 @@ class Governor:
             alternate = in_force.definition.get("alternate-exchange")
             self._topology.set_alternate(exchange, alternate if isinstance(alternate, str) else "")
 
-    def policy_changed(self, queues: list[Queue], name: str, policy: Policy | None, operator: bool) -> None:
+    def policy_changed(self, queues: list[OwnQueue], name: str, policy: Policy | None, operator: bool) -> None:
         """A policy of that name was set or, if there is none any more, cleared."""
         self._shared = {}
         for queue in queues:
@@ -69,7 +72,7 @@ class Governor:
             if exchange.policy == name or (policy is not None and policy.fits_exchange(exchange.name)):
                 self.govern_exchange(exchange)
 
-    def check(self, queues: list[Queue]) -> None:
+    def check(self, queues: list[OwnQueue]) -> None:
         for queue in queues:
             in_force = self.in_force_for(queue.name)
             if (queue.policy, queue.operator_policy) != (in_force.policy, in_force.operator_policy):
@@ -77,15 +80,17 @@ class Governor:
             if queue.effective_policy != in_force.definition:
                 raise InvariantBroken(f"queue '{queue.name}' follows what {queue.policy} said before")
 
-    def _govern_queue(self, queue: Queue) -> None:
+    def _govern_queue(self, queue: OwnQueue) -> None:
         in_force = self.in_force_for(queue.name)
         differs = queue.effective_policy != in_force.definition
         tell(queue, in_force)
-        if differs:
+        if differs and isinstance(queue, Queue):
             queue.apply(self.settings_for(queue.arguments, in_force))
+        elif differs and isinstance(queue, Stream):
+            queue.apply(stream_settings_of(queue.arguments, in_force.definition))
 
 
-def tell(queue: Queue, in_force: InForce) -> None:
+def tell(queue: OwnQueue, in_force: InForce) -> None:
     """Write on a queue what is in force for it."""
     queue.policy = in_force.policy
     queue.operator_policy = in_force.operator_policy

@@ -23,15 +23,15 @@ from warren.broker.commands import BeginSharing
 from warren.broker.control import DeferringHandler
 from warren.broker.names import FreshNames
 from warren.broker.sharing.moving_in import PassingDefinitions, passing_definitions
+from warren.broker.storage import Storage
 from warren.broker.vhost import Vhost
 from warren.cluster.partitions import PartitionHandling
 from warren.model.commands import Command
 from warren.model.effects import Answered
 from warren.model.events import ClusterEvent, SharedSnapshot, SharingGivenUp, SharingReady
-from warren.model.ports import QueueLogs
+from warren.model.own_queue import OwnQueue
 from warren.model.turn import FlushWaiter, Turn
 from warren.policy.policies import Policies
-from warren.queue.queue import Queue
 from warren.session.ports import NodePort
 from warren.store.topology_definitions import queue_key
 
@@ -51,7 +51,7 @@ class ClusterEntry(DeferringHandler):
         policies: Policies,
         names: FreshNames,
         population: Population,
-        logs: QueueLogs | None,
+        storage: Storage | None,
     ) -> None:
         # there while the node is a member
         self.clustering: Clustering | None = None
@@ -66,7 +66,7 @@ class ClusterEntry(DeferringHandler):
         self._policies: Policies = policies
         self._names: FreshNames = names
         self._population: Population = population
-        self._logs: QueueLogs | None = logs
+        self._storage: Storage | None = storage
         self._moving: Clustering | None = None
 
     def start_as_member(self, incarnation: int) -> Clustering:
@@ -118,7 +118,7 @@ class ClusterEntry(DeferringHandler):
         for vhost in self._vhosts.values():
             vhost.whereabouts = clustering
             for queue in vhost.topology.queues.values():
-                if isinstance(queue, Queue):
+                if isinstance(queue, OwnQueue):
                     queue.queue_id = snapshot[queue_key(vhost.name, queue.name)][0]
         # its clients are served all the while: nothing of theirs is a leftover
         clustering.shared.adopt(revision, snapshot)
@@ -147,7 +147,7 @@ class ClusterEntry(DeferringHandler):
             self._policies,
             self._names,
             Headcounts(self._population, self._vhosts, self._turn.figures),
-            self._logs,
+            self._storage,
         )
 
 

@@ -11,6 +11,7 @@ from typing import final
 
 from warren.broker.topology_plans import definition_of
 from warren.broker.vhost import Vhost
+from warren.model.partitions import partition_count
 from warren.queue.queue import Queue
 from warren.routing.exchange import Exchange
 from warren.store.definition_kinds import decode_definition
@@ -38,7 +39,8 @@ def shared_snapshot(kept: Snapshot, passing: list[Definition], node: str, revisi
         if key.startswith(f"{QUEUES}/"):
             definition = decode_definition(key, value)
             assert isinstance(definition, QueueDefinition), "its key says so"
-            definition.node = node
+            # the name of a partitioned stream is at home everywhere
+            definition.node = "" if partition_count(definition.arguments) else node
             shared[key] = (created, definition.value())
     for place, definition in enumerate(passing):
         shared[definition.key()] = (revision - place, definition.value())

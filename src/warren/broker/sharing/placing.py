@@ -9,7 +9,8 @@ from warren.broker.agreement import Agreement
 from warren.broker.membership import Membership
 from warren.broker.names import FreshNames
 from warren.broker.sharing.homes import Home, QueueHomes
-from warren.cluster.placement import CLIENT_LOCAL, Candidate, locator_of, place
+from warren.cluster.placement import CLIENT_LOCAL, MIN_MASTERS, Candidate, locator_of, place
+from warren.model.partitions import PARTITION_OF, partition_count
 from warren.model.turn import Timed, Turn
 from warren.policy.keys import MASTER_LOCATOR
 from warren.policy.mirroring_keys import MODE, PARAMS
@@ -20,6 +21,9 @@ from warren.wire.values import Table
 
 if TYPE_CHECKING:
     from warren.broker.mirrors.rings import Rings
+
+PARTITION_WEIGHT: Final = 1_000_000
+"""The partitions of a stream are spread over the nodes, however many queues each has."""
 
 NO_HOME: Final = "this node is a witness, and reaches no node that holds queues"
 
@@ -51,18 +55,24 @@ class QueuePlacer:
         node = self._membership.own
         if not exclusive:
             policy = self._policies.for_queue(vhost, name).definition
-            locator = locator_of(arguments.get("x-queue-master-locator"), policy.get(MASTER_LOCATOR), self._setting)
+            is_partition = PARTITION_OF in arguments
+            setting = MIN_MASTERS if is_partition else self._setting
+            locator = locator_of(arguments.get("x-queue-master-locator"), policy.get(MASTER_LOCATOR), setting)
             draw = 0 if locator == CLIENT_LOCAL else self._names.draw()
-            node = place(locator, node, self._candidates(planned or {}), _listed(policy, arguments), draw)
+            weight = PARTITION_WEIGHT if is_partition else 1
+            node = place(locator, node, self._candidates(planned or {}, weight), _listed(policy, arguments), draw)
         return node, 0 if durable and not exclusive else self._run_of(node)
 
-    def _candidates(self, planned: dict[str, int]) -> list[Candidate]:
-        """Nodes that are reached, live, and hold queues; one that is paused does not claim to live."""
+    def _candidates(self, planned: dict[str, int], weight: int) -> list[Candidate]:
+        """Nodes that are reached, live, and hold queues; one that is paused does not claim to live.
+
+        What is planned counts `weight` times.
+        """
         members, own = self._membership.members, self._membership.own
         reached = [name for name in members.alive_names() if self._membership.suspicion.is_connected(name)]
         names = [name for name in reached if name != own] + [own]
         holding = [name for name in names if not members.is_witness(name)]
-        return [Candidate(name, self._homes.count(name) + planned.get(name, 0)) for name in holding]
+        return [Candidate(name, self._homes.count(name) + planned.get(name, 0) * weight) for name in holding]
 
     def _run_of(self, node: str) -> int:
         if node == self._membership.own:
@@ -87,7 +97,7 @@ class PlacingAgreement(Agreement):
         planned: dict[str, int] = {}
         for change in plan.changes.values():
             new = change.definition
-            if isinstance(new, QueueDefinition) and not new.node:
+            if isinstance(new, QueueDefinition) and not new.node and not partition_count(new.arguments):
                 home = self._placer.home_for(new.vhost, new.name, new.durable, new.exclusive, new.arguments, planned)
                 if not home[0]:
                     self._turn.set_timer(self._turn.now_ms, Homeless(waiter))

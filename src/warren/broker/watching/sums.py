@@ -10,8 +10,7 @@ from typing import final
 from mypy_extensions import i64
 
 from warren.broker.vhost import Vhost
-from warren.queue.queue import Queue
-from warren.queue.report import QUEUE_BYTES
+from warren.model.own_queue import QUEUE_BYTES, OwnQueue
 from warren.session.channel import Channel
 from warren.session.connection import RUNNING, Connection
 
@@ -35,16 +34,18 @@ class QueueSums:
         self.memory_bytes: i64 = 0
         self.disk_reads: i64 = 0
         self.disk_writes: i64 = 0
+        self.deduplicated: i64 = 0
         for vhost in vhosts:
             for queue in vhost.own_queues():
                 self._add(queue)
 
-    def _add(self, queue: Queue) -> None:
+    def _add(self, queue: OwnQueue) -> None:
         self.queues += 1
         consumers: i64 = queue.consumer_count()
         figures = queue.figures
         self.disk_reads += figures.disk_reads
         self.disk_writes += figures.disk_writes
+        self.deduplicated += figures.deduplicated
         if consumers == 0 and queue.ready_count() == 0 and queue.unacked_count() == 0:
             self.memory_bytes += QUEUE_BYTES
             return

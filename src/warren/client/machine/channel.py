@@ -170,6 +170,13 @@ class ChannelMachine:
             index += 1
         return int(index)
 
+    def publish_encoded(self, frames: bytes, count: i64) -> None:
+        """Write publishes whose frames the caller has made, for this channel and within its frame size."""
+        self._check_usable()
+        self._connection.out.write(frames)
+        if self.confirming:
+            self.confirms.last_no += count
+
     def _publish(self, body: bytes, tail: bytes, exchange: str, routing_key: str, mandatory: bool) -> int:
         self._writer.write(self._connection.out, exchange, routing_key, mandatory, tail, body)
         if not self.confirming:

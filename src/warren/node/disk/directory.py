@@ -35,6 +35,7 @@ class DataDirectory:
         self.path = os.path.abspath(path)
         self.metadata_path = os.path.join(self.path, names.METADATA)
         self.journal_path = os.path.join(self.path, names.JOURNAL)
+        self.streams_path = os.path.join(self.path, names.STREAMS)
         self._shown = f"--data {path}"
         self._lock = -1
         try:

@@ -1,4 +1,4 @@
-"""All a node keeps on disk, opened: the locked directory, the metadata, and the two threads of the journal.
+"""All a node keeps on disk, opened: the locked directory, the metadata, and the threads of the journal and of streams.
 
 ::
 
@@ -13,12 +13,27 @@ Not here: who decides what is written (`store`), the sequence of a start (`node.
 """
 
 import os
+import shutil
 from collections.abc import Callable
 
 from warren.admin.node_facts import IoFigures
 from warren.errors import StoreError
-from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
+from warren.model.effects import (
+    DropArchive,
+    DropSegments,
+    Effect,
+    KeepCheckpoint,
+    ReadArchive,
+    ReadIndex,
+    ReadJournal,
+    Seal,
+    Store,
+    WriteArchive,
+)
 from warren.model.events import Event
+from warren.node.disk.archive_files import FoundArchives
+from warren.node.disk.archive_reader import ArchiveReader
+from warren.node.disk.archive_writer import ArchiveWriter
 from warren.node.disk.directory import DataDirectory
 from warren.node.disk.durable import reason_of, sync_directory
 from warren.node.disk.files import BootFiles
@@ -33,12 +48,15 @@ from warren.store.recovery import Found
 READER_PATIENCE_S = 1.0
 WRITES: tuple[type[Effect], ...] = (Store, Seal, KeepCheckpoint, DropSegments)
 READS: tuple[type[Effect], ...] = (ReadIndex, ReadJournal)
+ARCHIVES: tuple[type[Effect], ...] = (WriteArchive, DropArchive)
 
 
 class Disk:
     """One node's data directory, from its lock to its release."""
 
     __slots__ = (
+        "_archive_reader",
+        "_archives",
         "_directory",
         "_metadata",
         "_open",
@@ -61,6 +79,8 @@ class Disk:
         self._reader: JournalReader | None = None
         self._writer: JournalWriter | None = None
         self._shortcut: Shortcut | None = None
+        self._archives: ArchiveWriter | None = None
+        self._archive_reader: ArchiveReader | None = None
         self._reserve: Reserve | None = None
         try:
             self._metadata = SqliteStore(self._directory.metadata_path)
@@ -81,17 +101,20 @@ class Disk:
         revision, values = self._metadata.snapshot()
         files = BootFiles(self._directory.journal_path)
         self.strangers = files.strangers
-        return Found(revision, values, files, incarnation, now_ms)
+        found = Found(revision, values, files, incarnation, now_ms)
+        found.archives = FoundArchives(self._directory.streams_path)
+        return found
 
     def recorded(self) -> Snapshot:
         """The definitions of a node alone, with the revisions that name them."""
         return self._metadata.snapshot()[1]
 
     def forget_messages(self) -> None:
-        """Delete the journal of a node that has no queues. Before anything of it is read."""
+        """Delete the journal of a node that has no queues, and its streams. Before anything of it is read."""
         for name in os.listdir(self._directory.journal_path):
             os.unlink(os.path.join(self._directory.journal_path, name))
         sync_directory(self._directory.journal_path)
+        shutil.rmtree(self._directory.streams_path, ignore_errors=True)
 
     def start(self, turns: TurnsPort, failed: Callable[[Exception], None]) -> None:
         def report(event: Event) -> None:
@@ -107,12 +130,23 @@ class Disk:
         writer = JournalWriter(journal, self._metadata, report, tell_failure, reader.forget, reserve, io=self.io)
         self._writer = writer
         self._shortcut = Shortcut(writer, turns)
+        streams = self._directory.streams_path
+        archive_reader = ArchiveReader(streams, report, tell_failure, reserve, self.io)
+        self._archive_reader = archive_reader
+        self._archives = ArchiveWriter(streams, report, tell_failure, archive_reader.forget, reserve)
 
     def orders(self) -> dict[type[Effect], Callable[[Effect], None]]:
         """Who carries out which effect, once started."""
         assert self._shortcut is not None
         assert self._reader is not None
-        return {**dict.fromkeys(WRITES, self._shortcut.order), **dict.fromkeys(READS, self._reader.order)}
+        assert self._archives is not None
+        assert self._archive_reader is not None
+        return {
+            **dict.fromkeys(WRITES, self._shortcut.order),
+            **dict.fromkeys(READS, self._reader.order),
+            **dict.fromkeys(ARCHIVES, self._archives.order),
+            ReadArchive: self._archive_reader.order,
+        }
 
     def close(self, patience_s: float = CLOSE_PATIENCE_S) -> int:
         """Let go of everything, once; the number of orders that were given up."""
@@ -121,6 +155,10 @@ class Disk:
         self._open = False
         if self._reader is not None:
             self._reader.close(READER_PATIENCE_S)
+        if self._archive_reader is not None:
+            self._archive_reader.close(READER_PATIENCE_S)
+        if self._archives is not None:
+            self._archives.close(READER_PATIENCE_S)
         if self._shortcut is not None:
             self._shortcut.close()
         given_up = self._writer.close(patience_s) if self._writer is not None else 0

@@ -15,6 +15,8 @@
         NNNNNNNNNNNN.idx   the index of a sealed segment
         checkpoint         what older segments need not be read for
         spare              a segment nobody needs, kept to become the next one
+    streams/
+        ID/NNNNNNNNNNNN.chunks   a segment of a stream, each stream in a directory of its own
     traces/                files of traces, unless trace_files.directory names another place
 
 A name with `.new` behind it is a file that is being written: it gets its real name when all of it is on disk.
@@ -35,6 +37,7 @@ ETCD = "etcd"
 ETCD_IDENTITY = "etcd-identity"
 RESET = "RESET"
 JOURNAL = "journal"
+STREAMS = "streams"
 TRACES = "traces"
 CHECKPOINT = "checkpoint"
 SPARE = "spare"

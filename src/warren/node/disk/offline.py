@@ -30,7 +30,9 @@ from warren.node.disk.files import BootFiles
 from warren.node.disk.reserve import Reserve
 from warren.node.disk.writer import JournalWriter
 from warren.node.sqlite_store import SqliteStore
+from warren.queue.arguments import type_of
 from warren.queue.settings import settings_of
+from warren.queue.stream_arguments import STREAM
 from warren.store.checkpoint import decode_checkpoint
 from warren.store.definition_kinds import decode_definition
 from warren.store.journal import Journal
@@ -182,8 +184,10 @@ class OfflineDirectory:
             self.journal_path, metadata, lambda _event: None, failures.append, lambda _number: None, reserve
         )
         for order in recovered.orders:
-            # what nobody needs any more goes when the node starts
-            if not isinstance(order, DropSegments):
+            # what nobody needs any more goes when the node starts, and segments are left as they were found
+            if isinstance(order, Seal):
+                writer.order(Seal(order.segment, order.index, 0))
+            elif not isinstance(order, DropSegments):
                 writer.order(order)
         writer.close()
         if failures:
@@ -191,7 +195,7 @@ class OfflineDirectory:
 
 
 class Owner:
-    """A queue or an exchange that messages belong to."""
+    """A queue, a stream or an exchange that messages belong to."""
 
     def __init__(self, kind: str, vhost: str, name: str, max_priority: int) -> None:
         self.kind = kind
@@ -207,7 +211,8 @@ def owners_of(values: Snapshot) -> dict[int, Owner]:
         definition = decode_definition(key, value)
         if isinstance(definition, QueueDefinition):
             top = int(settings_of(definition.arguments).max_priority)
-            owners[created] = Owner("queue", definition.vhost, definition.name, top)
+            kind = "stream" if type_of(definition.arguments) == STREAM else "queue"
+            owners[created] = Owner(kind, definition.vhost, definition.name, top)
         elif isinstance(definition, ExchangeDefinition) and definition.type == DELAYING:
             owners[created] = Owner("exchange", definition.vhost, definition.name, 0)
     return owners

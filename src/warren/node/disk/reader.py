@@ -3,18 +3,17 @@
 What cannot be read is answered with the reason, never with silence: whoever asked waits for the ticket. Pieces that lie
 close together are read at one go and cut apart. Checksums are the asker's: a piece is handed on as it is.
 
-A few files stay open, and a few indexes' directories stay in memory, the ones used last.
+A few indexes' directories stay in memory, the ones used last.
 
 Invariant: files and directories are touched by the thread alone; the writer's word that a segment is gone is one more
 order in the queue.
 
-Not here: what rows and records mean (`store.index`, `store.records`).
+Not here: which files stay open (`node.disk.open_files`), what rows and records mean (`store.index`, `store.records`).
 """
 
 import os
 import queue
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
@@ -24,10 +23,10 @@ from warren.errors import StoreError
 from warren.model.effects import Effect, ReadIndex, ReadJournal
 from warren.model.events import Event, IndexRead, JournalRead
 from warren.node.disk import names
-from warren.node.disk.reserve import Reserve, lacks_descriptors
+from warren.node.disk.open_files import OpenFiles, reason_of_reading
+from warren.node.disk.reserve import Reserve
 from warren.store.index import INDEX_HEADER_BYTES, directory_bytes, find_rows
 
-OPEN_FILES_MAX = 16
 DIRECTORIES_MAX = 16
 GAP_BYTES_MAX = 4096
 STRETCH_BYTES_MAX = 1024 * 1024
@@ -42,7 +41,7 @@ class _Gone(NamedTuple):
 class JournalReader:
     """Carries out `ReadIndex` and `ReadJournal`."""
 
-    __slots__ = ("_directories", "_failed", "_files", "_io", "_journal", "_orders", "_report", "_reserve", "thread")
+    __slots__ = ("_directories", "_failed", "_files", "_journal", "_orders", "_report", "thread")
 
     def __init__(
         self,
@@ -53,13 +52,11 @@ class JournalReader:
         io: IoFigures | None = None,
     ) -> None:
         self._journal = journal
-        self._io = io or IoFigures()
-        self._reserve = reserve
         self._report = report
         self._failed = failed
         self._orders: queue.SimpleQueue[Effect | _Gone | None] = queue.SimpleQueue()
-        # open descriptors by file name, and the head of an index by segment; the one used last is last
-        self._files: OrderedDict[str, int] = OrderedDict()
+        self._files = OpenFiles(reserve, io or IoFigures())
+        # the head of an index by segment; the one used last is last
         self._directories: OrderedDict[int, bytes] = OrderedDict()
         self.thread = threading.Thread(target=self._run, name="journal-reader", daemon=True)
         self.thread.start()
@@ -83,12 +80,11 @@ class JournalReader:
                 elif isinstance(order, ReadIndex):
                     self._report(self._read_index(order))
                 elif isinstance(order, _Gone):
-                    self._close_segment(order.segment)
+                    self._forget(order.segment)
         except Exception as error:
             self._failed(error)
         finally:
-            for descriptor in self._files.values():
-                os.close(descriptor)
+            self._files.close()
 
     def _read_index(self, order: ReadIndex) -> IndexRead:
         name = names.index_name(order.segment)
@@ -142,46 +138,13 @@ class JournalReader:
         return head
 
     def _read(self, name: str, offset: int, length: int) -> bytes:
-        started = time.perf_counter()
-        descriptor = self._file(name)
-        data = os.pread(descriptor, length, offset)
-        while len(data) < length:
-            more = os.pread(descriptor, length - len(data), offset + len(data))
-            if not more:
-                raise StoreError(f"it ends at byte {offset + len(data)}, before {offset + length}")
-            data += more
-        self._io.reads += 1
-        self._io.read_bytes += length
-        self._io.read_s += time.perf_counter() - started
-        return data
+        return self._files.read(os.path.join(self._journal, name), offset, length)
 
-    def _file(self, name: str) -> int:
-        descriptor = self._files.get(name)
-        if descriptor is None:
-            descriptor = self._open(os.path.join(self._journal, name))
-            self._files[name] = descriptor
-            if len(self._files) > OPEN_FILES_MAX:
-                os.close(self._files.popitem(last=False)[1])
-        else:
-            self._files.move_to_end(name)
-        return descriptor
-
-    def _open(self, path: str) -> int:
-        while True:
-            try:
-                return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError as error:
-                if not lacks_descriptors(error):
-                    raise
-                self._reserve.give_one()
-
-    def _close_segment(self, segment: int) -> None:
+    def _forget(self, segment: int) -> None:
         self._directories.pop(segment, None)
         for name in (names.segment_name(segment), names.index_name(segment)):
-            descriptor = self._files.pop(name, None)
-            if descriptor is not None:
-                os.close(descriptor)
+            self._files.forget(os.path.join(self._journal, name))
 
 
-def _reason(name: str, error: Exception) -> str:
-    return f"{name}: {(error.strerror if isinstance(error, OSError) else '') or error}"
+def _reason(name: str, error: OSError | StoreError) -> str:
+    return f"{name}: {reason_of_reading(error)}"

@@ -20,6 +20,7 @@ _KEPT_BY_THE_NODE = (
     f"{names.METADATA}-wal",
     f"{names.METADATA}-shm",
     names.JOURNAL,
+    names.STREAMS,
     names.ETCD,
     names.ETCD_IDENTITY,
 )

@@ -3,8 +3,8 @@
 A flush of bytes that make the file longer also has to write the file's new length; a flush of bytes that overwrite
 others does not, and takes about half as long. So while batches are small, where the flush is most of their latency,
 zeros are written ahead of the tail. While they are large the zeros would be a second copy of everything, and there are
-none. A recycled file is as long as it was, and needs none either. A segment that is complete gives back what is left of
-either, so that no file stays as long as its longest life made it.
+none. A recycled file is as long as it was, and needs none either. A segment that is complete, or that a node which was
+killed left behind, gives back what is left of either, so that no file stays as long as its longest life made it.
 
 Invariant: what lies behind the last batch is zeros or the leavings of another segment; nobody takes it for records.
 
@@ -22,16 +22,15 @@ _ZEROS = bytes(ZEROS_AHEAD_BYTES)
 
 
 class SegmentFile:
-    """An open descriptor, how far the file is filled, and how far with batches."""
+    """An open descriptor, and how far the file is filled."""
 
-    __slots__ = ("_descriptor", "_filled_to", "_written_to", "path")
+    __slots__ = ("_descriptor", "_filled_to", "path")
 
     def __init__(self, path: str, create: bool) -> None:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         self.path = path
         self._descriptor = os.open(path, flags, FILE_MODE)
         self._filled_to = os.fstat(self._descriptor).st_size
-        self._written_to = 0
 
     def has_room(self, end: int) -> bool:
         """Whether the file reaches so far already."""
@@ -40,7 +39,7 @@ class SegmentFile:
     def write(self, data: bytes, offset: int) -> int:
         """How many bytes were written, those ahead of the batch included."""
         write_all(self._descriptor, data, offset)
-        end = self._written_to = offset + len(data)
+        end = offset + len(data)
         if end <= self._filled_to:
             return len(data)
         self._filled_to = end
@@ -57,11 +56,11 @@ class SegmentFile:
     def flush(self, flush: Flush) -> None:
         flush_file(self._descriptor, self.path, flush)
 
-    def trim(self) -> None:
-        """End the file where its last batch does, if any was written here."""
-        if 0 < self._written_to < self._filled_to:
-            os.ftruncate(self._descriptor, self._written_to)
-            self._filled_to = self._written_to
+    def trim(self, size_bytes: int) -> None:
+        """End the file where its last batch does, if it has any."""
+        if 0 < size_bytes < self._filled_to:
+            os.ftruncate(self._descriptor, size_bytes)
+            self._filled_to = size_bytes
 
     def rename(self, path: str) -> None:
         os.rename(self.path, path)

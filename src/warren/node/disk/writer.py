@@ -338,7 +338,7 @@ class JournalWriter:
             path = names.segment_path(self._journal, order.segment)
             self._files[order.segment] = self._dirty[order.segment] = SegmentFile(path, create=False)
         self._flush_dirty()
-        self._files[order.segment].trim()
+        self._files[order.segment].trim(order.size_bytes)
         replace_file(names.index_path(self._journal, order.segment), order.index, self._flush)
         self._close_file(order.segment)
 

@@ -62,8 +62,8 @@ class MemberSettings:
     peer_port: int = 0
     binary: str = ""
     tls: TlsFiles | None = None
-    heartbeat_ms: int = 100
-    election_ms: int = 1000
+    heartbeat_ms: int = 50
+    election_ms: int = 500
     quota_bytes: int = 2 * 1024**3
 
 

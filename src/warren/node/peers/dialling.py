@@ -10,6 +10,7 @@ Not here: when to try again (`node.peers.keeping`).
 import asyncio
 import socket
 import ssl
+from typing import Any
 
 from warren.cluster.addresses import PeerAddress
 from warren.cluster.hello import REFUSED, Hello
@@ -39,7 +40,7 @@ async def dial(address: PeerAddress, context: ssl.SSLContext | None, greeting: G
         # which host a certificate is for is not looked at: the authority and the cookie are what counts
         options["server_hostname"] = address.host
     try:
-        await loop.create_connection(lambda: greeting, sock=connected, **options)
+        await hand_over(loop, connected, greeting, options)
         hello = await greeting.finished
     except OSError as error:
         raise DialFailed(words_of(error)) from error
@@ -52,6 +53,19 @@ async def dial(address: PeerAddress, context: ssl.SSLContext | None, greeting: G
     if hello.state == REFUSED:
         raise DialFailed(hello.reason, refused=True, by_peer=hello.by_peer)
     return hello
+
+
+async def hand_over(
+    loop: asyncio.AbstractEventLoop, connected: socket.socket, greeting: Greeting, options: dict[str, Any]
+) -> None:
+    """Give a socket to the loop for good, and a greeting to the socket."""
+    try:
+        await loop.create_connection(lambda: greeting, sock=connected, **options)
+    finally:
+        # uvloop closes the descriptor by its number. If that is at the first write, to a peer that hung up already, the
+        # socket is not told, and would close the number again when it is collected, whoever has it by then: a journal
+        if not isinstance(loop, asyncio.BaseEventLoop):
+            connected.detach()
 
 
 async def _connect(loop: asyncio.AbstractEventLoop, address: PeerAddress) -> socket.socket:

@@ -45,7 +45,8 @@ class Mastery(RingOwner):
         self.next_position = ring.epoch << EPOCH_SHIFT
         # what was handed out before may have been handed out up to here
         self.lent_before = self.copy.lent
-        self.lent = self.copy.lent
+        # as far as everybody in sync knows; of what its own copy knows others may have dropped the step that said so
+        self.lent = 0
         self.asked = self.copy.lent
         # the queue: what is settled; what consumers have; what they ever had
         self.arrived: set[int] = set()
@@ -74,6 +75,9 @@ class Mastery(RingOwner):
             self._inherit(mirror)
         self.master.open()
         self.saying.append(Saying(int(OPEN), 0, ring.epoch))
+        if self.asked:
+            self.master.writer.lend(self.asked)
+            self.saying.append(Saying(int(LEND), 0, self.asked))
 
     def _inherit(self, mirror: Mirror) -> None:
         for step in mirror.steps:

@@ -26,10 +26,12 @@ from warren.model.journal import ENTRY_COST_BYTES, Holding, Run
 from warren.model.message import Entry
 from warren.store.copies.merging import joined_spans, merged_runs
 from warren.store.copies.reading_past import ReadingPast
+from warren.store.copies.remembering import see, take_seen, unsee
 from warren.store.copies.shelf import Shelf
 from warren.store.copies.stocktaking import Stocktaking
 from warren.store.payloads import PREFIX_BYTES, payload_names_bytes
 from warren.store.queue_book import QueueBook
+from warren.store.tidying import raise_floors
 
 
 @final
@@ -105,6 +107,7 @@ class DiskCopy(Copy):
         holding = shelf.add(segment, position, body_bytes, cost)
         segment.total_bytes += cost
         book.put(holding, position, priority, expires_at_ms, persistent, body_bytes, payload, payload_crc)
+        see(book, payload, persistent)
         return holding
 
     def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
@@ -143,11 +146,26 @@ class DiskCopy(Copy):
 
     # -- what is known
 
+    def unsee(self, payload: bytes) -> None:
+        unsee(self.book, payload)
+
+    def take_seen(self, rows: bytes, anew: bool) -> bool:
+        return take_seen(self.book, rows, anew)
+
+    def remember(self, name: str, offset: i64) -> None:
+        self.book.remember(name, offset)
+
     def lend(self, position: i64) -> bool:
         return self.book.horizon.follow(position)
 
     def lent_to(self) -> i64:
         return self.book.horizon.highest()
+
+    def archived_to(self) -> i64:
+        return self.book.archived_to
+
+    def archive_goes_to(self, position: i64) -> None:
+        self.book.archive_goes_to(position)
 
     def returned(self, position: i64, count: i64) -> None:
         for level, shelf in enumerate(self._lasting):
@@ -159,6 +177,22 @@ class DiskCopy(Copy):
     def spans(self) -> list[Span]:
         return joined_spans(self.shelves())
 
+    def lowest(self) -> i64:
+        """The lowest position that is held; 0 if there is none."""
+        spans = self.spans()
+        return spans[0].first if spans else 0
+
+    def sums_to(self, last: i64) -> tuple[i64, i64]:
+        """How many are held up to this position, and the bytes of their bodies."""
+        count: i64 = 0
+        body_bytes: i64 = 0
+        for shelf in self.shelves():
+            for holding in shelf.row.between(0, last):
+                several, their_bytes = shelf.sums(holding.first, min(last, holding.last))
+                count += several
+                body_bytes += their_bytes
+        return count, body_bytes
+
     def read(self, spans: list[Span], taker: PastTaker) -> PastReader:
         return ReadingPast(self.book, spans, taker)
 
@@ -167,17 +201,21 @@ class DiskCopy(Copy):
 
     def caught_up(self) -> None:
         self.book.catching_up = False
-        self.book.raise_floors()
+        raise_floors(self.book)
 
     # -- its end
 
     def hand_over(self, heir: Heir) -> None:
         self.caught_up()
         self.book.horizon.promoted(self.book.next_position - 1)
+        heir.recover(self.runs(), self.book.next_position)
+
+    def runs(self) -> list[Run]:
+        """Everything that is held, as a queue that has none of it in memory sees it."""
         runs: list[Run] = []
         for level, shelf in enumerate(self._lasting):
             runs += merged_runs(shelf, self._passing[level])
-        heir.recover(runs, self.book.next_position)
+        return runs
 
     def left_alone(self) -> None:
         """All of it is on disk."""

@@ -16,7 +16,9 @@ from warren.errors import PeerFault
 from warren.model.copies import ANY_COUNT, Copy, CopyAsker, Heir, PastReader, PastTaker, Span, check_range
 from warren.model.message import Entry, Envelope, Message
 from warren.model.turn import Turn
+from warren.store.copies.remembering import see, take_seen, unsee
 from warren.store.payloads import PREFIX_BYTES, decode_message, message_payload, payload_body_bytes
+from warren.store.queue_book import QueueBook
 from warren.store.removed import RemovedSet
 
 KEPT_BYTES: Final[i64] = 160
@@ -55,10 +57,12 @@ class Kept:
 class MemoryCopy(Copy):
     """What one member holds of one queue that is not durable."""
 
-    def __init__(self, turn: Turn, max_priority: i64) -> None:
+    def __init__(self, turn: Turn, max_priority: i64, book: QueueBook) -> None:
         # one above the highest position that ever came
         self.next_position: i64 = 1
         self._turn: Turn = turn
+        # nothing is written into it
+        self._book: QueueBook = book
         self.max_priority = max_priority
         self._kept: dict[int, Kept] = {}
         self._body_bytes: i64 = 0
@@ -98,6 +102,7 @@ class MemoryCopy(Copy):
         if len(payload) < PREFIX_BYTES:
             raise PeerFault(f"a message of {len(payload)} bytes was sent to be held")
         self._keep(position, Kept(priority, expires_at_ms, persistent, payload, payload_crc, None))
+        see(self._book, payload, persistent)
         return False
 
     def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
@@ -106,6 +111,7 @@ class MemoryCopy(Copy):
         self._keep(
             entry.position, Kept(message.priority, entry.expires_at_ms, message.persistent, b"", payload_crc, message)
         )
+        see(self._book, payload, message.persistent)
 
     def _keep(self, position: i64, kept: Kept) -> None:
         self._kept[int(position)] = kept
@@ -146,6 +152,15 @@ class MemoryCopy(Copy):
         self._count(self._kept.pop(position), -1)
 
     # -- what is known
+
+    def unsee(self, payload: bytes) -> None:
+        unsee(self._book, payload)
+
+    def take_seen(self, rows: bytes, anew: bool) -> bool:
+        return take_seen(self._book, rows, anew)
+
+    def remember(self, name: str, offset: i64) -> None:
+        self._book.remember(name, offset)
 
     def lend(self, position: i64) -> bool:
         self._lent_to = max(self._lent_to, position)

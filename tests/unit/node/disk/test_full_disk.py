@@ -108,7 +108,8 @@ def test_the_spare_is_given_up_before_anybody_has_to_wait(tmp_path: Path) -> Non
         "size=8m",
         PRELUDE
         + """
-rig.order(store(2, b"s" * 2_000_000, 4), Seal(1, b"index"), store(3, b"L" * 100_000, 0, segment=2), DropSegments([1]))
+rig.order(store(2, b"s" * 2_000_000, 4), Seal(1, b"index", 2_000_004))
+rig.order(store(3, b"L" * 100_000, 0, segment=2), DropSegments([1]))
 rig.order(store(4, b"x", 100_000, segment=2))
 rig.stored(4)
 print(rig.names())

@@ -10,7 +10,8 @@ import pytest
 from tests.unit.node.disk.rig import DEADLINE_S
 from warren.model.effects import ReadIndex, ReadJournal
 from warren.model.events import Event, IndexRead, JournalRead
-from warren.node.disk.reader import GAP_BYTES_MAX, OPEN_FILES_MAX, STRETCH_BYTES_MAX, JournalReader
+from warren.node.disk.open_files import OPEN_FILES_MAX
+from warren.node.disk.reader import GAP_BYTES_MAX, STRETCH_BYTES_MAX, JournalReader
 from warren.node.disk.reserve import Reserve
 from warren.store.index import ROW_BYTES, SegmentRows, row_offset, row_position
 

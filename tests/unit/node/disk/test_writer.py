@@ -20,6 +20,7 @@ from warren.node.sqlite_store import SqliteStore
 
 FIRST = "000000000001.seg"
 SECOND = "000000000002.seg"
+MIB = 1024 * 1024
 
 
 class HeldFlush:
@@ -183,7 +184,7 @@ def test_a_segment_has_its_name_only_when_its_first_batch_is_on_disk(tmp_path: P
 
 
 def test_a_sealed_segment_has_its_index_and_the_next_one_goes_on(rig: WriterRig) -> None:
-    rig.order(store(1, b"one", 0), Seal(1, b"index"), KeepCheckpoint(b"state"), store(2, b"two", 0, segment=2))
+    rig.order(store(1, b"one", 0), Seal(1, b"index", 3), KeepCheckpoint(b"state"), store(2, b"two", 0, segment=2))
     rig.stored(2)
     assert rig.names() == ["000000000001.idx", FIRST, SECOND, "checkpoint"]
     assert (rig.content("000000000001.idx"), rig.content("checkpoint")) == (b"index", b"state")
@@ -193,9 +194,9 @@ def test_a_sealed_segment_has_its_index_and_the_next_one_goes_on(rig: WriterRig)
 
 
 def test_a_sealed_segment_ends_where_its_last_batch_does(rig: WriterRig) -> None:
-    rig.order(store(1, b"o" * 100_000, 0), Seal(1, b"index"), store(2, b"two", 0, segment=2), DropSegments([1]))
-    rig.order(store(3, b"head", 0, segment=3), store(4, b"tail", 4, segment=3), Seal(3, b"index"))
-    rig.order(Seal(2, b"index"), store(5, b"four", 0, segment=4))
+    rig.order(store(1, b"o" * 99_999, 0), Seal(1, b"index", 99_999), store(2, b"two", 0, segment=2), DropSegments([1]))
+    rig.order(store(3, b"head", 0, segment=3), store(4, b"tail", 4, segment=3), Seal(3, b"index", 8))
+    rig.order(Seal(2, b"index", 3), store(5, b"four", 0, segment=4))
     rig.stored(5)
     # one began among the leavings of another, one with zeros ahead
     assert rig.content("000000000003.seg") == b"headtail"
@@ -213,10 +214,23 @@ def test_sealing_flushes_a_segment_of_an_earlier_run(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / FIRST).write_bytes(b"left behind")
     rig = WriterRig(tmp_path, look)
-    rig.order(Seal(1, b"index"), store(1, b"two", 0, segment=2))
+    rig.order(Seal(1, b"index", 11), store(1, b"two", 0, segment=2))
     rig.stored(1)
     assert flushed == [FIRST, "000000000001.idx.new", f"{SECOND}.new"]
     assert rig.content(FIRST) == b"left behind"
+    rig.close()
+
+
+def test_a_segment_of_an_earlier_run_gives_back_its_room_when_it_is_sealed(tmp_path: Path) -> None:
+    """A node that was killed leaves the room ahead, and what a recycled file still had."""
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / FIRST).write_bytes(b"batches" + bytes(5000))
+    (tmp_path / "journal" / SECOND).write_bytes(b"nothing that could be read")
+    rig = WriterRig(tmp_path)
+    rig.order(Seal(1, b"index", 7), Seal(2, b"index", 0), store(1, b"head", 0, segment=3))
+    rig.stored(1)
+    assert rig.content(FIRST) == b"batches"
+    assert rig.content(SECOND) == b"nothing that could be read"
     rig.close()
 
 
@@ -237,7 +251,7 @@ def test_what_came_before_a_checkpoint_is_flushed_before_it_is_there(tmp_path: P
 
 
 def test_a_dropped_segment_becomes_the_next_new_one(rig: WriterRig) -> None:
-    rig.order(store(1, b"o" * 100_000, 0), Seal(1, b"index"), store(2, b"two", 0, segment=2), DropSegments([1]))
+    rig.order(store(1, b"o" * 99_999, 0), Seal(1, b"index", 99_999), store(2, b"two", 0, segment=2), DropSegments([1]))
     rig.order(store(3, b"x", 3, segment=2))
     rig.stored(3)
     assert rig.names() == [SECOND, "spare"]
@@ -263,7 +277,7 @@ def test_a_spare_is_still_the_spare_after_a_restart(tmp_path: Path) -> None:
 
 def test_one_spare_is_kept_and_no_more(rig: WriterRig) -> None:
     for number in (1, 2, 3):
-        rig.order(store(number, b"head", 0, segment=number), Seal(number, b"index"))
+        rig.order(store(number, b"head", 0, segment=number), Seal(number, b"index", 4))
     rig.order(DropSegments([1, 2]), store(4, b"x", 4, segment=3))
     rig.stored(4)
     assert rig.names() == ["000000000003.idx", "000000000003.seg", "spare"]
@@ -271,7 +285,7 @@ def test_one_spare_is_kept_and_no_more(rig: WriterRig) -> None:
 
 
 def test_a_very_large_segment_is_no_spare(rig: WriterRig) -> None:
-    rig.order(store(1, b"head", 0), store(2, b"x", 128 * 1024 * 1024), Seal(1, b"index"), DropSegments([1]))
+    rig.order(store(1, b"head", 0), store(2, b"x", 128 * MIB), Seal(1, b"index", 128 * MIB + 1), DropSegments([1]))
     rig.order(store(3, b"next", 0, segment=2))
     rig.stored(3)
     assert rig.names() == [SECOND]

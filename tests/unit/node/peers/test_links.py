@@ -111,8 +111,11 @@ def test_silence_ends_a_link_within_the_setting_and_it_comes_back(loop_name: str
             await bee.core.until(bee.losses)
             # the setting, and what a busy machine may add to it
             assert loop.time() - frozen < 2.0
-            for peer in (ant, bee):
-                assert (peer.losses()[0].reason, peer.losses()[0].refused) == ("it was silent for 1 s", False)
+            # whoever notices first knocks anew, and the other may hear that before it notices
+            reasons = [peer.losses()[0].reason for peer in (ant, bee)]
+            assert "it was silent for 1 s" in reasons
+            assert set(reasons) <= {"it was silent for 1 s", "it knocked, without a link"}
+            assert not any(peer.losses()[0].refused for peer in (ant, bee))
             wire.thaw()
             await ant.connected_to(bee, times=2)
             await bee.connected_to(ant, times=2)

@@ -91,6 +91,13 @@ class Newcomer(PastTaker):
         self.damage = reason
 
 
+def passing_book(turn: Turn, max_priority: int) -> QueueBook:
+    """The book of a queue that is not durable."""
+    book = Journal(turn, Metadata(REVISION), 1 << 30, 1).open(-1, False, max_priority)
+    assert isinstance(book, QueueBook)
+    return book
+
+
 class CopyWorld:
     """One life of a node that holds a copy."""
 

@@ -7,6 +7,7 @@ from tests.unit.store.plain_disk import index_name
 from warren.errors import PeerFault
 from warren.model.message import Entry
 from warren.model.rings import POSITION_BITS
+from warren.model.window import row_of
 from warren.queue.settings import QueueSettings
 from warren.store.copies.disk_copy import DiskCopy
 from warren.store.payloads import message_payload
@@ -378,3 +379,12 @@ def test_damage_ends_the_reading() -> None:
     world.copy.read(spans_of((1, 3)), newcomer).more(10_000)
     world.go_on()
     assert "damaged" in newcomer.damage
+
+
+def test_the_ids_that_a_master_told_outlive_their_segment_though_nothing_was_ever_held() -> None:
+    world = CopyWorld()
+    assert world.copy.take_seen(row_of((b"publisher", b"1"), True), True)
+    world.go_on()
+    # the checkpoint of the next life lets the segment go that has the record
+    again = world.restart().restart()
+    assert again.book.seen.has((b"publisher", b"1"))

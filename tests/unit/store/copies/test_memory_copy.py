@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.store.copies.copy_world import Newcomer, Prepared, body_of, message_of, spans_of
+from tests.unit.store.copies.copy_world import Newcomer, Prepared, body_of, message_of, passing_book, spans_of
 from tests.unit.store.journal_world import IdleKeeper
 from warren.errors import PeerFault
 from warren.model.copies import CopyAsker
@@ -20,7 +20,7 @@ class World:
 
     def __init__(self, max_priority: int = 0) -> None:
         self.turn = Turn()
-        self.copy = MemoryCopy(self.turn, max_priority)
+        self.copy = MemoryCopy(self.turn, max_priority, passing_book(self.turn, max_priority))
         self.max_priority = max_priority
 
     def store(self, position: int, body: str = "", priority: int = 0, expires_at_ms: int = 0) -> bool:

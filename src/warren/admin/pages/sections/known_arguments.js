@@ -75,7 +75,25 @@ export const QUEUE_ARGUMENTS = [
     values: ["lazy", "default"],
     hint: "Lazy keeps messages on disk.",
   },
-  { key: "x-queue-type", type: "text", title: "Type", values: ["classic", "quorum"], hint: "The kind of queue." },
+  { key: "x-queue-type", type: "text", title: "Type", values: ["classic", "quorum", "stream"], hint: "The kind of queue." },
+  {
+    key: "x-max-age",
+    type: "text",
+    title: "Age",
+    hint: "Of a stream: how old messages become, such as 7D, 12h or 30m.",
+  },
+  {
+    key: "x-stream-max-segment-size-bytes",
+    type: "number",
+    title: "Segment size",
+    hint: "Of a stream: how large its files become. Old messages go by whole files.",
+  },
+  {
+    key: "x-stream-partitions",
+    type: "number",
+    title: "Partitions",
+    hint: "Of a stream: how many streams share what is published to its name, by routing key.",
+  },
 ];
 
 export const EXCHANGE_ARGUMENTS = [

@@ -15,7 +15,9 @@ const EVENTS = {
   "mirror.in_sync": ["is in sync", "good"],
   "mirror.dropped": ["is not waited for any more", "warn"],
   "mirror.removed": ["holds no copy any more", ""],
-  "mirror.damaged": ["cannot read its copy", "bad"],
+  "mirror.damaged": ["cannot read its copy, or not all of it", "bad"],
+  "mirror.lost_files": ["has lost files of the stream", "warn"],
+  "mirror.begins_anew": ["begins with nothing", "warn"],
   "mirror.cannot_catch_up": ["cannot catch up", "bad"],
 };
 

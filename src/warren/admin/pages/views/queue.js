@@ -9,6 +9,7 @@ import { folded, h, panel } from "../parts/dom.js";
 import { Facts } from "../parts/facts.js";
 import { bindToForm, bindingTable } from "../sections/bindings.js";
 import { consumerTable } from "../sections/consumers.js";
+import { groupSection } from "../sections/groups.js";
 import { getSection } from "../sections/get_messages.js";
 import { mirrorSection } from "../sections/mirrors.js";
 import { publishForm } from "../sections/publish.js";
@@ -28,6 +29,7 @@ export default function queue({ names: [, vhost, name = ""] }) {
   const contents = new Facts();
   const figures = new Facts();
   const mirrors = mirrorSection(here);
+  const groups = groupSection(vhost, name);
   const lengths = lengthChart("Messages");
   const rates = rateChart("Message rates", RATES);
   const consumers = consumerTable("channel");
@@ -42,6 +44,7 @@ export default function queue({ names: [, vhost, name = ""] }) {
     lengths.update(one);
     rates.update(one.message_stats);
     consumers.update(one.consumer_details ?? []);
+    await groups.refresh(one, signal);
   }
 
   const content = [
@@ -59,6 +62,7 @@ export default function queue({ names: [, vhost, name = ""] }) {
       panel("Contents", contents.element),
     ),
     mirrors.element,
+    groups.element,
     panel("Consumers", consumers.element),
     panel("Bindings", bindings.element),
     folded("Bind this queue", bindToForm(vhost, "queue", name)),
@@ -82,6 +86,7 @@ function ruleFacts(one) {
     ["Type", one.type],
     ["Features", queueBadges({ ...one, arguments: {} })],
     ["Arguments", tableText(one.arguments)],
+    ["Partitions", (one.partitions ?? []).join(", ")],
     ["Copied by", (one.copied_by ?? []).join(", ")],
     ["Policy", one.policy || "none"],
     ["Operator policy", one.operator_policy || "none"],

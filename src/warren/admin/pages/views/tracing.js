@@ -113,7 +113,7 @@ function startForm(vhost) {
       textField("pattern", "Pattern", {
         value: "#",
         required: true,
-        hint: "# for all, publish.# or deliver.# for one direction, publish.amq.topic for one exchange, deliver.myqueue for one queue.",
+        hint: "# for all, publish.# or deliver.# for one direction, ack.#, reject.# or dead.# for what became of deliveries, publish.amq.topic for one exchange, deliver.myqueue for one queue.",
       }),
     ],
     submit: "Start trace",

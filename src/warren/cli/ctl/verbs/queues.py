@@ -11,11 +11,12 @@ from warren.cli.ctl.verb import MANY, Call, Rows, Source, Text, Verb, listed, sa
 
 COLUMNS: Final[dict[str, Source]] = {
     **same(
-        "auto_delete consumer_capacity consumer_utilisation consumers durable exclusive"
-        " exclusive_consumer_tag head_message_timestamp leader members memory message_bytes message_bytes_persistent"
-        " message_bytes_ram message_bytes_ready message_bytes_unacknowledged messages messages_persistent messages_ram"
-        " messages_ready messages_ready_ram messages_unacknowledged messages_unacknowledged_ram name online"
-        " operator_policy policy"
+        "auto_delete committed_offset consumer_capacity consumer_utilisation consumers disk_bytes durable"
+        " exclusive exclusive_consumer_tag first_offset head_message_timestamp leader members memory"
+        " message_bytes message_bytes_persistent message_bytes_ram message_bytes_ready"
+        " message_bytes_unacknowledged messages messages_persistent messages_ram messages_ready"
+        " messages_ready_ram messages_unacknowledged messages_unacknowledged_ram name online operator_policy"
+        " policy segments"
     ),
     "arguments": Source(("arguments",), lambda queue: Table(queue.get("arguments") or {})),
     "disk_reads": Source(("backing_queue_status",), lambda queue: _kept(queue, "disk_reads")),

@@ -1,0 +1,151 @@
+"""The thread that writes the files of streams: one piece after another, each flushed before it is reported.
+
+It is not the journal's thread, because nobody waits for a chunk: what it is made of is in the journal until it is
+reported. So a lack of room is no emergency either: the piece is tried again every second, and the journal keeps what
+it has meanwhile. What is to be deleted does not wait for that: it makes room. Every other error is told, and ends the
+node.
+
+Not here: what is written, and when (`stream.stream`), reading it (`node.disk.archive_reader`).
+"""
+
+import contextlib
+import os
+import queue
+import shutil
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from warren.model.effects import DropArchive, Effect, WriteArchive
+from warren.model.events import ArchiveWritten, Event
+from warren.node.disk.archive_files import segment_path, stream_path
+from warren.node.disk.durable import FILE_MODE, flush_file, lacks_space, sync_directory, write_all
+from warren.node.disk.reserve import Reserve, lacks_descriptors
+
+RETRY_EVERY_S = 1.0
+
+
+class ArchiveWriter:
+    """Carries out `WriteArchive` and `DropArchive`."""
+
+    __slots__ = ("_closing", "_failed", "_forget", "_later", "_orders", "_report", "_reserve", "_streams", "thread")
+
+    def __init__(
+        self,
+        streams: str,
+        report: Callable[[Event], None],
+        failed: Callable[[Exception], None],
+        forget: Callable[[str], None],
+        reserve: Reserve,
+    ) -> None:
+        self._streams = streams
+        self._report = report
+        self._failed = failed
+        self._forget = forget
+        self._reserve = reserve
+        self._closing = threading.Event()
+        self._orders: queue.SimpleQueue[Effect | None] = queue.SimpleQueue()
+        # what came while there was no room, and has to wait for that
+        self._later: deque[Effect | None] = deque()
+        self.thread = threading.Thread(target=self._run, name="archive-writer", daemon=True)
+        self.thread.start()
+
+    def order(self, effect: Effect) -> None:
+        self._orders.put(effect)
+
+    def close(self, patience_s: float) -> None:
+        """What is ordered is carried out, unless there is no room for it."""
+        self._closing.set()
+        self._orders.put(None)
+        self.thread.join(patience_s)
+
+    def _run(self) -> None:
+        try:
+            while (order := self._next()) is not None:
+                if isinstance(order, WriteArchive):
+                    self._write(order)
+                elif isinstance(order, DropArchive):
+                    self._drop(order)
+        except Exception as error:
+            self._failed(error)
+
+    def _next(self) -> Effect | None:
+        return self._later.popleft() if self._later else self._orders.get()
+
+    def _write(self, order: WriteArchive) -> None:
+        while True:
+            try:
+                self._put(order)
+            except OSError as error:
+                if lacks_descriptors(error):
+                    self._reserve.give_one()
+                    continue
+                if not lacks_space(error):
+                    raise
+                if self._is_deleted_meanwhile(order) or self._closing.wait(RETRY_EVERY_S):
+                    return
+                continue
+            self._report(ArchiveWritten(order.ticket))
+            return
+
+    def _is_deleted_meanwhile(self, waiting: WriteArchive) -> bool:
+        """Delete what has come to be deleted; whether that is the stream of what waits."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._later.append(self._orders.get_nowait())
+        before: list[Effect | None] = [waiting]
+        for order in self._later:
+            if isinstance(order, DropArchive) and not order.segments:
+                self._drop(order)
+                # nobody waits for what was to be written before
+                before = [one for one in before if not _is_of(one, order.stream_id)]
+            elif isinstance(order, DropArchive) and not any(
+                _is_of(one, order.stream_id, order.segments) for one in before
+            ):
+                self._drop(order)
+            else:
+                before.append(order)
+        waits = bool(before) and before[0] is waiting
+        self._later = deque(before[1:] if waits else before)
+        return not waits
+
+    def _put(self, order: WriteArchive) -> None:
+        path = segment_path(self._streams, order.stream_id, order.segment)
+        if order.offset == 0:
+            self._make_directory(order.stream_id)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        try:
+            # what is behind it was being written when the node ended
+            if os.fstat(descriptor).st_size > order.offset:
+                os.ftruncate(descriptor, order.offset)
+            write_all(descriptor, order.data, order.offset)
+            flush_file(descriptor, path, os.fdatasync)
+        finally:
+            os.close(descriptor)
+        if order.offset == 0:
+            sync_directory(stream_path(self._streams, order.stream_id))
+
+    def _make_directory(self, stream_id: int) -> None:
+        for path in (self._streams, stream_path(self._streams, stream_id)):
+            if not os.path.isdir(path):
+                os.mkdir(path, 0o750)
+                sync_directory(os.path.dirname(path))
+
+    def _drop(self, order: DropArchive) -> None:
+        for segment in order.segments:
+            path = segment_path(self._streams, order.stream_id, segment)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+                # the oldest are gone for good first: a gap between those that are left would be damage
+                sync_directory(os.path.dirname(path))
+            self._forget(path)
+        if not order.segments:
+            shutil.rmtree(stream_path(self._streams, order.stream_id), ignore_errors=True)
+            self._forget(stream_path(self._streams, order.stream_id))
+
+
+def _is_of(order: Effect | None, stream_id: int, segments: list[int] | None = None) -> bool:
+    """Whether something is to be written to a stream, to one of these segments if some are named."""
+    if not isinstance(order, WriteArchive) or order.stream_id != stream_id:
+        return False
+    return segments is None or order.segment in segments

@@ -1,0 +1,85 @@
+"""Where a reader of a mirrored stream goes on when another node is master: behind what it was given last.
+
+It asked for a place once, by a name, a time or a number; asked again it would be somewhere else. So the next master is
+asked for the offset behind the last one that came; or, if nothing came, for the one where the first master began.
+
+One whose progress is kept goes on behind what it has acked, or its group has: what it holds it may lose with its
+connection, and nobody would be given it again. So it gets that twice.
+
+Not here: readers (`stream.readers`), attaching them (`remote.seated_consumer`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.model.message import Entry
+from warren.model.rings import POSITION_BITS
+from warren.remote.late_acks import position_at_home
+from warren.wire.values import Table
+
+TYPE: Final = "x-queue-type"
+STREAM: Final = "stream"
+OFFSET: Final = "x-stream-offset"
+DEFAULT: Final = "x-stream-offset-default"
+COUNT: Final = "x-stream-count"
+CHUNKS: Final = "x-stream-chunks"
+NAME: Final = "x-stream-consumer-name"
+PROBE: Final = "x-stream-probe"
+STORED: Final = "stored"
+OFFSETS: Final[i64] = (1 << POSITION_BITS) - 1
+
+
+def is_stream(arguments: Table) -> bool:
+    return arguments.get(TYPE) == STREAM
+
+
+@final
+class ReadingOn:
+    """One reader's place."""
+
+    def __init__(self, arguments: Table) -> None:
+        self._asked: Table = arguments
+        self._chunks: bool = arguments.get(CHUNKS) is True
+        # where it began, and the offset that comes next; -1 while nobody has said
+        self._first: i64 = -1
+        self._next: i64 = -1
+        self._given: bool = False
+
+    def began(self, offset: i64) -> None:
+        """A master said where it begins."""
+        if self._next < 0:
+            self._first = self._next = offset
+
+    def got(self, entry: Entry) -> None:
+        """It was given this."""
+        self._given = True
+        if self._chunks:
+            headers = entry.message.headers()
+            first, count = headers.get(OFFSET), headers.get(COUNT)
+            if isinstance(first, int) and isinstance(count, int):
+                self._next = first + count
+        else:
+            # the position of offset 0 is 1, in whichever epoch
+            self._next = position_at_home(entry) & OFFSETS
+
+    def offset(self) -> i64:
+        """What comes next; -1 if nobody has said."""
+        return self._next
+
+    def is_over(self) -> bool:
+        """Whether it was given all that it will get."""
+        return self._given and self._asked.get(PROBE) is True
+
+    def arguments(self) -> Table:
+        """With which it is to go on."""
+        if self._next < 0:
+            return self._asked
+        table: Table = dict(self._asked)
+        if NAME in table:
+            table[OFFSET] = STORED
+            if self._first >= 0:
+                table[DEFAULT] = int(self._first)
+        else:
+            table[OFFSET] = int(self._next)
+        return table

@@ -1,0 +1,240 @@
+"""What a user may say in `.option(...)`, checked before anything is connected, read or written.
+
+Names do not depend on case, as everywhere in Spark. A name that nobody knows, one that makes no sense where it stands,
+and a value that makes none are an `OptionError`: one sentence for the user.
+
+Invariant: nothing here connects or looks anything up, so what passes can be pickled and used in any task. No error and
+no `repr` quotes the URL, because it has a password in it.
+
+Not here: what `startingOffsets` and `endingOffsets` mean (`spark.stream_offsets`), what Spark makes of its own options.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from warren.client.errors import UriError
+from warren.client.uri import parse_uri
+from warren.spark.schema import COLUMNS
+
+COMMON: Final = ("url", "timeout")
+STREAM: Final = (
+    "stream",
+    "startingOffsets",
+    "endingOffsets",
+    "maxRecordsPerTrigger",
+    "maxBytesPerTrigger",
+    "minPartitions",
+    "failOnDataLoss",
+    "consumerName",
+)
+QUEUE: Final = ("queue", "mode", "stagingDir", "maxRecordsPerTrigger", "maxBytesPerTrigger")
+SHOWN: Final = ("columns", "includeHeaders")
+READ: Final = tuple(dict.fromkeys((*COMMON, *STREAM, *QUEUE, *SHOWN)))
+WRITE: Final = (*COMMON, "exchange", "routingKey", "publisher", "mandatory")
+
+OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
+"""What Spark hands on to every sink though it is meant for Spark itself."""
+
+TIMEOUT_S: Final = 60.0
+
+
+class OptionError(ValueError):
+    """A user's mistake, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where the broker is, and for how long one that cannot be reached is tried again."""
+
+    url: str = field(repr=False)
+    timeout_s: float = TIMEOUT_S
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """Reading a stream, or a partitioned one. Offsets are as the user wrote them; None if he did not."""
+
+    broker: Broker
+    stream: str
+    columns: tuple[str, ...]
+    starting_offsets: str | None = None
+    ending_offsets: str | None = None
+    max_records_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    min_partitions: int | None = None
+    fail_on_data_loss: bool = True
+    consumer_name: str | None = None
+
+
+@dataclass(frozen=True)
+class QueueOptions:
+    """Reading a queue. `mode` is None if the user left it to us: a batch browses, a stream consumes."""
+
+    broker: Broker
+    queue: str
+    columns: tuple[str, ...]
+    mode: Literal["browse", "consume"] | None = None
+    staging_dir: str | None = None
+    max_records_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Writing: where rows go that do not say so themselves, and in whose name."""
+
+    broker: Broker
+    exchange: str | None = None
+    routing_key: str | None = None
+    publisher: str | None = None
+    mandatory: bool = True
+
+
+def read_options(given: Mapping[str, str]) -> StreamOptions | QueueOptions:
+    """What a reader was told."""
+    said = _Said(given, READ, "reading")
+    if said.text("stream") is not None and said.text("queue") is not None:
+        raise OptionError("options stream and queue exclude each other: one reader reads one of them")
+    if said.text("stream") is not None:
+        said.allow((*COMMON, *STREAM, *SHOWN), "a stream")
+        return _stream_options(said)
+    if said.text("queue") is not None:
+        said.allow((*COMMON, *QUEUE, *SHOWN), "a queue")
+        return _queue_options(said)
+    raise OptionError('reading needs option("stream", NAME) or option("queue", NAME)')
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """What a writer was told."""
+    said = _Said(given, WRITE, "writing")
+    publisher = said.text("publisher")
+    if publisher is not None and not 0 < len(publisher.encode()) <= 200:
+        raise OptionError("option publisher is a name of 1 to 200 bytes")
+    return WriteOptions(
+        said.broker(),
+        exchange=said.short_text("exchange"),
+        routing_key=said.short_text("routingKey"),
+        publisher=publisher,
+        mandatory=said.truth("mandatory", True),
+    )
+
+
+def _stream_options(said: "_Said") -> StreamOptions:
+    return StreamOptions(
+        said.broker(),
+        said.name("stream"),
+        said.columns(),
+        starting_offsets=said.text("startingOffsets"),
+        ending_offsets=said.text("endingOffsets"),
+        max_records_per_trigger=said.count("maxRecordsPerTrigger"),
+        max_bytes_per_trigger=said.count("maxBytesPerTrigger"),
+        min_partitions=said.count("minPartitions"),
+        fail_on_data_loss=said.truth("failOnDataLoss", True),
+        consumer_name=None if said.text("consumerName") is None else said.name("consumerName"),
+    )
+
+
+def _queue_options(said: "_Said") -> QueueOptions:
+    mode = said.text("mode")
+    if mode is not None and mode.lower() not in ("browse", "consume"):
+        raise OptionError(f"option mode is browse or consume, not {mode!r}")
+    return QueueOptions(
+        said.broker(),
+        said.name("queue"),
+        said.columns(),
+        mode=None if mode is None else "browse" if mode.lower() == "browse" else "consume",
+        staging_dir=said.text("stagingDir"),
+        max_records_per_trigger=said.count("maxRecordsPerTrigger"),
+        max_bytes_per_trigger=said.count("maxBytesPerTrigger"),
+    )
+
+
+class _Said:
+    """Options by their lower-case names."""
+
+    def __init__(self, given: Mapping[str, str], known: tuple[str, ...], doing: str) -> None:
+        by_name = {name.lower(): name for name in known}
+        self._values = {name.lower(): str(value) for name, value in given.items() if name.lower() not in OF_SPARK}
+        for name in self._values:
+            if name not in by_name:
+                nearest = difflib.get_close_matches(name, by_name, 1, 0.0)[0]
+                raise OptionError(f"there is no option {name!r} for {doing}; did you mean {by_name[nearest]}?")
+
+    def allow(self, names: tuple[str, ...], what: str) -> None:
+        allowed = {name.lower() for name in names}
+        for name in READ:
+            if name.lower() in self._values and name.lower() not in allowed:
+                raise OptionError(f"option {name} makes no sense for {what}")
+
+    def text(self, name: str) -> str | None:
+        return self._values.get(name.lower())
+
+    def short_text(self, name: str) -> str | None:
+        text = self.text(name)
+        if text is not None and len(text.encode()) > 255:
+            raise OptionError(f"option {name} has more than 255 bytes")
+        return text
+
+    def name(self, name: str) -> str:
+        text = self.short_text(name)
+        if not text:
+            raise OptionError(f"option {name} is a name, and is empty")
+        return text
+
+    def count(self, name: str) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit()) or int(text) < 1:
+            raise OptionError(f"option {name} is a whole number from 1 on, not {text!r}")
+        return int(text)
+
+    def truth(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise OptionError(f"option {name} is true or false, not {text!r}")
+        return text.lower() == "true"
+
+    def broker(self) -> Broker:
+        url = self.text("url")
+        if url is None:
+            raise OptionError('option("url", "amqp://user:password@host:port/vhost") says where the broker is')
+        try:
+            parse_uri(url)
+        except UriError as error:
+            raise OptionError(f"option url: {error}") from None
+        return Broker(url, self._seconds("timeout", TIMEOUT_S))
+
+    def _seconds(self, name: str, default: float) -> float:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = -1.0
+        if not 0 < seconds <= 86_400:
+            raise OptionError(f"option {name} is a number of seconds up to 86400, not {text!r}")
+        return seconds
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns in the order the user named them; if he named none, all but the headers."""
+        text = self.text("columns")
+        # they are decoded one by one, so whoever wants them says so
+        with_headers = self.truth("includeHeaders", text is not None)
+        if text is None:
+            return tuple(name for name in COLUMNS if with_headers or name != "headers")
+        wanted = tuple(name.strip().lower() for name in text.split(","))
+        for name in wanted:
+            if name not in COLUMNS:
+                nearest = difflib.get_close_matches(name, COLUMNS, 1, 0.0)[0]
+                raise OptionError(f"option columns: there is no column {name!r}; did you mean {nearest}?")
+        if len(set(wanted)) < len(wanted):
+            raise OptionError("option columns names a column twice")
+        if "headers" in wanted and not with_headers:
+            raise OptionError("option columns asks for headers, and option includeHeaders says false")
+        return wanted

@@ -1,0 +1,204 @@
+"""Spark's readers of a queue: a batch browses it, a stream consumes it.
+
+**A stream** stages messages in the driver's process that Spark keeps for the query, and reads them in tasks
+(`spark.queues` has the theory). Its offset is `{"next": N}`: how many messages of the queue were staged before.
+
+**A batch** has no moment at which Spark says that it is done with what it read, so it cannot consume. It takes what is
+in the queue when its task begins, acks nothing, and gives everything back.
+
+Not here: streams (`spark.stream_source`).
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+
+from warren.client import ClientError, blocking
+from warren.spark.options import OptionError, QueueOptions
+from warren.spark.queues.identity import arrival
+from warren.spark.queues.intake import IntakeError, QueueIntake
+from warren.spark.queues.rows import rows_of, shown
+from warren.spark.queues.staging import IDENTITY, StagedFile, Staging, files_between, read_file
+
+RECORDS_MAX: Final = 100_000
+BYTES_MAX: Final = 64 * 1024 * 1024
+FILE_BYTES: Final = 16 * 1024 * 1024
+FILE_RECORDS: Final = 25_000
+"""What one task reads."""
+
+WAIT_S: Final = 0.05
+LAST_WAIT_S: Final = 1.0
+"""For how long a queue is silent before a query that wants what is there now takes it for empty."""
+
+GATHER_S: Final = 1.0
+
+
+def batch_reader(options: QueueOptions) -> DataSourceReader:
+    if options.mode == "consume":
+        raise OptionError(
+            "a batch read cannot consume a queue, because Spark does not say when it is done with it: "
+            "use readStream with trigger(availableNow=True)"
+        )
+    if options.staging_dir is not None:
+        raise OptionError("option stagingDir is for readStream; a batch read browses the queue")
+    return QueueBrowser(options)
+
+
+def stream_reader(options: QueueOptions) -> DataSourceStreamReader:
+    if options.mode == "browse":
+        raise OptionError("readStream consumes a queue, and cannot browse it: use read, or a stream")
+    if options.staging_dir is None:
+        raise OptionError(
+            "readStream of a queue needs option stagingDir: a folder that driver and executors share, "
+            "where messages are kept until they are processed"
+        )
+    return QueueStreamReader(options, options.staging_dir.removeprefix("file://"))
+
+
+class Browse(InputPartition):
+    """The whole queue."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class QueueBrowser(DataSourceReader):
+    """`spark.read.format("warren").option("queue", ...)`."""
+
+    def __init__(self, options: QueueOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [Browse()]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        queue = self._options.queue
+        try:
+            with blocking.connect(self._options.broker.url, name=f"spark browser {queue}") as connection:
+                channel = connection.channel()
+                left = channel.declare_queue(queue, passive=True).messages
+                consumer = channel.consume(queue) if left else None
+                first = 0
+                while consumer is not None and left > 0:
+                    deliveries = consumer.batch(LAST_WAIT_S)[:left]
+                    if not deliveries:
+                        break
+                    yield shown(rows_of([arrival(each) for each in deliveries], first), self._options.columns)
+                    first += len(deliveries)
+                    left -= len(deliveries)
+        except ClientError as trouble:
+            raise IntakeError(f"queue {queue!r} cannot be read: {trouble}") from None
+
+
+class StagedPartition(InputPartition):
+    """One file of the staging folder."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+
+
+class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """`spark.readStream.format("warren").option("queue", ...)`.
+
+    Spark makes readers where it needs them; the one that is asked for offsets opens the folder and the queue.
+    """
+
+    def __init__(self, options: QueueOptions, staging_dir: str) -> None:
+        self._options = options
+        self._folder = Path(staging_dir)
+        self._staging: Staging | None = None
+        self._intake = QueueIntake(options.broker, options.queue)
+        # how many messages a query takes that wants what is there now
+        self._quota: int | None = None
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"next": self._open().committed}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """How much is staged at a time is this reader's own matter."""
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._open()
+        self._quota = self._intake.count()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        staging = self._open()
+        begin = start["next"]
+        # Spark plans a batch when the one before it is done and recorded, and calls `commit` only after that
+        self.commit(start)
+        staged = _within(staging.files, begin, self._options.max_records_per_trigger or RECORDS_MAX)
+        if staged > begin:
+            return {"next": staged}
+        staging.skip_to(begin)
+        self._stage(staging)
+        return {"next": staging.end}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        files = files_between(self._folder, start["next"], end["next"])
+        return [StagedPartition(file.path) for file in files]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        for batch in read_file(partition.value):
+            yield shown(batch, self._options.columns)
+
+    def commit(self, end: dict[str, int]) -> None:
+        staging = self._open()
+        if end["next"] > staging.committed:
+            staging.commit(end["next"])
+            self._intake.commit(end["next"])
+            self._drop_done(staging)
+
+    def stop(self) -> None:
+        self._intake.close()
+        if self._staging is not None:
+            self._staging.close()
+            self._staging = None
+
+    def _open(self) -> Staging:
+        if self._staging is None:
+            self._staging = Staging(self._folder, self._options.queue, self._options.broker.timeout_s)
+            for file in self._staging.files:
+                for batch in read_file(file.path):
+                    self._intake.know(file.first, batch.column(IDENTITY).to_pylist(), self._staging.committed)
+        return self._staging
+
+    def _stage(self, staging: Staging) -> None:
+        """Whatever the queue has, up to the limits, file by file."""
+        records = self._options.max_records_per_trigger or RECORDS_MAX
+        size = self._options.max_bytes_per_trigger or BYTES_MAX
+        deadline = time.monotonic() + GATHER_S
+        while records > 0 and size > 0 and self._quota != 0:
+            count_max = min(records, FILE_RECORDS, records if self._quota is None else self._quota)
+            wait_s = WAIT_S if self._quota is None else LAST_WAIT_S
+            arrivals = self._intake.take(count_max, min(size, FILE_BYTES), wait_s, GATHER_S)
+            if not arrivals:
+                break
+            file = staging.stage(rows_of(arrivals, staging.end))
+            self._intake.staged(file.first, arrivals)
+            records -= len(arrivals)
+            size -= sum(len(each.delivery.body) for each in arrivals)
+            if self._quota is not None:
+                self._quota -= len(arrivals)
+            elif time.monotonic() > deadline:
+                break
+        self._drop_done(staging)
+
+    def _drop_done(self, staging: Staging) -> None:
+        pending = self._intake.pending
+        for file in list(staging.files):
+            if file.end <= staging.committed and pending.isdisjoint(range(file.first, file.end)):
+                staging.drop(file)
+
+
+def _within(files: Sequence[StagedFile], begin: int, records: int) -> int:
+    """Where the files end that are staged behind an offset: as many as have so many records, one at least."""
+    end = begin
+    for file in files:
+        if file.first == end and (end == begin or file.end - begin <= records):
+            end = file.end
+    return end

@@ -1,0 +1,131 @@
+"""What the files of a stream hold, chunk by chunk, for whoever looks at them from outside.
+
+Every chunk is read as a whole, which a start does to the last few alone: damage that nobody has met yet is found here.
+The end of the last segment may have been under way when the node ended; the journal has what was to be there.
+
+Not here: what a start makes of it (`stream.recovery`), how it is shown (`cli.journal_findings`).
+"""
+
+from typing import Final, final
+
+from warren.errors import StoreError
+from warren.model.archive import ArchiveFiles
+from warren.stream.chunk import HEADER_BYTES, Chunk, ChunkHead
+from warren.stream.recovery import CHUNKS_AT_ONCE_MAX
+
+MAGIC_BYTES: Final = b"WCHK"
+"""`stream.chunk.MAGIC`, as it is written."""
+LOOKED_AT_BYTES: Final = 1 << 20
+
+
+@final
+class ChunkPlace:
+    """Where a chunk is, and which offsets it has."""
+
+    def __init__(self, at: int, head: ChunkHead) -> None:
+        self.at: int = at
+        self.length: int = int(head.length)
+        self.last_position: int = int(head.first_position + head.count - 1)
+        self.last_ms: int = int(head.last_ms)
+        self.first: int = int(head.first_offset())
+        self.end: int = int(head.first_offset() + head.count)
+
+
+@final
+class ArchiveSurvey:
+    """One segment of a stream."""
+
+    def __init__(self, files: ArchiveFiles, stream_id: int, segment: int, is_last: bool) -> None:
+        self.number: int = segment
+        self.file_bytes: int = files.size(stream_id, segment)
+        # those that are whole
+        self.chunks: list[ChunkPlace] = []
+        # where chunks are damaged, or something is none
+        self.damaged_at: list[int] = []
+        # where the end begins that was being written; -1 if it was not
+        self.torn_at: int = -1
+        self._read(files, stream_id)
+        if is_last:
+            self._find_torn_end()
+
+    def tail(self) -> str:
+        """How it is, in a few words."""
+        if self.damaged_at:
+            return f"damaged at byte {self.damaged_at[0]}"
+        return "clean" if self.torn_at < 0 else f"torn at byte {self.torn_at}"
+
+    def _read(self, files: ArchiveFiles, stream_id: int) -> None:
+        at: int = 0
+        while at < self.file_bytes:
+            try:
+                head = ChunkHead(files.read(stream_id, self.number, at, int(HEADER_BYTES)))
+            except StoreError:
+                self.damaged_at.append(at)
+                at = self._next_chunk(files, stream_id, at + 1)
+                continue
+            try:
+                Chunk(files.read(stream_id, self.number, at, int(head.length)))
+                self.chunks.append(ChunkPlace(at, head))
+            except StoreError:
+                self.damaged_at.append(at)
+            at += int(head.length)
+
+    def _next_chunk(self, files: ArchiveFiles, stream_id: int, at: int) -> int:
+        """Where the next one begins that is whole and goes on behind those before; the end if there is none."""
+        end = self.chunks[-1].end if self.chunks else 0
+        while at < self.file_bytes:
+            found = files.read(stream_id, self.number, at, LOOKED_AT_BYTES).find(MAGIC_BYTES)
+            if found < 0:
+                # one may begin with the last few
+                at += LOOKED_AT_BYTES - len(MAGIC_BYTES) + 1
+                continue
+            at += found
+            try:
+                head = ChunkHead(files.read(stream_id, self.number, at, int(HEADER_BYTES)))
+                if head.first_offset() >= end:
+                    Chunk(files.read(stream_id, self.number, at, int(head.length)))
+                    return at
+            except StoreError:
+                pass
+            at += 1
+        return self.file_bytes
+
+    def _find_torn_end(self) -> None:
+        """Whatever is not whole among the last few, and the first of it ends what counts."""
+        if not self.damaged_at:
+            return
+        begin = self.damaged_at[0]
+        if len([one for one in self.chunks if one.at > begin]) + len(self.damaged_at) <= CHUNKS_AT_ONCE_MAX:
+            self.torn_at = begin
+            self.damaged_at = []
+            self.chunks = [one for one in self.chunks if one.at < begin]
+
+
+@final
+class StreamSurvey:
+    """All segments of a stream."""
+
+    def __init__(self, files: ArchiveFiles, stream_id: int) -> None:
+        numbers = files.segments(stream_id)
+        self.segments: list[ArchiveSurvey] = [
+            ArchiveSurvey(files, stream_id, number, number == numbers[-1]) for number in numbers
+        ]
+
+    def chunks(self) -> list[ChunkPlace]:
+        return [chunk for segment in self.segments for chunk in segment.chunks]
+
+    def missing(self, rest: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:
+        """Offsets that should be there, as ranges: the first, and the one behind the last.
+
+        `rest` is what the journal has, in such ranges; the stream has ended there.
+        """
+        found: list[tuple[int, int]] = []
+        kept = [(chunk.first, chunk.end) for chunk in self.chunks()]
+        at = kept[0][0] if kept else 0
+        for first, behind in sorted(kept + rest):
+            if first > at:
+                found.append((at, first))
+            at = max(at, behind)
+        if at < end:
+            found.append((at, end))
+        return found

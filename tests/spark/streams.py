@@ -1,0 +1,73 @@
+"""Streams for tests to read: numbered messages, each of which can be told from every other."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from warren.client import Message, Properties, blocking
+from warren.wire.values import Table
+
+STREAM: Table = {"x-queue-type": "stream"}
+DEADLINE_S = 120.0
+
+
+def declare(channel: blocking.Channel, arguments: Table | None = None) -> str:
+    """A stream that nobody else reads; its name."""
+    name = f"stream-{uuid.uuid4().hex[:8]}"
+    channel.declare_queue(name, durable=True, arguments=STREAM | (arguments or {}))
+    return name
+
+
+def publish(channel: blocking.Channel, stream: str, numbers: Iterable[int], body_bytes: int = 0) -> None:
+    """Messages with these numbers, as their ids and in their bodies, confirmed."""
+    channel.send_many([message(number, body_bytes) for number in numbers], routing_key=stream)
+    channel.wait_for_confirms()
+
+
+def message(number: int, body_bytes: int = 0) -> Message:
+    return Message(b"%d" % number + b"." * body_bytes, Properties(message_id=str(number), delivery_mode=2))
+
+
+def number_in(body: bytes) -> int:
+    return int(body.rstrip(b"."))
+
+
+def first_offset(channel: blocking.Channel, stream: str) -> int:
+    """The first that is there."""
+    probe = channel.consume(stream, arguments={"x-stream-probe": True})
+    first = probe.batch(10.0)[0].headers["x-stream-first"]
+    probe.cancel()
+    assert isinstance(first, int)
+    return first
+
+
+def until_expired(channel: blocking.Channel, stream: str, published: Iterator[int], body_bytes: int) -> int:
+    """Publish until the stream's retention has taken the first messages; the first that is left."""
+    for _ in range(100):
+        publish(channel, stream, [next(published) for _ in range(500)], body_bytes)
+        first = first_offset(channel, stream)
+        if first > 0:
+            return first
+    raise AssertionError("nothing has expired")
+
+
+def until_first_is(channel: blocking.Channel, stream: str, at_least: int) -> None:
+    """Until everything before this has expired; that is done a file at a time, behind what is published."""
+    deadline = time.monotonic() + DEADLINE_S
+    while first_offset(channel, stream) < at_least:
+        assert time.monotonic() < deadline, "it does not expire"
+        time.sleep(0.02)
+
+
+def batches_in(checkpoint: Path, log: str) -> int:
+    """How many micro-batches a log of Spark's (`offsets`, `commits`) knows."""
+    return len([name for name in (checkpoint / log).glob("*") if name.name.isdigit()])
+
+
+def until_more_batches(checkpoint: Path, log: str, known: int, running: Callable[[], bool]) -> None:
+    """Until the log knows of more, or the query is over."""
+    deadline = time.monotonic() + DEADLINE_S
+    while batches_in(checkpoint, log) <= known and running():
+        assert time.monotonic() < deadline, "the query does not get on"
+        time.sleep(0.02)

@@ -1,0 +1,110 @@
+"""Drivers of a sink, and of a queue's source, that are killed at points of their work chosen by chance.
+
+A run is killed a moment after something has become visible: a batch that was staged, planned or committed, or messages
+that have arrived. Then the next run goes on from the same checkpoint. `WARREN_DRIVER_KILLS` sets how many are killed;
+`make faults` kills twenty.
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.driver_process import Driver
+from warren.client import Properties, blocking
+
+KILLS = int(os.environ.get("WARREN_DRIVER_KILLS", "3"))
+ROWS = 40_000
+RUN_S = 90.0
+STEP_S = 0.01
+
+
+def killed_again_and_again(log: Path, arguments: dict[str, Any], progress: Callable[[], list[int]]) -> int:
+    """Kill runs until enough were, or everything is done; how many were."""
+    chance = random.Random(7)
+    kills = 0
+    for _ in range(KILLS):
+        driver = Driver(log, **arguments)
+        watched = chance.randrange(len(progress()))
+        before = progress()[watched]
+        deadline = time.monotonic() + RUN_S
+        while progress()[watched] <= before and driver.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(STEP_S)
+        time.sleep(chance.uniform(0, 0.3))
+        kills += driver.process.poll() is None
+        driver.kill()
+    return kills
+
+
+def count(folder: Path, pattern: str) -> int:
+    return sum(1 for _ in folder.glob(pattern)) if folder.exists() else 0
+
+
+@pytest.mark.timeout(3000)
+def test_a_sink_writes_each_row_once_though_its_driver_is_killed(
+    spark: SparkSession, url: str, broker: blocking.Channel, queue: str, folder: Path
+) -> None:
+    source = folder / "in"
+    spark.range(0, ROWS, 1, 80).selectExpr("lpad(cast(id as string), 1024, '0') body").write.parquet(str(source))
+    arguments = {
+        "source": "parquet",
+        "schema": "body string",
+        "read": {"path": str(source), "maxFilesPerTrigger": "1"},
+        "sink": "warren",
+        "write": {"url": url, "routingKey": queue},
+        "checkpoint": str(folder / "checkpoint"),
+    }
+
+    def progress() -> list[int]:
+        arrived = broker.declare_queue(queue, passive=True).messages
+        return [arrived, count(folder / "checkpoint" / "offsets", "[0-9]*"), arrived // 500]
+
+    kills = killed_again_and_again(folder / "driver.log", arguments, progress)
+    Driver(folder / "driver.log", **arguments).finish(600.0)
+    assert kills >= KILLS // 2
+    assert broker.declare_queue(queue, passive=True).messages == ROWS
+    consumer = broker.consume(queue, no_ack=True)
+    found: list[int] = []
+    while len(found) < ROWS:
+        found += [int(each.body) for each in consumer.batch(10.0)]
+    assert sorted(found) == list(range(ROWS))
+
+
+@pytest.mark.timeout(3000)
+def test_a_queue_is_read_once_though_its_driver_is_killed(
+    spark: SparkSession, url: str, broker: blocking.Channel, queue: str, folder: Path
+) -> None:
+    bodies = [b"%d" % number for number in range(ROWS)]
+    broker.send_many(bodies, routing_key=queue, properties=Properties(delivery_mode=2))
+    broker.wait_for_confirms()
+    staged, checkpoint, out = folder / "staged", folder / "checkpoint", folder / "out"
+    arguments = {
+        "source": "warren",
+        "read": {"url": url, "queue": queue, "stagingDir": str(staged), "maxRecordsPerTrigger": "500"},
+        "columns": ["cast(cast(body as string) as int) number"],
+        "sink": "parquet",
+        "write": {"path": str(out)},
+        "checkpoint": str(checkpoint),
+    }
+
+    def progress() -> list[int]:
+        newest = max([int(path.name[:18]) for path in staged.glob("*.arrow")], default=-1) if staged.exists() else -1
+        return [
+            newest,
+            count(checkpoint / "offsets", "[0-9]*"),
+            count(checkpoint / "commits", "[0-9]*"),
+            count(out, "*"),
+        ]
+
+    kills = killed_again_and_again(folder / "driver.log", arguments, progress)
+    while broker.declare_queue(queue, passive=True).messages:
+        Driver(folder / "driver.log", **arguments).finish(600.0)
+    assert kills >= KILLS // 2
+    rows = spark.read.parquet(str(out)).collect()
+    assert sorted(row.number for row in rows) == list(range(ROWS))
+    assert list(staged.glob("*.arrow")) == []

@@ -1,0 +1,75 @@
+"""What the sink has sent is confirmed, or sent again: on real nodes that are killed, and without Spark."""
+
+import threading
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from tests.support.node_process import NodeProcess
+from warren.client import blocking
+from warren.spark.options import WriteOptions, write_options
+from warren.spark.sinking.encoding import RowEncoder
+from warren.spark.sinking.ids import Author
+from warren.spark.sinking.publishing import ConfirmedPublisher, SinkError
+
+
+def sent(options: WriteOptions, batches: list[pa.RecordBatch], author: Author) -> None:
+    with ConfirmedPublisher(options.broker, "test") as publisher:
+        encoder = RowEncoder(options, author, publisher.payload_max)
+        for batch in batches:
+            for piece in encoder.pieces(batch):
+                publisher.send(piece)
+        publisher.finish()
+
+
+def batches_of(count: int, size: int) -> list[pa.RecordBatch]:
+    return [
+        pa.RecordBatch.from_pydict({"body": [b"%0*d" % (size, number) for number in range(first, first + 1000)]})
+        for first in range(0, count, 1000)
+    ]
+
+
+@pytest.fixture
+def author() -> Author:
+    return Author(uuid.uuid4().hex)
+
+
+def test_rows_arrive_once_though_the_node_is_killed_while_they_are_sent(
+    node: NodeProcess, url: str, queue: str, author: Author
+) -> None:
+    killer = threading.Timer(0.5, node.crash)
+    killer.start()
+    options = write_options({"url": url, "routingKey": queue})
+    for _ in range(3):
+        sent(options, batches_of(20_000, 1024), author)
+    killer.join()
+    with blocking.connect(url) as connection:
+        channel = connection.channel()
+        assert channel.declare_queue(queue, passive=True).messages == 20_000
+
+
+def test_the_first_host_that_answers_is_taken(
+    node: NodeProcess, broker: blocking.Channel, queue: str, author: Author
+) -> None:
+    host, port = node.amqp
+    options = write_options({"url": f"amqp://{host}:1,{host}:{port}", "routingKey": queue})
+    sent(options, batches_of(1000, 10), author)
+    assert broker.declare_queue(queue, passive=True).messages == 1000
+
+
+def test_a_queue_that_stays_full_is_an_error_after_the_deadline(
+    url: str, broker: blocking.Channel, author: Author
+) -> None:
+    name = f"small-{author.publisher}"
+    broker.declare_queue(name, arguments={"x-max-length": 10, "x-overflow": "reject-publish"})
+    options = write_options({"url": url, "routingKey": name, "timeout": "1"})
+    with pytest.raises(SinkError, match="1000 messages are not confirmed: "):
+        sent(options, batches_of(1000, 10), author)
+
+
+def test_a_wrong_password_is_an_error_at_once(node: NodeProcess) -> None:
+    host, port = node.amqp
+    options = write_options({"url": f"amqp://guest:wrong@{host}:{port}", "routingKey": "k"})
+    with pytest.raises(SinkError, match="ACCESS_REFUSED"):
+        sent(options, [], Author("p"))

@@ -1,0 +1,174 @@
+"""The reader that a query has of a queue, interrupted at each of its steps; on a real node, and without Spark.
+
+A reader is interrupted by closing its connection and its folder, as the end of its process does.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from warren.client import Message, Properties, blocking
+from warren.spark.options import QueueOptions, read_options
+from warren.spark.queue_source import QueueStreamReader
+from warren.spark.queues.staging import StagingError
+
+START = {"next": 0}
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def options(url: str, queue: str, folder: Path) -> QueueOptions:
+    given = read_options({"url": url, "queue": queue, "stagingDir": str(folder), "timeout": "20"})
+    assert isinstance(given, QueueOptions)
+    return given
+
+
+def reader_of(options: QueueOptions) -> QueueStreamReader:
+    assert options.staging_dir is not None
+    return QueueStreamReader(options, options.staging_dir)
+
+
+def fill(broker: blocking.Channel, queue: str, *bodies: str) -> None:
+    persistent = Properties(delivery_mode=2)
+    broker.send_many([body.encode() for body in bodies], routing_key=queue, properties=persistent)
+    broker.wait_for_confirms()
+
+
+def latest(reader: QueueStreamReader, start: dict[str, int], end: int) -> dict[str, int]:
+    """Ask until so many are staged."""
+    for _ in range(100):
+        offset = reader.latestOffset(start, ALL)
+        if offset["next"] >= end:
+            return offset
+    raise AssertionError(f"only {offset} of {end} are staged")
+
+
+def bodies(reader: QueueStreamReader, start: dict[str, int], end: dict[str, int]) -> list[str]:
+    batches = [batch for part in reader.partitions(start, end) for batch in reader.read(part)]
+    return [body.decode() for batch in batches for body in batch.column("body").to_pylist()]
+
+
+def is_empty(broker: blocking.Channel, queue: str) -> bool:
+    """Nothing is there, and nobody holds anything: a deleted queue tells."""
+    return broker.delete_queue(queue) == 0
+
+
+def test_what_was_staged_before_a_crash_is_read_and_not_staged_again(
+    options: QueueOptions, broker: blocking.Channel, queue: str
+) -> None:
+    fill(broker, queue, "a", "b")
+    first = reader_of(options)
+    latest(first, first.initialOffset(), 2)
+    first.stop()
+    fill(broker, queue, "c")
+    second = reader_of(options)
+    assert second.initialOffset() == START
+    end = latest(second, START, 2)
+    assert bodies(second, START, end) == ["a", "b"]
+    further = latest(second, end, 3)
+    assert (further, bodies(second, end, further)) == ({"next": 3}, ["c"])
+    second.commit(further)
+    second.stop()
+    assert is_empty(broker, queue)
+
+
+def test_a_commit_that_was_recorded_and_not_acked_is_acked_later(
+    options: QueueOptions, broker: blocking.Channel, queue: str, folder: Path
+) -> None:
+    fill(broker, queue, "a", "b")
+    first = reader_of(options)
+    end = latest(first, START, 2)
+    first._open().commit(2)
+    first.stop()
+    second = reader_of(options)
+    assert second.initialOffset() == end
+    fill(broker, queue, "c")
+    further = latest(second, end, 3)
+    assert bodies(second, end, further) == ["c"]
+    second.commit(further)
+    second.stop()
+    assert list(folder.glob("*.arrow")) == []
+    assert is_empty(broker, queue)
+
+
+def test_an_equal_message_that_was_not_staged_is_not_taken_for_one_that_was(
+    options: QueueOptions, broker: blocking.Channel, queue: str
+) -> None:
+    """Both have been delivered before, one was staged and acked without anybody hearing of it."""
+    fill(broker, queue, "same")
+    first = reader_of(options)
+    end = latest(first, START, 1)
+    first._open().commit(1)
+    first._intake.commit(1)
+    first.stop()
+    fill(broker, queue, "same")
+    with blocking.connect(options.broker.url) as connection:
+        # delivered to somebody who did not ack it
+        assert connection.channel().consume(queue).batch(10.0)
+    second = reader_of(options)
+    further = latest(second, end, 2)
+    assert bodies(second, end, further) == ["same"]
+    second.stop()
+
+
+def test_an_ack_of_what_is_committed_is_none_of_what_was_only_taken(
+    options: QueueOptions, broker: blocking.Channel
+) -> None:
+    """A message of a higher priority is delivered before the one that is known, and is not staged yet."""
+    name = f"{options.queue}-priorities"
+    broker.declare_queue(name, durable=True, arguments={"x-max-priority": 5})
+    options = replace(options, queue=name)
+    fill(broker, name, "known")
+    first = reader_of(options)
+    end = latest(first, START, 1)
+    first._open().commit(1)
+    first.stop()
+    broker.publish(Message(b"urgent", Properties(delivery_mode=2, priority=5)), routing_key=name)
+    second = reader_of(options)
+    assert second.initialOffset() == end
+    taken: list[bytes] = []
+    while second._intake.pending or not taken:
+        taken += [each.delivery.body for each in second._intake.take(10, 1000, 0.1, 1.0)]
+    second.stop()
+    assert taken == [b"urgent"]
+    third = reader_of(options)
+    assert bodies(third, end, latest(third, end, 2)) == ["urgent"]
+    third.stop()
+
+
+def test_files_whose_messages_do_not_come_again_are_forgotten_when_the_queue_is_empty(
+    options: QueueOptions, broker: blocking.Channel, queue: str, folder: Path
+) -> None:
+    fill(broker, queue, "a")
+    first = reader_of(options)
+    end = latest(first, START, 1)
+    first._open().commit(1)
+    first.stop()
+    while not broker.purge_queue(queue):
+        pass
+    second = reader_of(options)
+    second.initialOffset()
+    while list(folder.glob("*.arrow")):
+        second.latestOffset(end, ALL)
+    second.stop()
+
+
+def test_a_folder_belongs_to_one_query_and_one_queue(
+    options: QueueOptions, broker: blocking.Channel, queue: str, folder: Path
+) -> None:
+    first = reader_of(options)
+    first.initialOffset()
+    short = QueueOptions(type(options.broker)(options.broker.url, 0.1), queue, options.columns, None, str(folder))
+    with pytest.raises(StagingError, match="another query uses"):
+        reader_of(short).initialOffset()
+    first.stop()
+    other = QueueOptions(options.broker, "other", options.columns, None, str(folder))
+    with pytest.raises(StagingError, match="messages of another queue"):
+        reader_of(other).initialOffset()
+
+
+def test_staged_messages_that_are_gone_are_missed(options: QueueOptions, folder: Path) -> None:
+    with pytest.raises(StagingError, match=r"staged messages 3 to 4 are not in"):
+        reader_of(options).partitions({"next": 3}, {"next": 5})

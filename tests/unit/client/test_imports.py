@@ -1,0 +1,34 @@
+"""What it takes to use a little of the client: Spark does so in every process that it starts."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ["warren.client.channel", "warren.client.connecting", "warren.client.connection", "warren.wire.properties"]
+
+
+def imported_by(statement: str) -> list[str]:
+    """The modules that a process has which has executed this and nothing else."""
+    program = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found: list[str] = json.loads(ended.stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["from warren.client.uri import parse_uri", "from warren.client import UriError", "import warren.spark.options"],
+)
+def test_urls_and_errors_need_no_connections(statement: str) -> None:
+    assert [name for name in imported_by(statement) if name in HEAVY] == []
+
+
+def test_whoever_wants_to_connect_can() -> None:
+    assert set(HEAVY) <= set(imported_by("from warren.client import connect"))
+
+
+def test_a_name_that_is_not_there_is_told_as_python_tells_it() -> None:
+    with pytest.raises(ImportError, match=r"cannot import name 'nobody' from 'warren\.client'"):
+        exec("from warren.client import nobody")

@@ -1,0 +1,96 @@
+"""What becomes of a dialled socket's descriptor: one owner closes it, once.
+
+A number that is closed twice may be somebody else's the second time, a journal's for one.
+"""
+
+import asyncio
+import os
+import socket
+import ssl
+import struct
+
+import pytest
+
+from tests.unit.node.shell import LOOPS, run_on
+from warren.cluster.hello import DialHello, Hello
+from warren.cluster.hello_messages import LINK, NONCE_BYTES, Facts
+from warren.node.peers.dialling import hand_over
+from warren.node.peers.door import tls_options
+from warren.node.peers.greeting import Greeting, GreetingBroken
+
+pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
+
+
+def connected_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dialled = socket.create_connection(listener.getsockname())
+        dialled.setblocking(False)
+        return dialled, listener.accept()[0]
+
+
+def reset(accepted: socket.socket) -> None:
+    """Hang up so that the other side's first write fails."""
+    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    accepted.close()
+
+
+def dialling_greeting() -> Greeting:
+    def hello(channel: bytes) -> Hello:
+        own = Facts("warren@ant", 1, "", "127.0.0.1:1", "disc", 1000)
+        return DialHello(own, b"c" * 32, bytes(NONCE_BYTES), LINK, "warren@bee", channel)
+
+    def taken(hello: Hello, transport: asyncio.Transport) -> None:
+        raise AssertionError("nobody answers")
+
+    return Greeting(asyncio.get_running_loop(), hello, taken)
+
+
+async def owned_by_nobody_else(number: int) -> None:
+    """The loop has closed it: the number can be had again."""
+    while True:
+        try:
+            os.fstat(number)
+        except OSError:
+            return
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("secured", [False, True])
+def test_a_socket_whose_peer_hung_up_does_not_keep_a_number_that_the_loop_closed(loop_name: str, secured: bool) -> None:
+    async def conversation() -> None:
+        dialled, accepted = connected_pair()
+        number = dialled.fileno()
+        reset(accepted)
+        context = ssl.create_default_context() if secured else None
+        options = tls_options(context) | ({"server_hostname": "localhost"} if secured else {})
+        greeting = dialling_greeting()
+        try:
+            await hand_over(asyncio.get_running_loop(), dialled, greeting, options)
+            await greeting.finished
+        except (OSError, GreetingBroken):
+            pass
+        else:
+            raise AssertionError("somebody answered")
+        finally:
+            greeting.abort()
+        async with asyncio.timeout(10):
+            await owned_by_nobody_else(number)
+        assert dialled.fileno() == -1
+
+    run_on(loop_name, conversation())
+
+
+def test_a_socket_that_was_handed_over_is_closed_with_its_transport(loop_name: str) -> None:
+    async def conversation() -> None:
+        dialled, accepted = connected_pair()
+        number = dialled.fileno()
+        greeting = dialling_greeting()
+        await hand_over(asyncio.get_running_loop(), dialled, greeting, {})
+        assert os.fstat(number)
+        greeting.abort()
+        async with asyncio.timeout(10):
+            await owned_by_nobody_else(number)
+        assert dialled.fileno() == -1
+        accepted.close()
+
+    run_on(loop_name, conversation())

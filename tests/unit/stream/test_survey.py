@@ -1,0 +1,80 @@
+"""What is found in the files of a stream from outside, and what takes the place of what is missing."""
+
+from pathlib import Path
+
+from tests.unit.stream.stage import message_of
+from warren.node.disk.archive_files import FoundArchives
+from warren.stream.catalog import Catalog
+from warren.stream.chunk import Chunk, ChunkBuilder, ChunkHead
+from warren.stream.offsets import position_of
+from warren.stream.recovery import found_catalog
+from warren.stream.stopgap import stopgaps
+from warren.stream.survey import StreamSurvey
+from warren.stream.tail import CHUNK_MESSAGES
+
+STREAM_ID = 5
+COUNT = 10
+
+
+def chunk_from(offset: int, body: bytes = b"body") -> bytes:
+    builder = ChunkBuilder()
+    for number in range(offset, offset + COUNT):
+        builder.add(position_of(1, number), 1_000 + number, message_of(body))
+    return builder.finish()
+
+
+def surveyed(folder: Path, *segments: bytes) -> StreamSurvey:
+    (folder / str(STREAM_ID)).mkdir()
+    for number, data in enumerate(segments, 1):
+        (folder / str(STREAM_ID) / f"{number:012}.chunks").write_bytes(data)
+    return StreamSurvey(FoundArchives(str(folder)), STREAM_ID)
+
+
+def ranges(survey: StreamSurvey) -> list[tuple[int, int]]:
+    return [(chunk.first, chunk.end) for chunk in survey.chunks()]
+
+
+def spoilt(chunk: bytes, at: int) -> bytes:
+    return chunk[:at] + bytes([chunk[at] ^ 0xFF]) + chunk[at + 1 :]
+
+
+def test_chunks_are_found_with_their_offsets(tmp_path: Path) -> None:
+    survey = surveyed(tmp_path, chunk_from(20) + chunk_from(30), chunk_from(40))
+    assert ranges(survey) == [(20, 30), (30, 40), (40, 50)]
+    assert [segment.tail() for segment in survey.segments] == ["clean", "clean"]
+    assert survey.missing([(50, 53)], 53) == []
+    assert survey.missing([(45, 53)], 53) == []
+    assert survey.missing([(52, 53)], 55) == [(50, 52), (53, 55)]
+    assert survey.missing([], 60) == [(50, 60)]
+
+
+def test_behind_what_is_damaged_the_next_chunk_is_looked_for(tmp_path: Path) -> None:
+    first = chunk_from(0)
+    survey = surveyed(tmp_path, first + spoilt(chunk_from(10), 0) + spoilt(chunk_from(20), 80) + chunk_from(30), b"")
+    assert ranges(survey) == [(0, 10), (30, 40)]
+    assert survey.segments[0].tail() == f"damaged at byte {len(first)}"
+    assert survey.missing([], 40) == [(10, 30)]
+
+
+def test_a_chunk_in_a_message_is_not_taken_for_one_of_the_stream(tmp_path: Path) -> None:
+    survey = surveyed(tmp_path, chunk_from(10) + spoilt(chunk_from(20, chunk_from(0)), 0) + chunk_from(30), b"")
+    assert ranges(survey) == [(10, 20), (30, 40)]
+
+
+def test_the_end_of_the_last_segment_may_have_been_under_way(tmp_path: Path) -> None:
+    survey = surveyed(tmp_path, chunk_from(0), chunk_from(10) + chunk_from(20)[:100])
+    assert survey.segments[-1].tail() == f"torn at byte {len(chunk_from(10))}"
+    assert ranges(survey) == [(0, 10), (10, 20)]
+    assert survey.missing([(20, 30)], 30) == []
+
+
+def test_stopgaps_go_on_where_they_are_put(tmp_path: Path) -> None:
+    count = int(CHUNK_MESSAGES) + 5
+    pieces = stopgaps(position_of(1, 10), count, 1_009, "log")
+    assert [int(ChunkHead(piece).count) for piece in pieces] == [CHUNK_MESSAGES, 5]
+    data = chunk_from(0) + b"".join(pieces) + chunk_from(10 + count)
+    survey = surveyed(tmp_path, data)
+    assert survey.missing([], 20 + count) == []
+    catalog: Catalog = found_catalog(FoundArchives(str(tmp_path)), STREAM_ID, 1 << 30)
+    assert (catalog.first(), catalog.end()) == (0, 20 + count)
+    assert (Chunk(pieces[0]).routing_key(0), Chunk(pieces[0]).body(0)) == (b"log", b"")
