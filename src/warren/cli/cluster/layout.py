@@ -26,8 +26,8 @@ COOKIE_BYTES: Final = 32
 # where a node's etcd member listens for its clients and for other members, counted from the node's own peer port
 ETCD_PORTS_BEHIND: Final = (1000, 2000)
 FREE_PORT_ATTEMPTS: Final = 200
-FREE_PORT_MIN: Final = 12_000
-FREE_PORT_MAX: Final = 30_000
+FREE_PORT_MIN: Final = 28_000
+FREE_PORT_MAX: Final = 30_700
 DEFAULTS: Final[dict[str, Any]] = {
     "nodes": 3,
     "ram": 0,
