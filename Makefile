@@ -3,13 +3,25 @@
 .PHONY: help run setup test checks faults lint conformance demo bench soak lock clean
 
 PYTEST := .venv/bin/python -m pytest
-# What real nodes are put through is mostly waited for: twice as many workers as two cores have enough to do. A file's
+# What real nodes are put through is mostly waited for: five workers have enough to do for two cores. A file's
 # tests stay together, and share their nodes; the files that take longest come first (conftest.py).
 TOGETHER := --dist loadfile --no-loadscope-reorder
 PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
+# What Spark does is the same with either core: these have their turn while the core is compiled.
+SPARK_TESTS = $(wildcard tests/spark tests/pipeline)
 # Minutes of real nodes that are parted, filled up or killed at every step: too long for every day.
 FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_full.py \
-	mirrored_partitions.py mirrored_syncing.py mirrored_lives.py membership_interrupted.py formation_elsewhere.py))
+	mirrored_partitions.py mirrored_syncing.py mirrored_lives.py membership_interrupted.py membership_addresses.py \
+	formation_elsewhere.py) \
+	tests/spark/test_*_kills.py tests/spark/test_stream_cluster.py \
+	tests/pipeline/test_*_kills.py tests/pipeline/test_cluster_jobs.py tests/pipeline/test_demo.py)
+
+# And those of a file whose other tests are quick enough.
+FAULT_CASES = tests/simulation/rings/test_schedules.py::test_every_rule_holds_in_every_schedule[3-2-0-15000] \
+	tests/cluster/test_formation.py::test_founding_that_is_killed_at_any_step_loses_nothing \
+	tests/cluster/test_formation.py::test_joining_that_is_killed_at_any_step_leaves_a_node_alone_or_a_member
+SPARK_CASES = $(foreach page,spark pipeline,\
+	tests/docs/test_examples.py::test_every_example_does_what_its_page_says[docs/$(page).md])
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -22,21 +34,20 @@ run: ## set up and start one node in the foreground: AMQP on 5672, pages on 1567
 setup: ## set up .venv and the compiled core for development, without running anything
 	@tools/setup test
 
-test: ## the suite: lint, the pure tests uncompiled, all tests on the compiled core; `make faults` has the rest
+test: ## the suite: lint, and all tests, on the compiled core if there is a compiler; `make faults` has the rest
 	@tools/setup tools
 	@$(MAKE) --no-print-directory -j 2 setup checks
-	@if [ -e build/compiled ]; then \
-		WARREN_COMPILED=1 $(PYTEST) -n 4 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%); \
-	else \
-		WARREN_COMPILED=0 $(PYTEST) -n 4 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%) $(PURE_TESTS:%=--ignore=%); \
-	fi
+	@compiled=$$([ -e build/compiled ] && echo 1 || echo 0); \
+	WARREN_COMPILED=$$compiled $(PYTEST) -n 5 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%) $(SPARK_TESTS:%=--ignore=%) \
+		$(FAULT_CASES:%=--deselect=%) $(SPARK_CASES:%=--deselect=%)
 
 # The compiler of the core has one core to itself for minutes; this is for the other.
 checks: lint
-	WARREN_COMPILED=0 $(PYTEST) -n 2 $(TOGETHER) $(PURE_TESTS)
+	WARREN_COMPILED=0 $(PYTEST) -n 2 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%) $(SPARK_TESTS) $(SPARK_CASES)
 
-faults: setup ## real nodes in networks that are cut, on disks that fill up, killed in the midst of everything
-	$(PYTEST) -n 2 $(TOGETHER) $(FAULT_TESTS)
+faults: setup ## real nodes in networks that are cut, on disks that fill up, killed in the midst of everything; Spark drivers and jobs, too; the pure tests uncompiled
+	WARREN_COMPILED=0 $(PYTEST) -n 2 $(TOGETHER) $(PURE_TESTS)
+	WARREN_DRIVER_KILLS=20 $(PYTEST) -n 2 $(TOGETHER) $(FAULT_TESTS) $(FAULT_CASES)
 
 lint: ## ruff, mypy --strict and the import contracts
 	@tools/setup lint
@@ -48,8 +59,8 @@ lint: ## ruff, mypy --strict and the import contracts
 conformance: setup ## public AMQP clients' own integration suites against a node
 	conformance/run
 
-demo: setup ## start a node, put it under load for ten seconds and say what it did
-	@tools/demo
+demo: setup ## a day of orders through a cluster that loses a node, and how its books are balanced: examples/orders
+	@.venv/bin/python examples/orders/demo.py
 
 bench: setup ## measure against RabbitMQ on this machine
 	bench/run

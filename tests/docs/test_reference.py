@@ -14,6 +14,7 @@ from warren.node.config.file import parse
 from warren.node.config.keys import ACTING, WITHOUT_EFFECT
 from warren.node.config.settings import Flags, NodeSettings, read_settings
 from warren.queue.arguments import CLASSIC_ARGUMENTS, OVERFLOWS, QUORUM_ARGUMENTS
+from warren.queue.stream_arguments import STREAM_ARGUMENTS
 from warren.routing.headers import MATCH_KINDS
 from warren.routing.types import EXCHANGE_TYPES
 
@@ -115,6 +116,11 @@ def test_the_table_of_paths_is_that_of_the_api() -> None:
 def test_the_table_of_queue_arguments_is_that_of_the_code() -> None:
     documented = first_codes(manual("queues.md").rows("argument", "value", "meaning"))
     assert sorted(documented) == sorted({*CLASSIC_ARGUMENTS, *QUORUM_ARGUMENTS})
+
+
+def test_the_table_of_a_streams_arguments_is_that_of_the_code() -> None:
+    documented = first_codes(manual("streams.md").rows("argument of a stream", "value", "meaning"))
+    assert sorted(documented) == sorted(STREAM_ARGUMENTS)
 
 
 def test_the_table_of_overflows_is_that_of_the_code() -> None:

@@ -9,7 +9,7 @@ from warren.admin.tracing.json_format import SCHEMA_VERSION, document_of
 from warren.admin.tracing.records import record_of
 
 PAGE = read_page(DOCS / "tracing.md")
-TYPES: dict[str, type] = {"integer": int, "string": str, "object": dict, "array of strings": list}
+TYPES: dict[str, type] = {"integer": int, "boolean": bool, "string": str, "object": dict, "array of strings": list}
 
 
 def documented() -> dict[str, tuple[type, object]]:
@@ -38,5 +38,5 @@ def test_the_version_is_that_of_the_page() -> None:
 def test_the_schema_for_spark_has_every_field() -> None:
     [view] = [block.text for block in PAGE.blocks if block.language == "sql"]
     top_level = re.sub(r"STRUCT<.*?>(?=,)", "STRUCT", view, flags=re.DOTALL)
-    named = re.findall(r"(\w+) (?:INT|STRING|TIMESTAMP|ARRAY|STRUCT)\b", top_level)
+    named = re.findall(r"(\w+) (?:INT|BOOLEAN|STRING|TIMESTAMP|ARRAY|STRUCT)\b", top_level)
     assert sorted(named) == sorted(documented())

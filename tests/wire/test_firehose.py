@@ -61,10 +61,11 @@ def connection(connect: Connect, vhost: str) -> Connection:
 
 @pytest.fixture
 def traces(connect: Connect, vhost: str) -> Channel:
-    """Consumes all copies."""
+    """Consumes all copies of the kinds that RabbitMQ has."""
     channel = connect(virtual_host=vhost).channel()
     channel.call("queue.declare", queue="traces", exclusive=True)
-    channel.call("queue.bind", queue="traces", exchange="amq.rabbitmq.trace", routing_key="#")
+    for pattern in ("publish.#", "deliver.#"):
+        channel.call("queue.bind", queue="traces", exchange="amq.rabbitmq.trace", routing_key=pattern)
     channel.consume("traces", no_ack=True)
     return channel
 

@@ -16,6 +16,7 @@ import typer
 from warren import __version__
 from warren.cli import journal
 from warren.cli.cluster import commands as cluster
+from warren.cli.pipeline import commands as pipeline
 from warren.errors import ConfigError, WarrenError
 
 _TO_READ_WARREN_VARIABLES = {"auto_envvar_prefix": "WARREN"}
@@ -112,6 +113,7 @@ def sim(
 
 app.add_typer(journal.app, name="journal")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(pipeline.app, name="pipeline")
 
 
 @app.command(

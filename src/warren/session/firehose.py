@@ -1,17 +1,28 @@
-"""The Firehose: while a virtual host is traced, a copy of every message that is published or delivered in it.
+"""The Firehose: while a virtual host is traced, a copy of every message in it each time that something befalls it.
 
-Copies go to the exchange `amq.rabbitmq.trace`: with the key `publish.` and the exchange when a message is published,
-with `deliver.` and the queue when one is delivered or got; and on the node that has the master of a mirrored queue with
-`confirm.` and the queue when every node in sync holds it. The body is the message's; its properties and what is known
-of its way stand in the headers, in RabbitMQ's names, types and order. Copies are transient, carry no other properties,
-count nowhere, and are not traced themselves.
+Copies go to the exchange `amq.rabbitmq.trace`. Their keys say what befell the message, and where:
+
+    publish.EXCHANGE   it is published
+    deliver.QUEUE      it is delivered, or got
+    ack.QUEUE          its delivery is acked; in a transaction, when that is committed
+    reject.QUEUE       its delivery is refused, given back, or taken back for being late
+    dead.QUEUE         it leaves the queue that it died in, on the node that has the queue
+    confirm.QUEUE      every node in sync holds it, on the node that has the master of a mirrored queue
+
+The body is the message's; its properties and what is known of its way stand in the headers, in RabbitMQ's names, types
+and order. Copies are transient, carry no other properties, count nowhere, and are not traced themselves.
+
+Readers of a stream take nothing out of it: what they ack is not copied. Chunks and probes are no messages, and are not
+copied either: a program that reads a stream of copies would never come to its end. Nor is there a copy of what goes
+back to its queue because a channel ends: nobody said anything about it, and it is delivered again.
 
 What it costs while nobody is traced: nothing for a publish, which finds out when it is resolved, one comparison for a
-delivery (`ChannelConsumer.traced`), and one for a step of a mirrored queue. While it is on, a copy nobody is bound for
-is not made.
+delivery (`ChannelConsumer.traced`), for a client's ack or refusal of however many deliveries, for a dead letter, and
+for a step of a mirrored queue. While it is on, a copy nobody is bound for is not made.
 
-Where this differs from RabbitMQ: it has no `confirm.`; a key that would be longer than 255 octets is cut, and headers
-that nest so deep that they could not be a field of a field are left out, rather than breaking whoever reads the copy.
+Where this differs from RabbitMQ: it has `publish.` and `deliver.` alone; a key that would be longer than 255 octets is
+cut, and headers that nest so deep that they could not be a field of a field are left out, rather than breaking whoever
+reads the copy.
 
 Not here: switching it (`broker.vhost`), files of traces.
 """
@@ -22,8 +33,8 @@ from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i64
 
 from warren.errors import ConnectionFault
-from warren.model.message import NO_EXPIRATION, Entry, Envelope, Message
-from warren.model.ports import REJECTED, QueuePort
+from warren.model.message import DROPPED, NO_EXPIRATION, Entry, Envelope, Message
+from warren.model.ports import REJECTED, DeadLetter, QueuePort
 from warren.routing.exchange import Exchange
 from warren.routing.route import Recipients
 from warren.routing.topology import Topology
@@ -37,6 +48,7 @@ from warren.wire.scalars import patch_size, write_longlong, write_longstr, write
 if TYPE_CHECKING:
     from warren.session.channel import Channel
     from warren.session.connection import Connection
+    from warren.session.ledger import Unacked
 
 TRACE: Final = "amq.rabbitmq.trace"
 BASIC_CLASS: Final = 60
@@ -59,15 +71,52 @@ def _routed(envelope: Envelope, queues: list[QueuePort]) -> list[object]:
     names = [queue.name for queue in queues]
     if envelope.exchange == "":
         names = [key for key in [envelope.routing_key, *envelope.copy_keys] if not key.startswith(INBOX_PREFIX)]
+    return _sorted(names)
+
+
+def _sorted(names: list[str]) -> list[object]:
     octets = sorted({name.encode("utf-8", "surrogateescape") for name in names})
     return [name.decode("utf-8", "surrogateescape") for name in octets]
 
 
 def delivered(channel: "Channel", queue: QueuePort, entry: Entry) -> None:
     """A message was taken from a queue."""
-    facts: Facts = [("redelivered", 1 if entry.redelivered else 0)]
-    facts.extend(_whereabouts(channel))
-    _trace(channel, entry.message, "deliver." + queue.name, facts)
+    _trace(channel, entry.message, "deliver." + queue.name, _of_delivery(channel, entry))
+
+
+def acked(channel: "Channel", deliveries: list["Unacked"]) -> None:
+    """A client is about to be done with these."""
+    for delivery in deliveries:
+        if delivery.entry.message is not DROPPED:
+            facts = _of_delivery(channel, delivery.entry)
+            _trace(channel, delivery.entry.message, "ack." + delivery.taker.queue.name, facts)
+
+
+def rejected(channel: "Channel", deliveries: list["Unacked"], requeue: bool) -> None:
+    """These are about to go back to their queues, or to die there."""
+    for delivery in deliveries:
+        if delivery.entry.message is not DROPPED:
+            facts = _of_delivery(channel, delivery.entry)
+            facts.append(("requeue", 1 if requeue else 0))
+            facts.append(("reason", "requeued" if requeue else "rejected"))
+            _trace(channel, delivery.entry.message, "reject." + delivery.taker.queue.name, facts)
+
+
+def dead_lettered(topology: Topology, node_name: str, letter: DeadLetter, queues: list[QueuePort]) -> None:
+    """A message is about to go on from the queue it died in to these, or to none."""
+    message = letter.entry.message
+    keys: list[object] = [message.envelope.routing_key]
+    keys.extend(message.envelope.copy_keys)
+    if letter.routing_key is not None:
+        keys = [letter.routing_key]
+    facts: Facts = [
+        ("vhost", letter.queue.vhost),
+        ("reason", letter.reason),
+        ("dead_letter_exchange", letter.exchange),
+        ("dead_letter_routing_keys", keys),
+        ("routed_queues", _sorted([queue.name for queue in queues])),
+    ]
+    _publish(topology, node_name, message, "dead." + letter.queue.name, facts)
 
 
 def settled(
@@ -77,6 +126,12 @@ def settled(
     holders: list[object] = list(nodes)
     facts: Facts = [("vhost", queue.vhost), ("epoch", epoch), ("nodes", holders)]
     _publish(topology, node_name, message, "confirm." + queue.name, facts)
+
+
+def _of_delivery(channel: "Channel", entry: Entry) -> Facts:
+    facts: Facts = [("redelivered", 1 if entry.redelivered else 0)]
+    facts.extend(_whereabouts(channel))
+    return facts
 
 
 def _whereabouts(channel: "Channel") -> Facts:

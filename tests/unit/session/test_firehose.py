@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.core_driver import Client, Core, content, published, spoken
-from warren.wire.method_stream import Heard
+from tests.unit.session.traced import TRACE, Traced, headers_of, key_of
 from warren.wire.methods import (
     BasicGet,
     BasicNack,
@@ -17,40 +17,6 @@ from warren.wire.methods import (
 )
 from warren.wire.properties import Properties, decode_properties
 from warren.wire.values import Table, encode_table
-
-TRACE = "amq.rabbitmq.trace"
-
-
-class Traced:
-    """A traced virtual host with a queue, and somebody who listens to its traces."""
-
-    def __init__(self) -> None:
-        self.core = Core()
-        self.vhost = self.core.broker.vhosts["/"]
-        self.vhost.set_tracing(True)
-        self.client = self.core.client()
-        self.client.declare("q")
-        self.listener = self.core.client()
-        self.listener.declare("traces")
-        self.listener.bind("traces", TRACE, "#")
-        self.listener.consume("traces", no_ack=True)
-        self.listener.heard()
-
-    def traces(self) -> list[tuple[str, bytes]]:
-        return [(key_of(one), one.body) for one in self.listener.heard()]
-
-    def headers(self) -> list[Table]:
-        return [headers_of(one) for one in self.listener.heard()]
-
-
-def key_of(heard: Heard) -> str:
-    return str(getattr(heard.method, "routing_key", ""))
-
-
-def headers_of(heard: Heard) -> Table:
-    headers = decode_properties(heard.header, 0, len(heard.header)).headers
-    assert headers is not None
-    return headers
 
 
 @pytest.fixture
@@ -135,7 +101,7 @@ def test_deliveries_are_copied_again_when_they_come_again(traced: Traced) -> Non
     traced.client.publish("q", b"m")
     traced.client.say(BasicNack(delivery_tag=1, requeue=True))
     keys_and_flags = [(key_of(one), headers_of(one).get("redelivered")) for one in traced.listener.heard()]
-    assert keys_and_flags == [("publish.", None), ("deliver.q", 0), ("deliver.q", 1)]
+    assert keys_and_flags == [("publish.", None), ("deliver.q", 0), ("reject.q", 0), ("deliver.q", 1)]
 
 
 def test_a_consumer_that_was_there_before_is_traced_and_later_no_more() -> None:

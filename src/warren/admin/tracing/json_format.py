@@ -39,6 +39,8 @@ def document_of(record: TraceRecord) -> dict[str, Any]:
         "payload": base64.b64encode(record.payload).decode(),
         "properties": _table(record.properties),
         "queue": NO_QUEUE if record.type == PUBLISHED else _text(record.queue),
+        "reason": _text(record.reason),
+        "redelivered": record.redelivered,
         "routed_queues": [_text(name) for name in record.routed_queues],
         "routing_keys": [_text(key) for key in record.routing_keys],
         "schema_version": SCHEMA_VERSION,

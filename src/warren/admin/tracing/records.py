@@ -15,7 +15,17 @@ from warren.wire.methods import BasicDeliver
 PUBLISHED = "published"
 RECEIVED = "received"
 CONFIRMED = "confirmed"
-_TYPES = {"publish": PUBLISHED, "deliver": RECEIVED, "confirm": CONFIRMED}
+ACKED = "acked"
+REJECTED = "rejected"
+DEAD_LETTERED = "dead_lettered"
+_TYPES = {
+    "publish": PUBLISHED,
+    "deliver": RECEIVED,
+    "confirm": CONFIRMED,
+    "ack": ACKED,
+    "reject": REJECTED,
+    "dead": DEAD_LETTERED,
+}
 
 
 @dataclass(frozen=True)
@@ -30,13 +40,17 @@ class TraceRecord:
     user: bytes
     channel: int
     exchange: bytes
-    # of a message that was received, or is held by all nodes that are to hold it
+    # of any but a message that was published
     queue: bytes
-    # of one that was published
+    # of one that was published, or dead-lettered
     routed_queues: list[bytes]
     routing_keys: list[bytes]
     properties: list[Field]
     payload: bytes
+    # of one that was received, acked or rejected: whether it had been delivered before
+    redelivered: bool
+    # of one that was rejected: whether it goes back; of one that was dead-lettered: what it died of
+    reason: bytes
     # of one that is held: in which epoch, and by whom
     epoch: int
     nodes: list[bytes]
@@ -62,6 +76,8 @@ def record_of(heard: Heard, at_ms: int, payload_bytes_max: int | None) -> TraceR
         routing_keys=_names(headers, b"routing_keys"),
         properties=cast(list[Field], headers[b"properties"].value) if b"properties" in headers else [],
         payload=heard.body if payload_bytes_max is None else heard.body[:payload_bytes_max],
+        redelivered=_number(headers, b"redelivered") != 0,
+        reason=_octets(headers, b"reason"),
         epoch=_number(headers, b"epoch"),
         nodes=_names(headers, b"nodes"),
     )

@@ -8,7 +8,7 @@ Not here: the layout of terms (`tracing.erlang_terms`).
 from typing import cast
 
 from warren.admin.tracing import erlang_terms as terms
-from warren.admin.tracing.records import CONFIRMED, PUBLISHED, TraceRecord
+from warren.admin.tracing.records import CONFIRMED, DEAD_LETTERED, PUBLISHED, REJECTED, TraceRecord
 from warren.admin.tracing.typed_fields import Field, Typed
 
 _RULE = b"=" * 80
@@ -29,7 +29,7 @@ def text_of(record: TraceRecord) -> bytes:
         b"Exchange:     " + record.exchange,
         _term(b"Routing keys: ", _names(record.routing_keys)),
         _term(b"Routed queues: ", _names(record.routed_queues)) if is_publish else b"Queue:        " + record.queue,
-        *_held(record),
+        *_beyond_rabbitmq(record),
         _term(b"Properties:   ", _table(record.properties)),
         b"Payload: ",
         record.payload,
@@ -38,11 +38,15 @@ def text_of(record: TraceRecord) -> bytes:
     return b"\n".join(lines)
 
 
-def _held(record: TraceRecord) -> list[bytes]:
-    """What RabbitMQ has no word for."""
-    if record.type != CONFIRMED:
-        return []
-    return [b"Epoch:        %d" % record.epoch, _term(b"Held by:      ", _names(record.nodes))]
+def _beyond_rabbitmq(record: TraceRecord) -> list[bytes]:
+    """What it has no word for."""
+    if record.type == CONFIRMED:
+        return [b"Epoch:        %d" % record.epoch, _term(b"Held by:      ", _names(record.nodes))]
+    if record.type == REJECTED:
+        return [b"Reason:       " + record.reason]
+    if record.type == DEAD_LETTERED:
+        return [b"Reason:       " + record.reason, _term(b"Routed queues: ", _names(record.routed_queues))]
+    return []
 
 
 def _term(label: bytes, term: terms.Term) -> bytes:

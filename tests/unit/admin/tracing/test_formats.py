@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.unit.admin.tracing.copies import RECORDED, RECORDED_COPIES, Copy
 from warren.admin.tracing.json_format import SCHEMA_VERSION, json_of
-from warren.admin.tracing.records import record_of, timestamp_of
+from warren.admin.tracing.records import TraceRecord, record_of, timestamp_of
 from warren.admin.tracing.text_format import text_of
 from warren.wire.method_stream import Heard
 from warren.wire.methods import BasicDeliver
@@ -46,8 +46,9 @@ def test_json_has_the_fields_and_values_of_rabbitmq() -> None:
     written = [json_record(copy) for copy in RECORDED_COPIES]
     assert {found.pop("schema_version") for found in written} == {SCHEMA_VERSION}
     assert [found.pop("timestamp")[:17] for found in written] == ["2026-11-15T09:51:"] * len(written)
-    # of mirrored queues, which RabbitMQ does not tell
-    assert [(found.pop("epoch"), found.pop("nodes")) for found in written] == [(0, [])] * len(written)
+    # which RabbitMQ does not tell
+    beyond = {"epoch": 0, "nodes": [], "reason": "", "redelivered": False}
+    assert [{name: found.pop(name) for name in beyond} for found in written] == [beyond] * len(written)
     assert written == [of_rabbitmq(line) for line in (RECORDED / "json.log").read_bytes().splitlines()]
 
 
@@ -77,12 +78,35 @@ def test_every_field_has_the_same_type_in_every_record() -> None:
     assert all(found == types[0] for found in types)
 
 
-def test_who_holds_a_message_of_a_mirrored_queue_is_told() -> None:
+def record_with(key: str, **headers: object) -> TraceRecord:
+    """Of a copy with this key, whose headers say this besides what all of them do."""
     facts = {"exchange_name": "", "routing_keys": ["tq"], "properties": {}, "node": "a", "vhost": "/"}
-    headers = {**facts, "epoch": 3, "nodes": ["a", "b"]}
-    heard = Heard(1, BasicDeliver("ctag", 1, False, "amq.rabbitmq.trace", "confirm.tq"))
-    heard.header = encode_header_payload(Properties(headers=headers), 0)
-    record = record_of(heard, 0, None)
+    heard = Heard(1, BasicDeliver("ctag", 1, False, "amq.rabbitmq.trace", key))
+    heard.header = encode_header_payload(Properties(headers={**facts, **headers}), 0)
+    return record_of(heard, 0, None)
+
+
+def test_what_became_of_a_delivery_is_told() -> None:
+    acked = record_with("ack.tq", redelivered=1)
+    found = json.loads(json_of(acked))
+    assert (found["type"], found["queue"], found["redelivered"], found["reason"]) == ("acked", "tq", True, "")
+    assert b": Message acked\n" in text_of(acked)
+    rejected = record_with("reject.tq", redelivered=0, requeue=1, reason="requeued")
+    found = json.loads(json_of(rejected))
+    assert (found["type"], found["redelivered"], found["reason"]) == ("rejected", False, "requeued")
+    assert b"\nQueue:        tq\nReason:       requeued\n" in text_of(rejected)
+
+
+def test_where_a_dead_letter_goes_is_told() -> None:
+    record = record_with("dead.tq", reason="expired", dead_letter_exchange="dlx", routed_queues=["grave"])
+    found = json.loads(json_of(record))
+    assert (found["type"], found["queue"], found["reason"]) == ("dead_lettered", "tq", "expired")
+    assert found["routed_queues"] == ["grave"]
+    assert b'\nQueue:        tq\nReason:       expired\nRouted queues: [<<"grave">>]\n' in text_of(record)
+
+
+def test_who_holds_a_message_of_a_mirrored_queue_is_told() -> None:
+    record = record_with("confirm.tq", epoch=3, nodes=["a", "b"])
     found = json.loads(json_of(record))
     assert (found["type"], found["queue"], found["epoch"], found["nodes"]) == ("confirmed", "tq", 3, ["a", "b"])
     text = text_of(record)

@@ -1,0 +1,62 @@
+"""Which orders something goes wrong with, and what a reconciliation must therefore find: this, and nothing else.
+
+Faults are planted by number, so that every run has the same ones, spread over the whole day.
+
+Not here: how each of them is committed (`shop`, `till`).
+"""
+
+from dataclasses import dataclass
+
+MISTYPED = "the shop mistypes the routing key: the order is in no queue"
+REFUSED = "the till cannot read the order and rejects it: it is dead-lettered"
+FORGOTTEN = "the till acks the order and forgets to have it paid"
+TWICE = "the till has the order paid twice"
+WRONG_AMOUNT = "the till has a wrong amount paid"
+NEVER_ORDERED = "the till has something paid that nobody ordered"
+
+FOUND_AS = {
+    MISTYPED: "missing",
+    REFUSED: "missing",
+    FORGOTTEN: "missing",
+    TWICE: "duplicated",
+    WRONG_AMOUNT: "differs",
+    NEVER_ORDERED: "unexpected",
+}
+"""The status that each fault has for whoever compares the bank's ledger with the shop's, which is the authority."""
+
+EACH = 3
+"""How many orders have each fault."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A run's faults, by order."""
+
+    by_order: dict[str, str]
+
+    def with_fault(self, *faults: str) -> set[str]:
+        return {order for order, fault in self.by_order.items() if fault in faults}
+
+    def fault_of(self, order: str) -> str:
+        """Empty if nothing is wrong with it."""
+        return self.by_order.get(order, "")
+
+    def as_found(self) -> dict[str, str]:
+        """What a reconciliation must say of which order."""
+        return {order: FOUND_AS[fault] for order, fault in sorted(self.by_order.items())}
+
+
+def order_id(number: int) -> str:
+    return f"O-{number:07}"
+
+
+def planted(order_count: int) -> Planted:
+    """Faults for a day of so many orders."""
+    kinds = list(FOUND_AS)
+    stride = order_count // (EACH * len(kinds) + 1)
+    by_order = {}
+    for place in range(EACH * len(kinds)):
+        fault = kinds[place % len(kinds)]
+        number = (place + 1) * stride
+        by_order[f"X-{number:07}" if fault == NEVER_ORDERED else order_id(number)] = fault
+    return Planted(by_order)

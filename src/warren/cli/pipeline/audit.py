@@ -1,0 +1,123 @@
+"""`warren pipeline audit`: whether every queue gave what it was given.
+
+Standard output has a row for each queue and the messages that are lost, came twice or out of order, a few of each.
+
+Exit codes: 0 all is well; 1 something is lost, duplicated or out of order, or the audit could not be done.
+
+Not here: the audit (`warren.pipeline.audit`).
+"""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warren.cli.pipeline.options import LOCAL, MEMORY, Conf, Master, Memory, needed_packages, spark_session
+from warren.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+    from warren.pipeline.audit.job import Outcome
+
+SHOWN = 5
+COLUMNS = (
+    "vhost",
+    "queue",
+    "published",
+    "confirmed",
+    "delivered",
+    "acked",
+    "in_queue",
+    "lost",
+    "duplicated",
+    "out_of_order",
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example: warren pipeline audit --lake lake --http http://localhost:15672")(audit)
+
+
+def audit(
+    lake: Annotated[str, typer.Option(metavar="DIR", help="What `warren pipeline trace` has gathered.")],
+    http: Annotated[str, typer.Option(metavar="URL", help="The HTTP API of the broker; its counters are taken.")] = "",
+    user: Annotated[str, typer.Option(metavar="NAME", help="A user with the tag monitoring.")] = "guest",
+    password: Annotated[str, typer.Option(metavar="WORD", help="The password of the user.")] = "guest",
+    counters: Annotated[
+        str, typer.Option(metavar="FILE", help="In place of --http: what GET /api/queues answered.")
+    ] = "",
+    until: Annotated[
+        str, typer.Option(metavar="TIME", help="With --counters: when they were taken, as 2026-11-16T08:30:00Z.")
+    ] = "",
+    queue: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be given again.")] = None,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Where the result goes; LAKE/audit if not given.")] = "",
+    listed: Annotated[int, typer.Option(metavar="N", min=1, help="How many findings of a kind a queue lists.")] = 100,
+    master: Master = LOCAL,
+    memory: Memory = MEMORY,
+    conf: Conf = None,
+) -> int:
+    """Count what was lost, duplicated or out of order, queue by queue."""
+    if bool(http) == bool(counters):
+        raise ConfigError("an audit needs the broker's counters: give either --http or --counters")
+    if until and not counters:
+        raise ConfigError("--until belongs to --counters: counters that are taken by --http are of this moment")
+    with needed_packages():
+        from warren.pipeline.audit import counters as broker
+        from warren.pipeline.audit.job import Settings, run
+        from warren.pipeline.folder import Folder
+
+    taken_at = datetime.now(UTC) if http else _time(until)
+    said = broker.from_broker(http, user, password) if http else broker.from_file(counters)
+    target = Folder(out) if out else Folder(lake).child("audit")
+    settings = Settings(Folder(lake), said, target, taken_at, tuple(queue or ()), listed)
+    settings.check()
+    with spark_session("audit", master, memory, conf) as spark:
+        outcome = run(spark, settings)
+    print(told(outcome))
+    return 0 if outcome.is_well else 1
+
+
+def told(outcome: "Outcome") -> str:
+    """The outcome as text."""
+    lines = _aligned([COLUMNS, *([_cell(row[name]) for name in COLUMNS] for row in outcome.queues)])
+    for row in outcome.queues:
+        lines += _findings(row)
+    lines += [f"{row['queue']}: {row['note']}" for row in outcome.queues if row["note"]]
+    if outcome.unroutable:
+        lines.append(f"{outcome.unroutable} publishes came to no queue")
+    if outcome.copies_dropped:
+        lines.append(f"traces have dropped {outcome.copies_dropped} copies: what is missing may be among them")
+    sums = [f"{outcome.total(name)} {name.replace('_', ' ')}" for name in ("lost", "duplicated", "out_of_order")]
+    return "\n".join([*lines, f"{len(outcome.queues)} queues: {', '.join(sums)}"])
+
+
+def _findings(row: "Row") -> list[str]:
+    lines: list[str] = []
+    for kind in ("lost", "duplicated", "out of order"):
+        found = [each for each in row["findings"] if each["finding"] == kind]
+        lines += [f"{row['queue']}: {kind}: {each['message_key']}" for each in found[:SHOWN]]
+        if len(found) > SHOWN:
+            lines.append(f"{row['queue']}: {kind}: and more; the result lists {len(found)}")
+    return lines
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _aligned(rows: list["tuple[str, ...] | list[str]"]) -> list[str]:
+    titles = [name.replace("_", " ") for name in rows[0]]
+    cells = [titles, *rows[1:]]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(titles))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+def _time(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{text!r} is no time such as 2026-11-16T08:30:00Z") from None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

@@ -1,0 +1,81 @@
+"""`warren pipeline compensate`: messages that set right what a reconciliation found.
+
+Not here: the job (`pipeline.compensate.job`).
+"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warren.cli.pipeline.options import LOCAL, MEMORY, Conf, Master, Memory, needed_packages, spark_session
+
+if TYPE_CHECKING:
+    from warren.pipeline.compensate.job import Compensated
+
+BODY_CHARACTERS = 200
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        epilog="Example: warren pipeline compensate found --state compensation --url amqp://localhost "
+        "--routing-key corrections --dry-run"
+    )(compensate)
+
+
+def compensate(
+    result: Annotated[str, typer.Argument(metavar="DIR", help="What reconcile wrote, its --out.")],
+    state: Annotated[str, typer.Option(metavar="DIR", help="Where all attempts are kept.")],
+    url: Annotated[str, typer.Option(metavar="URL", help="The broker; several hosts are separated by commas.")],
+    exchange: Annotated[str, typer.Option(metavar="NAME", help="Where to publish; the default exchange.")] = "",
+    routing_key: Annotated[
+        str, typer.Option(metavar="KEY", help="The routing key; may have {ledger} and {action} in it.")
+    ] = "",
+    action: Annotated[
+        list[str] | None, typer.Option(metavar="STATUS=ACTION", help="What is done about keys of a status.")
+    ] = None,
+    max_attempts: Annotated[int, typer.Option(metavar="N", help="How often a key is tried at most.")] = 3,
+    day: Annotated[str | None, typer.Option(metavar="DAY", help="The day that is compensated; the result's.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Send it though no dry run has shown it.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="One more attempt, though this result had one.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the broker is tried for.")] = 60.0,
+    master: Master = LOCAL,
+    memory: Memory = MEMORY,
+    conf: Conf = None,
+) -> int:
+    """Publish what resends, reverses and corrects; a key is tried a set number of times at most."""
+    with needed_packages():
+        from warren.pipeline.compensate.job import run
+        from warren.pipeline.compensate.settings import CompensateSettings
+        from warren.pipeline.folder import Folder
+    settings = CompensateSettings(
+        Folder(result),
+        Folder(state),
+        url,
+        exchange,
+        routing_key,
+        tuple(action or ()),
+        max_attempts,
+        day,
+        dry_run,
+        yes,
+        again,
+        timeout,
+    )
+    with spark_session("compensate", master, memory, conf) as spark:
+        _show(run(spark, settings), dry_run)
+    return 0
+
+
+def _show(outcome: "Compensated", dry_run: bool) -> None:
+    if outcome.already:
+        print("this result is compensated already: nothing is sent; --again is one more attempt")
+        return
+    for (status, action), count in outcome.counts.items():
+        print(f"{status:<14} {action:<8} {count:>10}")
+    for row in outcome.sample:
+        body = row["body"] if len(row["body"]) <= BODY_CHARACTERS else row["body"][:BODY_CHARACTERS] + "…"
+        print(f"{row['key']} {row['ledger']} attempt {row['attempt']} to {row['routing_key']}: {body}")
+    if outcome.exhausted:
+        print(f"{outcome.exhausted} keys had all their attempts, and are left to somebody")
+    print(f"{outcome.messages} messages {'would be sent' if dry_run else 'are sent'}")

@@ -1,0 +1,147 @@
+"""A compensation: shown first, then decided, published, and confirmed; killed at any point and run again.
+
+    result ──▶ wanted ──▶ planned ──▶ [shown] ──▶ intent written ──▶ published ──▶ confirmed
+
+A run that finds another one open finishes that, from what its intent says. If that was of the same result, it is all
+there is to do. If it was of another, the result at hand is older than the messages that have just been sent, and acting
+on it would send some of them twice: so it is refused until the ledgers are reconciled anew.
+
+A result is known by what its rows say and by its day, not by when it was written. So one that is written anew and says
+the same is compensated once, unless somebody asks for another attempt.
+
+Not here: what is sent (`compensate.planning`), what is kept (`compensate.attempts`).
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from warren.pipeline import tables
+from warren.pipeline.compensate import attempts as kept
+from warren.pipeline.compensate.actions import chosen_actions
+from warren.pipeline.compensate.attempts import RUNS, Attempts
+from warren.pipeline.compensate.planning import exhausted, planned, wanted
+from warren.pipeline.compensate.settings import CompensateSettings
+from warren.pipeline.errors import PipelineError
+from warren.pipeline.progress import Progress, watch
+from warren.pipeline.publishing import Destination, Part, parts_done, publish, reach
+from warren.pipeline.reconcile.job import KIND, VERSION
+
+SHOWN: Final = "dry-run.json"
+SAMPLE_ROWS: Final = 10
+
+
+@dataclass(frozen=True)
+class Compensated:
+    """What was sent, or with a dry run would be: messages by status and action."""
+
+    counts: dict[tuple[str, str], int]
+    exhausted: int
+    sample: tuple[dict[str, Any], ...] = ()
+    already: bool = False
+
+    @property
+    def messages(self) -> int:
+        return sum(self.counts.values())
+
+
+def run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
+    """Send what is to be sent; a `PipelineError` if nobody has looked at it, or if the result is out of date."""
+    result, facts = tables.read(spark, settings.result, KIND, VERSION)
+    day = settings.day or facts["day"]
+    if day is None:
+        raise PipelineError(f"{settings.result} has no day: --day says for which one it is compensated")
+    with watch(spark, "compensate: planning"):
+        identity = _identity(result, day)
+        attempts = kept.read(spark, settings.state)
+        if attempts.open is not None:
+            return _taken_up(attempts, identity, settings)
+        if identity in attempts.results and not settings.again:
+            return Compensated({}, 0, already=True)
+        actions = chosen_actions(settings.actions)
+        found = wanted(result, facts["ledgers"], facts["authority"], actions)
+        messages = planned(found, attempts.rows, settings.max_attempts, day, settings.routing_key)
+        counts = _counts(messages)
+        left_out = exhausted(found, attempts.rows, settings.max_attempts).count()
+    shown = settings.shown(identity)
+    if settings.dry_run:
+        settings.state.put_json(SHOWN, shown)
+        return Compensated(counts, left_out, _sample(messages))
+    if not settings.yes and settings.state.read_json(SHOWN) != shown:
+        raise PipelineError("nobody has seen what this would send: run it with --dry-run first, or with --yes")
+    if counts:
+        reach(Destination(settings.url, attempts.publisher, timeout_s=settings.timeout_s))
+        kept.opened(attempts, messages, identity, settings.exchange, settings.state)
+        _finish(kept.read(spark, settings.state), settings)
+    return Compensated(counts, left_out)
+
+
+def _taken_up(attempts: Attempts, identity: str, settings: CompensateSettings) -> Compensated:
+    """Finish the run that is open."""
+    run = attempts.open
+    assert run is not None
+    messages = attempts.rows.where(sql.col("run") == run.number)
+    counts = _counts(messages)
+    if settings.dry_run:
+        return Compensated(counts, 0, _sample(messages))
+    _finish(attempts, settings)
+    if run.result != identity:
+        raise PipelineError(
+            f"{run.messages} messages of an earlier run that had not ended are sent; reconcile again, because this "
+            "result may not know of them"
+        )
+    return Compensated(counts, 0)
+
+
+def _finish(attempts: Attempts, settings: CompensateSettings) -> None:
+    """Publish what the open run has left, and close it."""
+    run = attempts.open
+    assert run is not None
+    folder = settings.state.child(RUNS).child(str(run.number))
+    done = parts_done(folder)
+    with Progress("compensate: messages", run.messages) as progress:
+
+        def tell(part: Part) -> None:
+            progress.advance(part.messages)
+
+        progress.advance(sum(part.messages for part in run.parts if part.number in done))
+        destination = Destination(settings.url, f"{attempts.publisher}-{run.number}", run.exchange, settings.timeout_s)
+        publish(as_messages(attempts.rows, run.number), run.parts, folder, destination, tell)
+    kept.closed(attempts, settings.state)
+
+
+def as_messages(attempts: DataFrame, run: int) -> DataFrame:
+    """The messages of a run, as the sink takes them."""
+    named = ("action", "key", "status", "ledger", "attempt", "day")
+    entries = [column for name in named for column in (sql.lit(name), sql.col(name).cast("string"))]
+    return attempts.where(sql.col("run") == run).select(
+        "part",
+        "routing_key",
+        "message_id",
+        sql.struct(sql.lit("application/json").alias("content_type")).alias("properties"),
+        sql.create_map(*entries).alias("headers"),
+        "body",
+    )
+
+
+def _identity(result: DataFrame, day: str) -> str:
+    """The same for the same rows in whichever order."""
+    digests = result.select(sql.xxhash64(sql.to_json(sql.struct(*result.columns))).cast("decimal(38, 0)").alias("row"))
+    row = digests.agg(sql.count("*").alias("rows"), sql.sum("row").alias("sum")).first()
+    assert row is not None
+    return sha256(f"{day} {row['rows']} {row['sum']}".encode()).hexdigest()[:32]
+
+
+def _counts(messages: DataFrame) -> dict[tuple[str, str], int]:
+    rows = messages.groupBy("status", "action").count().orderBy("status", "action").collect()
+    return {(row["status"], row["action"]): row["count"] for row in rows}
+
+
+def _sample(messages: DataFrame) -> tuple[dict[str, Any], ...]:
+    columns = ("key", "ledger", "status", "action", "attempt", "routing_key", "body")
+    return tuple(
+        row.asDict() for row in messages.orderBy("key", "ledger").select(*columns).limit(SAMPLE_ROWS).collect()
+    )

@@ -1,0 +1,72 @@
+"""What a compensation is told, checked before anything is read.
+
+Not here: the result, which is looked at when the run begins (`compensate.job`).
+"""
+
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Final
+
+from warren.client.errors import UriError
+from warren.client.uri import parse_uri
+from warren.pipeline.compensate.actions import chosen_actions
+from warren.pipeline.errors import PipelineError
+from warren.pipeline.folder import Folder
+
+MAX_ATTEMPTS: Final = 3
+TIMEOUT_S: Final = 60.0
+NAME_BYTES_MAX: Final = 255
+
+
+@dataclass(frozen=True)
+class CompensateSettings:
+    """One run. `routing_key` may have `{ledger}` and `{action}` in it; without a `day`, it is the result's."""
+
+    result: Folder
+    state: Folder
+    url: str = field(repr=False)
+    exchange: str = ""
+    routing_key: str = ""
+    actions: tuple[str, ...] = ()
+    max_attempts: int = MAX_ATTEMPTS
+    day: str | None = None
+    dry_run: bool = False
+    yes: bool = False
+    again: bool = False
+    timeout_s: float = TIMEOUT_S
+
+    def __post_init__(self) -> None:
+        try:
+            parse_uri(self.url)
+        except UriError as error:
+            raise PipelineError(f"the URL of the broker: {error}") from None
+        if not self.exchange and not self.routing_key:
+            raise PipelineError("nothing says where messages go: give an exchange or a routing key")
+        for what, text in (("exchange", self.exchange), ("routing key", self.routing_key)):
+            if len(text.encode()) > NAME_BYTES_MAX:
+                raise PipelineError(f"the {what} has more than {NAME_BYTES_MAX} bytes")
+        if self.max_attempts < 1:
+            raise PipelineError(f"a key is tried once at least, not {self.max_attempts} times")
+        if not 0 < self.timeout_s <= 86_400:
+            raise PipelineError(f"the timeout is a number of seconds up to 86400, not {self.timeout_s}")
+        if self.day is not None:
+            _check_day(self.day)
+        chosen_actions(self.actions)
+
+    def shown(self, result: str) -> dict[str, Any]:
+        """What a dry run has shown, and the run behind it must be the same in."""
+        return {
+            "result": result,
+            "actions": chosen_actions(self.actions),
+            "exchange": self.exchange,
+            "routing_key": self.routing_key,
+            "max_attempts": self.max_attempts,
+            "again": self.again,
+        }
+
+
+def _check_day(day: str) -> None:
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        raise PipelineError(f"a day is YEAR-MONTH-DAY, not {day!r}") from None

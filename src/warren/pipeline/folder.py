@@ -1,0 +1,142 @@
+"""A folder on any file system that Spark and Arrow both know, and the small files in it that say what counts.
+
+    lake    /data/lake    file:///data/lake    hdfs://host/lake    s3://bucket/lake
+
+`put_json` and `put_text` write whole or not at all, and what they wrote is durable when they return: on a disk beside
+the place, flushed, and moved there; on object stores in one piece, which is all they can do.
+
+Invariant: `uri` names the same folder to Spark as it does here. It is not escaped, as Spark's paths are not.
+
+Not here: tables (`pipeline.tables`).
+"""
+
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Any, Final, final
+
+import pyarrow as pa
+from pyarrow import fs
+
+from warren.pipeline.errors import PipelineError
+
+OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
+GLOB: Final = frozenset("*?[]{}\\")
+
+
+@final
+class Folder:
+    """It need not exist; what is put into it makes it."""
+
+    def __init__(self, uri: str) -> None:
+        if GLOB & set(uri):
+            raise PipelineError(
+                f"{uri!r} cannot be used as a folder: Spark would take {min(GLOB & set(uri))!r} for a pattern"
+            )
+        scheme, separator, rest = uri.partition("://")
+        if not separator or scheme == "file":
+            path = os.path.abspath(rest if separator else uri)
+            self._files, self._path = fs.LocalFileSystem(), path
+            self.uri = f"file://{path}"
+        else:
+            self._files, self._path = _file_system(uri)
+            self.uri = uri.rstrip("/")
+
+    def __str__(self) -> str:
+        return self.uri.removeprefix("file://")
+
+    def child(self, name: str) -> "Folder":
+        return Folder(f"{self.uri}/{name}")
+
+    def exists(self, name: str = "") -> bool:
+        """Whether there is a file or a folder of this name; without a name, this folder."""
+        found = self._files.get_file_info(self._place(name))
+        return bool(found.type != fs.FileType.NotFound)
+
+    def children(self) -> list[str]:
+        """The names of what is in it, in order; none if it does not exist."""
+        selector = fs.FileSelector(self._path, allow_not_found=True)
+        return sorted(found.base_name for found in self._files.get_file_info(selector))
+
+    def read_text(self, name: str) -> str | None:
+        """None if there is no such file."""
+        try:
+            with self._files.open_input_stream(self._place(name)) as stream:
+                return bytes(stream.read()).decode()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise PipelineError(f"{self}/{name} cannot be read: {_reason(error)}") from None
+
+    def read_json(self, name: str) -> Any:
+        """None if there is no such file."""
+        text = self.read_text(name)
+        if text is None:
+            return None
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise PipelineError(f"{self}/{name} is not JSON") from None
+
+    def put_json(self, name: str, value: Any) -> None:
+        self.put_text(name, json.dumps(value, indent=2, sort_keys=True) + "\n")
+
+    def put_text(self, name: str, text: str) -> None:
+        """Whole or not at all, and durable."""
+        try:
+            if isinstance(self._files, fs.LocalFileSystem):
+                _put_on_disk(Path(self._path), name, text.encode())
+            elif self._files.type_name in OBJECT_STORES:
+                self._write(name, text.encode())
+            else:
+                self._files.create_dir(self._path)
+                beside = f".{name}.{uuid.uuid4().hex}"
+                self._write(beside, text.encode())
+                self._files.move(self._place(beside), self._place(name))
+        except (OSError, pa.ArrowException) as error:
+            raise PipelineError(f"{self}/{name} cannot be written: {_reason(error)}") from None
+
+    def delete(self, name: str = "") -> None:
+        """A file or a folder with what is in it; without a name, this folder. What is not there is deleted already."""
+        place = self._place(name)
+        found = self._files.get_file_info(place)
+        if found.type == fs.FileType.Directory:
+            self._files.delete_dir(place)
+        elif found.type != fs.FileType.NotFound:
+            self._files.delete_file(place)
+
+    def _place(self, name: str) -> str:
+        return f"{self._path}/{name}" if name else self._path
+
+    def _write(self, name: str, data: bytes) -> None:
+        with self._files.open_output_stream(self._place(name)) as stream:
+            stream.write(data)
+
+
+def _put_on_disk(folder: Path, name: str, data: bytes) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = folder / f".{name}.{uuid.uuid4().hex}"
+    with beside.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    beside.replace(folder / name)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _file_system(uri: str) -> tuple[Any, str]:
+    try:
+        # Spark calls it s3a, Arrow s3
+        files, path = fs.FileSystem.from_uri(uri.replace("s3a://", "s3://", 1))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise PipelineError(f"{uri} cannot be used as a folder: {_reason(error)}") from None
+    return files, path.rstrip("/")
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error).splitlines()[0]

@@ -1,0 +1,184 @@
+"""Settings as people write them: a TOML file, or two paths and some options.
+
+::
+
+    key = ["order_id"]                       # one name or several
+    amounts = ["amount"]
+    compared = ["currency"]
+    authority = "orders"                     # the first ledger, unless said
+    zone = "Europe/Berlin"                   # of the business day
+    grace = "6h"
+    tolerance = 0.01
+    relative = 0.001
+
+    [ledgers.orders]
+    source = "parquet"
+    path = "orders"
+    time = "placed_at"
+
+    [ledgers.payments]
+    source = "csv"
+    path = "payments.csv"
+    time = "booked"
+    zone = "America/New_York"
+    where = "kind = 'payment'"
+    columns = { order_id = "reference", amount = "cents * 0.01" }
+
+Numbers are read as decimals. Paths are relative to the file's folder. A password is never written here: the file names
+the variable of the environment that has it.
+
+Not here: what makes sense together (`reconcile.settings`).
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, Final
+
+from warren.pipeline.errors import PipelineError
+from warren.pipeline.reconcile.days import parse_day, parse_grace
+from warren.pipeline.reconcile.settings import Ledger, Settings, Source
+from warren.pipeline.reconcile.sources import NEEDS
+
+TOP: Final = ("key", "amounts", "compared", "authority", "day", "zone", "grace", "tolerance", "relative", "ledgers")
+OF_SOURCE: Final = ("path", "url", "table", "query", "stream", "schema", "user")
+OF_LEDGER: Final = ("source", *OF_SOURCE, "password_env", "options", "columns", "time", "zone", "where", "may_be_empty")
+SUFFIXES: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+
+
+def described(path: str, day: str = "", everything: bool = False) -> Settings:
+    """What the file says; a day that is given counts more than the file's."""
+    try:
+        with open(path, "rb") as file:
+            said = tomllib.load(file, parse_float=Decimal)
+    except OSError as error:
+        raise PipelineError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PipelineError(f"{path} is not TOML: {error}") from None
+    try:
+        return _settings(said, Path(path).resolve().parent, day, everything)
+    except PipelineError as error:
+        raise PipelineError(f"{path}: {error}") from None
+
+
+def two_paths(left: str, right: str, options: Mapping[str, Any]) -> Settings:
+    """Ledgers `left` and `right`; `options` are the file's keys, and what is said of both ledgers alike."""
+    of_both = {name: options[name] for name in ("time", "zone", "where", "may_be_empty") if options.get(name)}
+    tables = {name: {**_place(path), **of_both} for name, path in (("left", left), ("right", right))}
+    said = {name: options[name] for name in TOP if options.get(name)} | {"ledgers": tables}
+    return _settings(said, Path.cwd(), options.get("day", ""), bool(options.get("everything")))
+
+
+def _place(path: str) -> dict[str, str]:
+    kind, separator, rest = path.partition(":")
+    if separator and kind in ("parquet", "csv", "json"):
+        return {"source": kind, "path": rest}
+    return {"source": SUFFIXES.get(Path(path).suffix.lower(), "parquet"), "path": path}
+
+
+def _settings(said: Mapping[str, Any], folder: Path, day: str, everything: bool) -> Settings:
+    _check_known("it", said, TOP)
+    tables = said.get("ledgers")
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise PipelineError("ledgers are tables: [ledgers.NAME]")
+    ledgers = tuple(_ledger(name, table, folder) for name, table in tables.items())
+    given_day = day or said.get("day", "")
+    return Settings(
+        ledgers=ledgers,
+        key=_words(said, "key"),
+        authority=_text(said, "authority") or (ledgers[0].name if ledgers else ""),
+        amounts=_words(said, "amounts"),
+        compared=_words(said, "compared"),
+        day=given_day if isinstance(given_day, date) else parse_day(str(given_day)) if given_day else None,
+        zone=_text(said, "zone") or "UTC",
+        grace=parse_grace(str(said.get("grace", "0"))),
+        tolerance=_number(said, "tolerance"),
+        relative=_number(said, "relative"),
+        everything=everything,
+    )
+
+
+def _ledger(name: str, table: Mapping[str, Any], folder: Path) -> Ledger:
+    try:
+        _check_known("it", table, OF_LEDGER)
+        return Ledger(
+            name=name,
+            source=_source(table, folder),
+            columns=_texts(table, "columns"),
+            time=_text(table, "time"),
+            zone=_text(table, "zone") or "UTC",
+            where=_text(table, "where"),
+            may_be_empty=_truth(table, "may_be_empty"),
+        )
+    except PipelineError as error:
+        raise PipelineError(f"ledger {name}: {error}") from None
+
+
+def _source(table: Mapping[str, Any], folder: Path) -> Source:
+    kind = _text(table, "source")
+    if kind not in NEEDS:
+        raise PipelineError(f"source is {kind!r}, and must be one of {', '.join(NEEDS)}")
+    values = {name: _text(table, name) for name in OF_SOURCE}
+    for name in NEEDS[kind]:
+        if not values[name]:
+            raise PipelineError(f"source {kind} needs {name}")
+    path = values.pop("path")
+    if path and "://" not in path:
+        path = str(folder / path)
+    return Source(kind, path=path, password=_password(table), options=_texts(table, "options"), **values)
+
+
+def _password(table: Mapping[str, Any]) -> str:
+    variable = _text(table, "password_env")
+    if variable and variable not in os.environ:
+        raise PipelineError(f"the password should be in the environment as {variable}, and is not")
+    return os.environ[variable] if variable else ""
+
+
+def _check_known(whose: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+    for name in table:
+        if name not in known:
+            near = difflib.get_close_matches(name, list(known), 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; it may say {', '.join(known)}"
+            raise PipelineError(f"{whose} says {name!r}, which means nothing here{hint}")
+
+
+def _text(table: Mapping[str, Any], name: str) -> str:
+    value = table.get(name, "")
+    if not isinstance(value, str):
+        raise PipelineError(f"{name} must be text, not {value!r}")
+    return value
+
+
+def _truth(table: Mapping[str, Any], name: str) -> bool:
+    value = table.get(name, False)
+    if not isinstance(value, bool):
+        raise PipelineError(f"{name} must be true or false, not {value!r}")
+    return value
+
+
+def _words(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = table.get(name, [])
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
+        raise PipelineError(f"{name} must be a name or a list of names, not {value!r}")
+    return tuple(words)
+
+
+def _texts(table: Mapping[str, Any], name: str) -> dict[str, str]:
+    value = table.get(name, {})
+    if not isinstance(value, dict) or not all(isinstance(each, str | int) for each in value.values()):
+        raise PipelineError(f"{name} must be a table of texts")
+    return {key: str(each).lower() if isinstance(each, bool) else str(each) for key, each in value.items()}
+
+
+def _number(table: Mapping[str, Any], name: str) -> Decimal:
+    value = table.get(name, 0)
+    try:
+        return Decimal(value) if isinstance(value, str | int | Decimal) else Decimal("nan")
+    except InvalidOperation:
+        raise PipelineError(f"{name} must be a number, not {value!r}") from None

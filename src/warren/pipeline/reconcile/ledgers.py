@@ -1,0 +1,207 @@
+"""Rows of every ledger in one shape, so that they can be put together and compared.
+
+| column             | type      |                                                                            |
+|--------------------|-----------|----------------------------------------------------------------------------|
+| `key`              | string    | the business id; several parts as a JSON array; null if a part is          |
+| `ledger`           | int       | its number                                                                 |
+| `at`               | timestamp | when, in UTC; null for a ledger without times                              |
+| `readable`         | boolean   | whether key, amounts and time say something                                |
+| each amount        | decimal   | of one type for all ledgers, which holds the digits of each                |
+| each compared one  | string    |                                                                            |
+
+Whole numbers and decimals are never rounded: the type is the decimal that has room for all of them. Text and binary
+fractions (as they are printed) have 18 digits behind the point, or fewer if another ledger needs the room before it.
+
+A time without a zone is one of the ledger's zone. Nothing here depends on the clock of this machine; Spark's session
+has to be in UTC, as `pipeline.session` starts it.
+
+Not here: where rows come from (`reconcile.sources`).
+"""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from warren.pipeline.errors import PipelineError, sentence
+from warren.pipeline.reconcile.settings import Ledger, Settings
+from warren.pipeline.reconcile.sources import CORRUPT, MESSAGE, raw
+
+DIGITS_MAX: Final = 37
+"""One less than Spark has, so that a difference is exact, too."""
+
+WHOLE_DIGITS: Final[dict[type[DataType], int]] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
+AS_TEXT: Final = (StringType, FloatType, DoubleType)
+TEXT_DIGITS: Final = (19, 18)
+"""Before the point and behind it; behind it fewer, if other ledgers need more before it."""
+KEYS: Final = (StringType, ByteType, ShortType, IntegerType, LongType, DateType)
+COMPARED: Final = (*KEYS, BooleanType, DecimalType, FloatType, DoubleType, TimestampType, TimestampNTZType)
+TIMES: Final = (StringType, DateType, TimestampType, TimestampNTZType)
+UTC: Final = frozenset({"UTC", "Etc/UTC", "Z"})
+PLAIN: Final = re.compile(r"\w+")
+WITH_OFFSET: Final = r"(Z|[+-]\d\d(:?\d\d)?|UTC|GMT)$"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A ledger that can be read and has what is compared; `types` are those of its expressions."""
+
+    ledger: Ledger
+    number: int
+    frame: DataFrame
+    types: dict[str, DataType]
+
+
+def opened(spark: SparkSession, settings: Settings) -> list[Opened]:
+    """Every ledger; a `PipelineError` about the first that cannot be read or lacks something."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    if zone not in UTC:
+        raise PipelineError(f"Spark's session is in zone {zone}, and must be in UTC: spark.sql.session.timeZone")
+    found = [_opened(spark, settings, number, ledger) for number, ledger in enumerate(settings.ledgers)]
+    for amount in settings.amounts:
+        amount_type(found, amount)
+    return found
+
+
+def kept(ledger: Opened, frame: DataFrame) -> Opened:
+    """The same ledger, read from where its rows were kept."""
+    return replace(ledger, frame=frame)
+
+
+def amount_type(ledgers: list[Opened], amount: str) -> DecimalType:
+    """The decimal that has room for this amount of every ledger."""
+    kinds = [ledger.types[amount] for ledger in ledgers]
+    digits = [_digits(kind) for kind in kinds]
+    whole, behind = max(each[0] for each in digits), max(each[1] for each in digits)
+    if any(isinstance(kind, AS_TEXT) for kind in kinds):
+        behind = max(behind, min(TEXT_DIGITS[1], DIGITS_MAX - whole))
+    if whole + behind > DIGITS_MAX:
+        raise PipelineError(
+            f"amount {amount} would need {whole + behind} digits to hold that of every ledger; {DIGITS_MAX} is the most"
+        )
+    return DecimalType(whole + behind, behind)
+
+
+def rows(settings: Settings, ledgers: list[Opened], ledger: Opened, with_raw: bool = False) -> DataFrame:
+    """The ledger's rows in the common shape; `raw` is all that the ledger itself has."""
+    described, types = ledger.ledger, ledger.types
+    frame = ledger.frame
+    key = _key([_column(described.expression(name), frame).cast("string") for name in settings.key])
+    columns = [key.alias("key"), sql.lit(ledger.number).alias("ledger")]
+    readable = key.isNotNull()
+    if described.time:
+        at = _instant(_column(described.time, frame), types["at"], described.zone)
+        columns.append(at.alias("at"))
+        readable &= at.isNotNull()
+    else:
+        columns.append(sql.lit(None).cast("timestamp").alias("at"))
+    for name in settings.amounts:
+        given = _column(described.expression(name), frame)
+        amount = _amount(given, types[name], amount_type(ledgers, name))
+        columns.append(amount.alias(name))
+        readable &= given.isNull() | amount.isNotNull()
+    columns += [_column(described.expression(name), frame).cast("string").alias(name) for name in settings.compared]
+    if CORRUPT in frame.columns:
+        readable &= sql.col(CORRUPT).isNull()
+    columns.append(readable.alias("readable"))
+    if with_raw:
+        columns.append(_raw(frame).alias("raw"))
+    return frame.select(*columns)
+
+
+def _opened(spark: SparkSession, settings: Settings, number: int, ledger: Ledger) -> Opened:
+    frame = raw(spark, ledger)
+    if ledger.where:
+        frame = _filtered(frame, ledger)
+    types: dict[str, DataType] = {}
+    for name in settings.key:
+        types[name] = _typed(frame, ledger, name, ledger.expression(name), KEYS, "a key")
+    for name in settings.amounts:
+        known = (DecimalType, *AS_TEXT, *WHOLE_DIGITS)
+        types[name] = _typed(frame, ledger, name, ledger.expression(name), known, "an amount")
+    for name in settings.compared:
+        types[name] = _typed(frame, ledger, name, ledger.expression(name), COMPARED, "compared")
+    if ledger.time:
+        types["at"] = _typed(frame, ledger, "time", ledger.time, TIMES, "a time")
+    return Opened(ledger, number, frame, types)
+
+
+def _filtered(frame: DataFrame, ledger: Ledger) -> DataFrame:
+    """What cannot be read stays, whatever the filter would make of its nulls."""
+    _typed(frame, ledger, "where", ledger.where, (BooleanType,), "a filter")
+    chosen = _column(ledger.where, frame)
+    return frame.filter(chosen | sql.col(CORRUPT).isNotNull() if CORRUPT in frame.columns else chosen)
+
+
+def _typed(
+    frame: DataFrame, ledger: Ledger, name: str, expression: str, allowed: tuple[type[DataType], ...], role: str
+) -> DataType:
+    """The type of what is called `name` in this ledger, if there is such a thing and it can be what it should."""
+    if PLAIN.fullmatch(expression) and expression not in frame.columns:
+        has = ", ".join(each for each in frame.columns if each != CORRUPT)
+        raise PipelineError(f"ledger {ledger.name} has no column {expression}; it has {has}")
+    try:
+        kind = frame.select(_column(expression, frame)).schema[0].dataType
+    except Exception as error:
+        raise PipelineError(f"ledger {ledger.name}: {name} is {expression!r}, but: {sentence(error)}") from error
+    if isinstance(kind, allowed) or (role == "a key" and isinstance(kind, DecimalType) and not kind.scale):
+        return kind
+    raise PipelineError(f"ledger {ledger.name}: {expression} is of type {kind.simpleString()}, which cannot be {role}")
+
+
+def _column(expression: str, frame: DataFrame) -> Column:
+    return sql.col(f"`{expression}`") if expression in frame.columns else sql.expr(expression)
+
+
+def _key(parts: list[Column]) -> Column:
+    if len(parts) == 1:
+        return parts[0]
+    there = parts[0].isNotNull()
+    for part in parts[1:]:
+        there &= part.isNotNull()
+    return sql.when(there, sql.to_json(sql.array(*parts)))
+
+
+def _instant(given: Column, kind: DataType, zone: str) -> Column:
+    """In UTC; Spark reads what has no zone as UTC, and is told that it was the ledger's."""
+    if isinstance(kind, TimestampType):
+        return given
+    as_utc = given.try_cast("timestamp")
+    in_zone = sql.to_utc_timestamp(as_utc, zone)
+    return sql.when(given.rlike(WITH_OFFSET), as_utc).otherwise(in_zone) if isinstance(kind, StringType) else in_zone
+
+
+def _digits(kind: DataType) -> tuple[int, int]:
+    """How many before the point, and how many behind it."""
+    if isinstance(kind, DecimalType):
+        return kind.precision - kind.scale, kind.scale
+    return (TEXT_DIGITS[0], 0) if isinstance(kind, AS_TEXT) else (WHOLE_DIGITS[type(kind)], 0)
+
+
+def _amount(given: Column, kind: DataType, wanted: DecimalType) -> Column:
+    """Binary fractions as they are printed: 0.1 is a tenth. What is no number is null."""
+    return given.cast("string").try_cast(wanted) if isinstance(kind, AS_TEXT) else given.cast(wanted)
+
+
+def _raw(frame: DataFrame) -> Column:
+    """A message that had a record in it is no part of the record."""
+    names = [name for name in frame.columns if name != CORRUPT]
+    own = [name for name in names if name != MESSAGE] or names
+    return sql.struct(*(sql.col(f"`{name}`") for name in own))

@@ -1,0 +1,169 @@
+"""What is to be reconciled: the ledgers, what is compared, what is tolerated; complete and checked.
+
+Names of ledgers and of what is compared become names of columns of the result, so they are plain words. What a ledger
+itself calls them, or how they are worked out there, is an expression of its own.
+
+Invariant: whatever can be found wrong without looking at a ledger is a `PipelineError` when the settings are made.
+
+Not here: the file they are written in (`reconcile.describing`); whether a ledger has its columns
+(`reconcile.ledgers`).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Final
+
+from warren.pipeline.errors import PipelineError
+from warren.pipeline.reconcile.days import BusinessDay, business_day, check_zone
+
+NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+RESERVED: Final = frozenset(
+    {"key", "status", "missing", "differing", "duplicated", "late"}  # columns of the result
+    | {"rows", "at", "record", "other"}  # fields of a ledger in it
+    | {"ledger", "readable", "raw"}  # columns of a row while it is compared
+)
+LEDGERS_MAX: Final = 16
+TOLERANCE_DIGITS_MAX: Final = 18
+RELATIVE_DIGITS_MAX: Final = 9
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a ledger's rows come from; which fields mean something depends on `kind`."""
+
+    kind: str
+    path: str = ""
+    url: str = field(default="", repr=False)
+    table: str = ""
+    query: str = ""
+    stream: str = ""
+    schema: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """`columns` says what a compared name is here: a column or an expression; otherwise the column of that name."""
+
+    name: str
+    source: Source
+    columns: Mapping[str, str] = field(default_factory=dict)
+    time: str = ""
+    zone: str = "UTC"
+    where: str = ""
+    may_be_empty: bool = False
+
+    def expression(self, name: str) -> str:
+        return self.columns.get(name, name)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of one run; `everything` keeps the keys that are in balance in the result, too."""
+
+    ledgers: tuple[Ledger, ...]
+    key: tuple[str, ...]
+    authority: str
+    amounts: tuple[str, ...] = ()
+    compared: tuple[str, ...] = ()
+    day: date | None = None
+    zone: str = "UTC"
+    grace: timedelta = timedelta()
+    tolerance: Decimal = Decimal(0)
+    relative: Decimal = Decimal(0)
+    everything: bool = False
+
+    def __post_init__(self) -> None:
+        _check_names(self)
+        _check_columns(self)
+        _check_tolerances(self)
+        _check_times(self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(ledger.name for ledger in self.ledgers)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What must agree."""
+        return (*self.amounts, *self.compared)
+
+    @property
+    def authority_index(self) -> int:
+        return self.names.index(self.authority)
+
+    @property
+    def business_day(self) -> BusinessDay | None:
+        return None if self.day is None else business_day(self.day, self.zone, self.grace)
+
+
+def _check_names(settings: Settings) -> None:
+    if not 2 <= len(settings.ledgers) <= LEDGERS_MAX:
+        raise PipelineError(f"there must be 2 to {LEDGERS_MAX} ledgers, not {len(settings.ledgers)}")
+    if not settings.key:
+        raise PipelineError("there must be a key column by which rows of the ledgers belong together")
+    _check_words("ledger", settings.names, RESERVED)
+    _check_words("column", settings.values, RESERVED)
+    repeated_key = {name for name in settings.key if settings.key.count(name) > 1}
+    if repeated_key:
+        raise PipelineError(f"key column {min(repeated_key)} is named twice")
+    if settings.authority not in settings.names:
+        raise PipelineError(f"the authority {settings.authority!r} is no ledger; they are {_listed(settings.names)}")
+
+
+def _check_words(what: str, names: Sequence[str], reserved: frozenset[str]) -> None:
+    for name in names:
+        if NAME.fullmatch(name) is None:
+            raise PipelineError(
+                f"{what} {name!r} must be named in small letters, digits and underscores; "
+                "`columns` says what a ledger calls it"
+            )
+        if name in reserved:
+            raise PipelineError(f"{what} {name} cannot be called that: the result has a column of that name")
+        if names.count(name) > 1:
+            raise PipelineError(f"{what} {name} is named twice")
+
+
+def _check_columns(settings: Settings) -> None:
+    known = (*settings.key, *settings.values)
+    for ledger in settings.ledgers:
+        for name in ledger.columns:
+            if name not in known:
+                raise PipelineError(f"ledger {ledger.name} says what {name} is, but only {_listed(known)} are compared")
+
+
+def _check_tolerances(settings: Settings) -> None:
+    for what, value, digits in (
+        ("tolerance", settings.tolerance, TOLERANCE_DIGITS_MAX),
+        ("relative tolerance", settings.relative, RELATIVE_DIGITS_MAX),
+    ):
+        if not value.is_finite() or value < 0:
+            raise PipelineError(f"the {what} is {value}; it must be a number and not negative")
+        exponent = value.as_tuple().exponent
+        if isinstance(exponent, int) and -exponent > digits:
+            raise PipelineError(f"the {what} {value} has more than {digits} digits behind the point")
+        if value and not settings.amounts:
+            raise PipelineError(f"there is a {what}, but no amount to compare")
+    if settings.relative > 1:
+        raise PipelineError(f"the relative tolerance is {settings.relative}; it is a part of the amount, at most 1")
+    if settings.tolerance >= Decimal(10) ** TOLERANCE_DIGITS_MAX:
+        raise PipelineError(f"the tolerance {settings.tolerance} is too large")
+
+
+def _check_times(settings: Settings) -> None:
+    check_zone(settings.zone, "the business day")
+    for ledger in settings.ledgers:
+        check_zone(ledger.zone, f"ledger {ledger.name}")
+    if settings.day is not None and not any(ledger.time for ledger in settings.ledgers):
+        raise PipelineError("there is a day, but no ledger says which column is its time")
+    if settings.grace and settings.day is None:
+        raise PipelineError("there is a grace, but no day that it comes after")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)

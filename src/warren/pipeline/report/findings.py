@@ -1,0 +1,188 @@
+"""All that the page says, gathered from Spark: a few thousand numbers, however many events there are.
+
+The events are gone through twice, once for the flows and once for the tallies. Spark keeps both in between (`persist`),
+in few parts: they are small, and each part costs a task in every question that follows.
+
+Not here: how any of it is reckoned (`flows`, `tallies`, `latencies`, `backlogs`), how it is shown (`page`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as sql
+
+from warren.pipeline.report import backlogs, flows, latencies
+from warren.pipeline.report.flows import DAY_S, HOUR_S
+from warren.pipeline.report.forecast import Day
+from warren.pipeline.report.tallies import LATENCIES, tallied
+
+LINES: Final = 7
+"""So many exchanges or queues have a line of their own; all others share the eighth."""
+MAP_ROWS: Final = 12
+LISTED: Final = 50
+PARTS: Final = 8
+# the longest span, in seconds, for each step; days beyond
+STEPS: Final = ((1, 600), (60, 6 * HOUR_S), (HOUR_S, 60 * DAY_S))
+
+
+class Place(NamedTuple):
+    """An exchange or a queue."""
+
+    vhost: str
+    name: str
+
+
+Courses = Mapping[Place | None, Mapping[int, int]]
+"""For each place, by moment, a number; None is all the others."""
+
+
+@dataclass(frozen=True)
+class QueueTotals:
+    """What passed through a queue; `counts` by kind, `peak` is the most in one step."""
+
+    place: Place
+    counts: Mapping[str, int]
+    bytes: int
+    peak: int
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """Of how long so many messages took, in milliseconds."""
+
+    messages: int
+    p50: float
+    p90: float
+    p99: float
+    longest: int
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The numbers of a report. Moments are seconds since 1970; kinds are those of `flows` and `latencies`."""
+
+    first_s: int
+    last_s: int
+    events: int
+    step_s: int
+    vhosts: int
+    totals: Mapping[tuple[str, str], tuple[int, int]]
+    published: Courses
+    delivered: Courses
+    queues: tuple[QueueTotals, ...]
+    queue_count: int
+    latency: Mapping[str, Mapping[Place, Percentiles]]
+    latency_queues: Mapping[str, int]
+    latency_course: Mapping[str, Mapping[int, Percentiles]]
+    latency_map: Mapping[Place, Mapping[int, Percentiles]]
+    apart: int
+    days: tuple[Day, ...]
+    waiting: tuple[tuple[Place, int], ...]
+    waiting_queues: int
+    backlog: Courses
+
+
+def step_for(length_s: int) -> int:
+    """The step of time that suits a span: some hundred of them, two thousand at most."""
+    return next((step for step, longest in STEPS if length_s <= longest), DAY_S)
+
+
+def gather(events: DataFrame, passages: DataFrame) -> Findings | None:
+    """Add everything up; None if there is no event."""
+    [reach] = flows.span(events).collect()
+    if reach["first"] is None:
+        return None
+    step_s = step_for(reach["last"] - reach["first"])
+    flow = flows.flows(events, min(step_s, HOUR_S)).coalesce(PARTS).persist()
+    tallies = tallied(passages, step_s).coalesce(PARTS).persist()
+    try:
+        return _gathered(reach, step_s, flow, tallies)
+    finally:
+        flow.unpersist()
+        tallies.unpersist()
+
+
+def _gathered(reach: Row, step_s: int, flow: DataFrame, tallies: DataFrame) -> Findings:
+    counts, change = latencies.counted(tallies), backlogs.changes(tallies)
+    passed = sql.col("arrived") + sql.col("delivered")
+    queues = _ranked(flows.busiest_first(flows.queue_totals(flow, step_s), passed, LISTED))
+    slow = _ranked(flows.busiest_first(latencies.by_queue(counts), sql.col("messages"), LISTED, "kind"))
+    ranked = flows.busiest_first(backlogs.waiting(change), sql.col("waiting"), LISTED)
+    waiting = _ranked(ranked)
+    growing = change.join(sql.broadcast(ranked.where(sql.col("rank") <= LINES)), ["vhost", "name"])
+    sums = flows.totals(flow).collect()
+    [apart] = latencies.apart(counts).collect()
+    return Findings(
+        first_s=reach["first"],
+        last_s=reach["last"],
+        events=reach["events"],
+        step_s=step_s,
+        vhosts=len({row["vhost"] for row in sums}),
+        totals=_totals(sums),
+        published=_courses(flows.over_time(flow, "exchange", "published", step_s, LINES).collect(), "messages"),
+        delivered=_courses(flows.over_time(flow, "queue", "delivered", step_s, LINES).collect(), "messages"),
+        queues=tuple(_queue_totals(row) for row in queues),
+        queue_count=queues[0]["of"] if queues else 0,
+        latency={kind: {_place(row): _percentiles(row) for row in slow if row["kind"] == kind} for kind in LATENCIES},
+        latency_queues={row["kind"]: row["of"] for row in slow},
+        latency_course=_by_kind(latencies.by_moment(counts).collect()),
+        latency_map=_by_place(latencies.by_queue_and_moment(counts, "delivery", MAP_ROWS).collect()),
+        apart=apart["messages"],
+        days=tuple(sorted((_day(row) for row in flows.daily(flow).collect()), key=lambda day: day.number)),
+        waiting=tuple((_place(row), row["waiting"]) for row in waiting),
+        waiting_queues=waiting[0]["of"] if waiting else 0,
+        backlog=_courses(growing.collect(), "change"),
+    )
+
+
+def _ranked(frame: DataFrame) -> list[Row]:
+    return sorted(frame.collect(), key=lambda row: int(row["rank"]))
+
+
+def _totals(rows: Iterable[Row]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Of all virtual hosts together."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for row in rows:
+        messages, size = found.get((row["side"], row["kind"]), (0, 0))
+        found[row["side"], row["kind"]] = messages + row["messages"], size + row["bytes"]
+    return found
+
+
+def _courses(rows: Iterable[Row], column: str) -> dict[Place | None, dict[int, int]]:
+    found: dict[Place | None, dict[int, int]] = {}
+    for row in rows:
+        place = None if row["name"] is None else _place(row)
+        found.setdefault(place, {})[row["moment"]] = row[column]
+    return found
+
+
+def _by_kind(rows: Iterable[Row]) -> dict[str, dict[int, Percentiles]]:
+    found: dict[str, dict[int, Percentiles]] = {}
+    for row in rows:
+        found.setdefault(row["kind"], {})[row["moment"]] = _percentiles(row)
+    return found
+
+
+def _by_place(rows: Iterable[Row]) -> dict[Place, dict[int, Percentiles]]:
+    found: dict[Place, dict[int, Percentiles]] = {}
+    for row in rows:
+        found.setdefault(_place(row), {})[row["moment"]] = _percentiles(row)
+    return found
+
+
+def _place(row: Row) -> Place:
+    return Place(row["vhost"], row["name"])
+
+
+def _percentiles(row: Row) -> Percentiles:
+    return Percentiles(row["messages"], row["p50"], row["p90"], row["p99"], row["longest"])
+
+
+def _queue_totals(row: Row) -> QueueTotals:
+    return QueueTotals(_place(row), {kind: row[kind] for kind in flows.QUEUE_KINDS}, row["bytes"], row["peak"])
+
+
+def _day(row: Row) -> Day:
+    return Day(row["day"], row["messages"], row["bytes"], row["busiest"])

@@ -1,0 +1,182 @@
+"""A Spark session for a job: on this machine, on a cluster, or on a server of Spark Connect.
+
+    local[*]  local[N]  local[N,F]          on this machine, on all cores or on N, tasks tried F times
+    spark://HOST:PORT[,HOST:PORT…]          a standalone cluster
+    yarn   k8s://https://HOST:PORT          these, as the environment configures them
+    sc://HOST[:PORT]                        a server of Spark Connect
+
+What is wrong with Java or with the master is found before Spark is started, because Spark itself says it late and in
+many words. A job goes by what it is given here and reaches into no Java, so that it runs through Connect, too.
+
+Spark's own log is off, and what its Java says on standard error is kept from there: what ends a job is said in one
+sentence (`pipeline.errors`). `spark.log.level` brings both back.
+
+Not here: what jobs do with the session.
+"""
+
+import importlib.util
+import os
+import re
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Final
+
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from warren.pipeline.errors import PipelineError, sentence
+from warren.spark.java import JavaError, java_version
+
+MASTERS: Final = re.compile(
+    r"local(\[(\*|[1-9]\d*)(\s*,\s*[1-9]\d*)?\])?"
+    r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"|spark://[^/,\s:]+:\d+(,[^/,\s:]+:\d+)*"
+    r"|yarn|k8s://\S+"
+    r"|sc://[^/\s:]+(:\d+)?(/.*)?"
+)
+CONNECT_PORT: Final = 15002
+CONNECT_NEEDS: Final = ("pandas", "grpc_status", "google.rpc", "zstandard")
+REACH_S: Final = 5.0
+STANDARD_ERROR: Final = 2
+ENDED: Final = re.compile(r'(?:Exception in thread "main" (?:[\w.]+: )*|Error: )?((?:Invalid|Could not) .+)')
+SESSION: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+QUERY_LOGS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""To which PySpark writes every error of a query, with its plan, before it raises it."""
+
+
+@contextmanager
+def running(
+    name: str, master: str = "local[*]", memory: str = "2g", conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A session for the body, stopped behind it; whatever Spark raises in it becomes one sentence."""
+    spark = start(name, master, memory, conf)
+    try:
+        yield spark
+    except (PySparkException, OSError, ValueError, RuntimeError) as error:
+        raise PipelineError(sentence(error)) from error
+    except Exception as error:
+        # what Java raised comes as an error of the bridge to it, which is Spark's and not ours to import
+        if type(error).__module__.split(".")[0] != "py4j":
+            raise
+        raise PipelineError(sentence(error)) from error
+    finally:
+        stop(spark)
+
+
+def start(
+    name: str, master: str = "local[*]", memory: str = "2g", conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session; a `PipelineError` if there is no Java, or no such master."""
+    if MASTERS.fullmatch(master) is None:
+        raise PipelineError(
+            f"{master!r} is no master of Spark: local[*], spark://HOST:PORT, yarn, k8s://… and sc://HOST are"
+        )
+    options = SESSION | dict(conf or {})
+    if options["spark.log.level"] == "OFF":
+        for log in QUERY_LOGS:
+            PySparkLogger.getLogger(log).setLevel("CRITICAL")
+    if master.startswith("sc://"):
+        return _connected(name, master, options)
+    try:
+        java_version()
+    except JavaError as error:
+        raise PipelineError(str(error)) from None
+    if master.startswith("spark://"):
+        _reach(master, [_address(each) for each in master.removeprefix("spark://").split(",")])
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.Builder().appName(name).master(master).config("spark.driver.memory", memory)
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    with tempfile.TemporaryFile() as said:
+        try:
+            with _standard_error(said if options["spark.log.level"] == "OFF" else None):
+                return builder.getOrCreate()
+        except Exception as error:
+            raise PipelineError(f"Spark does not start: {_reason(said) or sentence(error)}") from error
+
+
+def stop(spark: SparkSession) -> None:
+    """End what `start` began; the server of Connect goes on."""
+    spark.stop()
+
+
+def is_connected(spark: SparkSession) -> bool:
+    """Whether the session is one of Spark Connect, which has no context and no Java behind it."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+@contextmanager
+def _standard_error(file: IO[bytes] | None) -> Iterator[None]:
+    """Where a process that is started meanwhile says what only Spark's own log would be read for."""
+    if file is None:
+        yield
+        return
+    sys.stderr.flush()
+    own = os.dup(STANDARD_ERROR)
+    os.dup2(file.fileno(), STANDARD_ERROR)
+    try:
+        yield
+    finally:
+        os.dup2(own, STANDARD_ERROR)
+        os.close(own)
+
+
+def _reason(said: IO[bytes]) -> str:
+    """Why a Java that has ended did; nothing if it runs, or has not said why."""
+    said.seek(0)
+    lines = [line.strip() for line in said.read().decode(errors="replace").splitlines()]
+    return next((found[1] for line in lines if (found := ENDED.match(line))), "")
+
+
+def _connected(name: str, master: str, options: Mapping[str, str]) -> SparkSession:
+    missing = [package for package in CONNECT_NEEDS if not _is_there(package)]
+    if missing:
+        raise PipelineError(f"Spark Connect needs more packages here: pip install 'pyspark[connect]' ({missing[0]})")
+    address = master.removeprefix("sc://").split("/")[0]
+    _reach(master, [_address(address if ":" in address else f"{address}:{CONNECT_PORT}")])
+    try:
+        builder = SparkSession.Builder().appName(name).remote(master)
+        spark = builder.getOrCreate()
+        for key, value in options.items():
+            if key.startswith("spark.sql."):
+                spark.conf.set(key, value)
+    except Exception as error:
+        raise PipelineError(f"{master} does not take the session: {sentence(error)}") from error
+    return spark
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def _reach(master: str, addresses: list[tuple[str, int]]) -> None:
+    """Whether anybody answers there: Spark would try for a minute, and then say so in a hundred lines."""
+    reason = ""
+    for address in addresses:
+        try:
+            socket.create_connection(address, REACH_S).close()
+            return
+        except OSError as error:
+            reason = error.strerror or str(error)
+    raise PipelineError(f"no Spark answers at {master}: {reason}")

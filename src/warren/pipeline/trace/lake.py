@@ -1,0 +1,128 @@
+"""The lake: where events are kept, and how they are read.
+
+::
+
+    LAKE/lake.json                  {kind, version}
+    LAKE/sources/SOURCE.json        what is read as this source
+    LAKE/events/SOURCE/             rows (`trace.events`) in Parquet, by day and virtual host; Spark's log of files
+    LAKE/checkpoints/SOURCE/        how far the source is read
+    LAKE/messages/                  the messages, as a table (`pipeline.tables`)
+
+Each source is a query of its own and has a folder of its own: Spark's log in the folder numbers the batches of one
+query, and would take those of another one for repetitions. Rows count when the log names their file. So a lake is read
+through here, source by source, and not as a heap of files, among which are those of writers that were killed.
+
+Events and quarantine are rows of one folder, so that one entry in the log is for both. Those of the quarantine have no
+day.
+
+Not here: writing (`trace.job`).
+"""
+
+import re
+from functools import reduce
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from warren.pipeline import tables
+from warren.pipeline.errors import PipelineError
+from warren.pipeline.folder import Folder
+from warren.pipeline.trace import messages as lives
+from warren.pipeline.trace.events import COLUMNS, ROWS_SCHEMA
+
+KIND: Final = "warren trace lake"
+VERSION: Final = 1
+LAKE: Final = "lake.json"
+EVENTS: Final = "events"
+CHECKPOINTS: Final = "checkpoints"
+SOURCES: Final = "sources"
+MESSAGES: Final = "messages"
+COMMITTED: Final = "_spark_metadata"
+SOURCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def check(lake: Folder) -> None:
+    """A `PipelineError` unless it is a lake that this can read."""
+    found = lake.read_json(LAKE)
+    if found is None:
+        raise PipelineError(f"{lake} is no lake of traces: there is no {LAKE} in it")
+    _check_kind(lake, found)
+
+
+def check_or_empty(lake: Folder) -> None:
+    """A `PipelineError` unless it is such a lake, or there is nothing yet."""
+    found = lake.read_json(LAKE)
+    if found is not None:
+        _check_kind(lake, found)
+    elif lake.children():
+        raise PipelineError(f"{lake} is no lake of traces, and it is not empty")
+
+
+def claim(lake: Folder, source: str, facts: dict[str, Any]) -> None:
+    """Make it a lake, and the source one of it; one that is read from elsewhere under this name is refused."""
+    check_or_empty(lake)
+    known = lake.child(SOURCES).read_json(f"{source}.json")
+    if known is not None and known != facts:
+        raise PipelineError(
+            f"source {source!r} of {lake} is {_told(known)}, and not {_told(facts)}; give it another name"
+        )
+    if lake.read_json(LAKE) is None:
+        lake.put_json(LAKE, {"kind": KIND, "version": VERSION})
+    if known is None:
+        lake.child(SOURCES).put_json(f"{source}.json", facts)
+
+
+def events(spark: SparkSession, lake: Folder) -> DataFrame:
+    """Everything that was read and could be understood."""
+    return _rows(spark, lake).where(sql.col("fault").isNull()).select(*COLUMNS)
+
+
+def quarantine(spark: SparkSession, lake: Folder) -> DataFrame:
+    """Everything that was read and could not: the id it would have had as an event, why, and the line itself."""
+    faulty = _rows(spark, lake).where(sql.col("day").isNull() & sql.col("fault").isNotNull())
+    return faulty.select("event_id", sql.col("fault").alias("reason"), "line")
+
+
+def counts(spark: SparkSession, lake: Folder) -> tuple[int, int]:
+    """How many events there are, and how many lines in quarantine."""
+    found = _rows(spark, lake).agg(sql.count("*").alias("all"), sql.count("fault").alias("faulty")).first()
+    assert found is not None
+    return found["all"] - found["faulty"], found["faulty"]
+
+
+def messages(spark: SparkSession, lake: Folder) -> DataFrame:
+    """The messages, as they were when the job ended last."""
+    check(lake)
+    return tables.read(spark, lake.child(MESSAGES), lives.KIND, lives.VERSION)[0]
+
+
+def event_folder(lake: Folder, source: str) -> Folder:
+    return lake.child(EVENTS).child(source)
+
+
+def checkpoint_folder(lake: Folder, source: str) -> Folder:
+    return lake.child(CHECKPOINTS).child(source)
+
+
+def _rows(spark: SparkSession, lake: Folder) -> DataFrame:
+    check(lake)
+    folders = [event_folder(lake, source) for source in lake.child(EVENTS).children()]
+    frames = [spark.read.schema(ROWS_SCHEMA).parquet(folder.uri) for folder in folders if folder.exists(COMMITTED)]
+    if not frames:
+        return spark.createDataFrame([], ROWS_SCHEMA)
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _check_kind(lake: Folder, found: Any) -> None:
+    if not isinstance(found, dict) or found.get("kind") != KIND:
+        raise PipelineError(f"{lake} is no lake of traces: its {LAKE} is of something else")
+    if found.get("version") != VERSION:
+        raise PipelineError(
+            f"{lake} is a lake of version {found.get('version')}, and this is for version {VERSION}; read it with the "
+            "Warren that wrote it, or begin another one"
+        )
+
+
+def _told(facts: dict[str, Any]) -> str:
+    return " ".join(str(value) for value in facts.values())

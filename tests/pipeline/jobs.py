@@ -1,0 +1,261 @@
+"""Every job as a command line on inputs that are always the same, and everything it leaves, as text.
+
+    job = Jobs(folder, spark, node, url, broker).report()
+    Command(log, *job.arguments(place)).finish(job.exit_code)
+    job.left(place)                 # the same list of lines whenever, wherever and however often it was run
+
+What is left is the rows of tables, sorted, the bytes of pages, and for jobs that publish the messages in the broker,
+which are taken out by that. Names of data folders and of publishers are made up by each run, and are not in it.
+
+Not here: running them (`command_process`).
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.pipeline.test_report_job import record
+from tests.support.node_process import NodeProcess
+from tests.support.operator import Operator
+from warren.client import Message, Properties, blocking
+from warren.pipeline import tables
+from warren.pipeline.audit import job as audit_job
+from warren.pipeline.compensate import attempts
+from warren.pipeline.folder import Folder
+from warren.pipeline.reconcile import job as reconcile_job
+from warren.pipeline.reconcile.describing import two_paths
+from warren.pipeline.trace import job as trace_job
+from warren.pipeline.trace import lake
+from warren.pipeline.trace.sources import FileSource
+from warren.wire.values import Table
+
+BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
+TRACED = 600
+COPIED = 50
+KEYS = 30_000
+LOADED = 45_000
+"""In messages of two records: more than one part of a load, and of a compensation, has."""
+
+DAY = "2026-11-01"
+
+
+@dataclass(frozen=True)
+class Job:
+    """`arrived` tells how many messages have come to the broker, for jobs that publish."""
+
+    name: str
+    arguments: Callable[[Path], list[str]]
+    left: Callable[[Path], list[str]]
+    exit_code: int = 0
+    arrived: Callable[[], int] = lambda: 0
+
+
+class Jobs:
+    """Inputs are made when a job is asked for that needs them."""
+
+    def __init__(
+        self, folder: Path, spark: SparkSession, node: NodeProcess, url: str, broker: blocking.Channel
+    ) -> None:
+        self._folder = folder
+        self._spark = spark
+        self._operator = Operator(node.addresses["http"])
+        self._url = url
+        self._broker = broker
+
+    def trace(self) -> Job:
+        """Of files, with a line that is torn, and of the Firehose of a node."""
+        traces, stream = self._traces(), self._copies()
+        of_stream = ["--stream", stream, "--url", self._url]
+        return Job(
+            "trace",
+            lambda place: ["trace", "--lake", f"{place}/lake", "--files", str(traces), *of_stream],
+            lambda place: self._lake_rows(place / "lake"),
+        )
+
+    def audit(self) -> Job:
+        known, counters = self._lake(), self._counters()
+        said = ["--lake", str(known), "--counters", str(counters), "--until", "2026-12-01T00:00:00Z"]
+        return Job(
+            "audit",
+            lambda place: ["audit", *said, "--out", f"{place}/audit"],
+            lambda place: self._table(place / "audit", audit_job.KIND, audit_job.VERSION),
+            exit_code=1,
+        )
+
+    def report(self) -> Job:
+        known = self._lake()
+        return Job(
+            "report",
+            lambda place: ["report", "--lake", str(known), "--out", f"{place}/report.html"],
+            lambda place: [(place / "report.html").read_text()],
+        )
+
+    def reconcile(self) -> Job:
+        books = [str(self._ledger("orders")), str(self._ledger("payments"))]
+        return Job(
+            "reconcile",
+            lambda place: ["reconcile", *books, "--key", "id", "--amount", "amount", "--out", f"{place}/found"],
+            self._reconciled,
+            exit_code=1,
+        )
+
+    def load(self) -> Job:
+        file, queue = self._records(), self._queue("loaded")
+        to = ["--url", self._url, "--routing-key", queue, "--max-bytes", "100"]
+        return Job(
+            "load",
+            lambda place: ["load", str(file), "--state", f"{place}/state", *to],
+            lambda place: [*self._finished(place / "state" / "load.json"), *self._drained(queue)],
+            arrived=lambda: self._waiting(queue),
+        )
+
+    def compensate(self) -> Job:
+        result, queue = self._result(), self._queue("corrections")
+        to = ["--url", self._url, "--routing-key", queue, "--day", DAY, "--yes"]
+        return Job(
+            "compensate",
+            lambda place: ["compensate", str(result), "--state", f"{place}/state", *to],
+            lambda place: [*self._attempts(place / "state"), *self._drained(queue)],
+            arrived=lambda: self._waiting(queue),
+        )
+
+    def _traces(self) -> Path:
+        traces = self._folder / "traces"
+        if not traces.exists():
+            traces.mkdir()
+            lines = [json.dumps(each) for each in _traffic()]
+            (traces / "orders.log").write_text("\n".join([*lines, "{torn"]) + "\n")
+        return traces
+
+    def _copies(self) -> str:
+        """A stream with copies of real messages; its name."""
+        stream, queue = self._queue("copies", {"x-queue-type": "stream"}), self._queue("copied")
+        self._broker.bind_queue(stream, "amq.rabbitmq.trace", "#")
+        self._operator.trace("/", True)
+        try:
+            for number in range(COPIED):
+                self._broker.publish(Message(b"goods", Properties(message_id=f"copy {number}")), "", queue)
+                delivery = self._broker.get(queue)
+                assert delivery is not None
+                self._broker.ack(delivery)
+        finally:
+            self._operator.trace("/", False)
+        return stream
+
+    def _lake(self) -> Path:
+        place = self._folder / "lake"
+        if not (place / "messages" / "table.json").exists():
+            trace_job.run(self._spark, trace_job.Settings(str(place), (FileSource(str(self._traces())),)))
+        return place
+
+    def _counters(self) -> Path:
+        path = self._folder / "counters.json"
+        queues = [{"vhost": "/", "name": name, "messages_ready": 0} for name in ("orders", "archive")]
+        path.write_text(json.dumps(queues))
+        return path
+
+    def _ledger(self, name: str) -> Path:
+        path = self._folder / f"{name}.csv"
+        if not path.exists():
+            path.write_text("id,amount\n" + "".join(_rows(name)))
+        return path
+
+    def _result(self) -> Path:
+        result = self._folder / "result"
+        options = {"key": ["id"], "amounts": ["amount"]}
+        settings = two_paths(str(self._ledger("orders")), str(self._ledger("payments")), options)
+        reconcile_job.run(self._spark, settings, Folder(str(result)))
+        return result
+
+    def _records(self) -> Path:
+        path = self._folder / "records.csv"
+        rows = (f"{number},{number % 997}.50\n" for number in range(LOADED))
+        path.write_text("number,amount\n" + "".join(rows))
+        return path
+
+    def _queue(self, name: str, arguments: Table | None = None) -> str:
+        return self._broker.declare_queue(name, durable=True, arguments=arguments or {}).name
+
+    def _waiting(self, queue: str) -> int:
+        return self._broker.declare_queue(queue, passive=True).messages
+
+    def _drained(self, queue: str) -> list[str]:
+        """All messages, taken out."""
+        count = self._waiting(queue)
+        consumer = self._broker.consume(queue, no_ack=True)
+        found: list[str] = []
+        while len(found) < count:
+            batch = consumer.batch(30.0)
+            assert batch, f"{count} messages are in {queue}, and {len(found)} came"
+            for each in batch:
+                own = {name: value for name, value in each.headers.items() if not name.startswith("x-warren-")}
+                found.append(f"{each.properties.message_id} {sorted(own.items())} {each.body.decode()}")
+        consumer.cancel()
+        assert self._waiting(queue) == 0
+        return sorted(found)
+
+    def _lake_rows(self, place: Path) -> list[str]:
+        known = Folder(str(place))
+        frames = [read(self._spark, known) for read in (lake.events, lake.quarantine, lake.messages)]
+        return [line for frame in frames for line in dumped(frame)]
+
+    def _table(self, place: Path, kind: str, version: int) -> list[str]:
+        rows, facts = tables.read(self._spark, Folder(str(place)), kind, version)
+        assert len(list((place / "data").iterdir())) == 1
+        return [json.dumps(facts, sort_keys=True), *dumped(rows)]
+
+    def _reconciled(self, place: Path) -> list[str]:
+        out = place / "found"
+        names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
+        assert names == ["data", "report.html", "summary.json", "table.json"]
+        pages = [(out / name).read_text() for name in ("summary.json", "report.html")]
+        return [*pages, *self._table(out, reconcile_job.KIND, reconcile_job.VERSION)]
+
+    def _finished(self, path: Path) -> list[str]:
+        return [json.dumps(json.loads(path.read_text())["finished"], sort_keys=True)]
+
+    def _attempts(self, state: Path) -> list[str]:
+        rows, facts = tables.read(self._spark, Folder(str(state / "attempts")), attempts.KIND, attempts.VERSION)
+        del facts["publisher"]
+        return [json.dumps(facts, sort_keys=True), *dumped(rows)]
+
+
+def dumped(frame: DataFrame) -> list[str]:
+    """All rows as JSON, sorted, behind the schema."""
+    return [frame.schema.simpleString(), *sorted(row[0] for row in frame.selectExpr("to_json(struct(*))").collect())]
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file with what is in it, and every folder."""
+    found: dict[str, bytes] = {}
+    for place, folders, files in os.walk(folder):
+        found |= {os.path.join(place, name): b"" for name in folders}
+        found |= {os.path.join(place, name): Path(place, name).read_bytes() for name in files}
+    return found
+
+
+def _traffic() -> Iterator[dict[str, object]]:
+    """Messages for two queues; of one in fifty nobody hears again."""
+    for number in range(TRACED):
+        at = BEGIN + timedelta(minutes=number)
+        yield record(at, "published", number, routed_queues=["orders", "archive"])
+        for queue in ("orders", "archive"):
+            if number % 50:
+                yield record(at + timedelta(milliseconds=20), "received", number, queue=queue)
+                yield record(at + timedelta(milliseconds=50), "acked", number, queue=queue)
+
+
+def _rows(name: str) -> Iterator[str]:
+    """Of the orders, most are not paid; some are paid twice, some in part, and some payments have no order."""
+    for number in range(KEYS):
+        if name == "orders":
+            yield f"o{number},{number % 89}.10\n"
+        elif number % 6 == 0:
+            yield f"o{number},{number % 89}.{'10' if number % 5 else '20'}\n" * (1 + (number % 7 == 0))
+            if number % 11 == 0:
+                yield f"x{number},1.00\n"

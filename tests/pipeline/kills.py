@@ -1,0 +1,110 @@
+"""Runs of a job that are killed at points chosen by chance, and what must be left when one came to its end.
+
+A run that nobody disturbs tells how long it takes and how often what can be seen of it changes: a file appears or
+grows, messages arrive, a line is said. A run is killed either at a part of that time, or a moment after so many
+changes. The next one has the folder as the killed one left it. One that came to its end is compared, and followed by
+one with an empty folder.
+
+Not here: the jobs (`jobs`).
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.pipeline.command_process import RUN_S, Command
+from tests.pipeline.jobs import Job
+
+KILLS = int(os.environ.get("WARREN_DRIVER_KILLS", "3"))
+STEP_S = 0.01
+MOMENT_S = 0.2
+MESSAGES = 1000
+"""So many that arrive are a change."""
+
+
+class Sight:
+    """What can be seen of a job from outside; it counts up only."""
+
+    def __init__(self, place: Path, log: Path, arrived: Callable[[], int]) -> None:
+        self._place = place
+        self._log = log
+        self._arrived = arrived
+        self._seen: set[tuple[str, int]] = set()
+
+    def changes(self) -> int:
+        for folder, _, files in os.walk(self._place):
+            self._seen |= {(path, _size(path)) for path in (os.path.join(folder, name) for name in files)}
+        self._seen.add((str(self._log), _size(str(self._log))))
+        self._seen.add(("messages", self._arrived() // MESSAGES))
+        return len(self._seen)
+
+
+def check_that_kills_change_nothing(job: Job, folder: Path, seed: int) -> None:
+    """Kill runs, and compare each that was not with one that nobody disturbed."""
+    places = iter([folder / f"{job.name} {number}" for number in range(KILLS + 2)])
+    expected, duration_s, changes = _undisturbed(job, next(places))
+    chance = random.Random(seed)
+    place, killed = next(places), 0
+    for _ in range(KILLS):
+        run = _started(job, place)
+        if _is_killed(run, job, place, chance, duration_s, changes):
+            killed += 1
+            continue
+        run.finish(job.exit_code)
+        assert job.left(place) == expected
+        place = next(places)
+    _started(job, place).finish(job.exit_code)
+    assert job.left(place) == expected
+    assert killed >= KILLS // 2
+
+
+def _started(job: Job, place: Path) -> Command:
+    place.mkdir(exist_ok=True)
+    return Command(_log(place), *job.arguments(place))
+
+
+def _log(place: Path) -> Path:
+    """Beside its folder, which is the job's alone."""
+    return place.with_suffix(".log")
+
+
+def _undisturbed(job: Job, place: Path) -> tuple[list[str], float, int]:
+    begin = time.monotonic()
+    run = _started(job, place)
+    sight = Sight(place, _log(place), job.arrived)
+    changes = sight.changes()
+    while run.runs() and time.monotonic() < begin + RUN_S:
+        changes = sight.changes()
+        time.sleep(STEP_S)
+    run.finish(job.exit_code)
+    return job.left(place), time.monotonic() - begin, changes
+
+
+def _is_killed(run: Command, job: Job, place: Path, chance: random.Random, duration_s: float, changes: int) -> bool:
+    """Whether it was killed before it came to its end."""
+    sight = Sight(place, _log(place), job.arrived)
+    first, deadline = sight.changes(), time.monotonic() + RUN_S
+    if chance.random() < 0.5:
+        at = time.monotonic() + chance.uniform(0.3, 1.0) * duration_s
+        wanted = None
+    else:
+        at = deadline
+        wanted = first + chance.randint(1, max(changes, 2) - 1)
+    while run.runs() and time.monotonic() < at and (wanted is None or sight.changes() < wanted):
+        time.sleep(STEP_S)
+    moment = time.monotonic() + chance.uniform(0, MOMENT_S)
+    while run.runs() and time.monotonic() < moment:
+        time.sleep(STEP_S)
+    if not run.runs():
+        return False
+    run.kill()
+    return True
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1

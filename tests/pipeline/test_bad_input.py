@@ -1,0 +1,230 @@
+"""What every command says of what it cannot do: one sentence and an exit code, and nothing is written.
+
+Commands that come as far as Spark have the session of all tests here, in place of one of their own.
+
+Not here: settings of a single job (its own tests); `reconcile` exits as `diff` does, with 2 for every trouble.
+"""
+
+import re
+import subprocess
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline.command_process import WARREN
+from tests.pipeline.jobs import dumped, tree
+from tests.spark.streams import publish, until_expired
+from tests.support.ports import free_port
+from warren.cli.main import run as warren
+from warren.client import blocking
+from warren.pipeline import tables
+from warren.pipeline.folder import Folder
+from warren.pipeline.reconcile.job import KIND, VERSION
+from warren.pipeline.trace import lake as trace_lake
+from warren.wire.values import Table
+
+NOBODY = "amqp://guest:guest@127.0.0.1:1/%2F"
+
+
+class Desk:
+    """A folder with inputs that are all in order, and the command lines that take them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.out = folder / "out"
+        self.lake = Folder(str(folder / "lake"))
+        self.lake.put_json("lake.json", {"kind": trace_lake.KIND, "version": trace_lake.VERSION})
+        (folder / "traces").mkdir()
+        (folder / "counters.json").write_text("[]")
+        for name in ("orders", "payments"):
+            (folder / f"{name}.csv").write_text("id,amount\n1,2.50\n2,3.10\n")
+        self.out.mkdir()
+
+    def command(self, job: str) -> list[str]:
+        here, lake, url = str(self.folder), str(self.lake), ["--url", NOBODY]
+        return {
+            "trace": ["trace", "--lake", f"{self.out}/lake", "--files", f"{here}/traces"],
+            "audit": ["audit", "--lake", lake, "--counters", f"{here}/counters.json", "--out", f"{self.out}/audit"],
+            "report": ["report", "--lake", lake, "--out", f"{self.out}/report.html"],
+            "reconcile": self.reconcile(f"{here}/orders.csv", f"{here}/payments.csv"),
+            "load": ["load", f"{here}/orders.csv", "--state", f"{self.out}/state", *url, "--routing-key", "orders"],
+            "compensate": ["compensate", f"{here}/found", "--state", f"{self.out}/state", *url, "--routing-key", "q"],
+        }[job]
+
+    def reconcile(self, *ledgers: str) -> list[str]:
+        return ["reconcile", *ledgers, "--key", "id", "--amount", "amount", "--out", f"{self.out}/found"]
+
+
+JOBS = ("trace", "audit", "report", "reconcile", "load", "compensate")
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+@pytest.fixture
+def refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> Refused:
+    """Runs a command line that must be refused, and says with which sentence."""
+
+    def run(command: list[str], exit_code: int | None = None) -> str:
+        before = tree(desk.folder)
+        code = warren(["pipeline", *command])
+        said = capsys.readouterr()
+        assert code == (exit_code or (2 if command[0] == "reconcile" else 1)), said
+        assert said.out == ""
+        *progress, sentence = said.err.splitlines()
+        assert not any("Traceback" in line or line.startswith((" ", "warren: ")) for line in progress), said.err
+        assert tree(desk.folder) == before
+        assert sentence.startswith("warren: ")
+        return sentence.removeprefix("warren: ")
+
+    return run
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_without_a_java_that_will_do_no_job_begins(
+    job: str, desk: Desk, refused: Refused, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert refused(desk.command(job)).startswith("Spark needs Java, and /nowhere/bin/java cannot be started")
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", "/nowhere")
+    missing = "Spark needs Java 17 or newer, and there is none: install openjdk-17-jre-headless"
+    assert refused(desk.command(job)) == missing
+    java = tmp_path_factory.mktemp("java") / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
+    too_old = f"Spark needs Java 17 or newer, and {java} is version 11: install openjdk-17-jre-headless"
+    assert refused(desk.command(job)) == too_old
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_wrong_master_is_told_before_anything_is_done(job: str, desk: Desk, refused: Refused) -> None:
+    assert refused([*desk.command(job), "--master", "lokal[*]"]).startswith("'lokal[*]' is no master of Spark: local")
+    for kind in ("spark", "sc"):
+        url = f"{kind}://127.0.0.1:{free_port()}"
+        assert refused([*desk.command(job), "--master", url]) == f"no Spark answers at {url}: Connection refused"
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_wrong_usage_is_exit_code_2(job: str, desk: Desk, refused: Refused) -> None:
+    assert refused([*desk.command(job), "--nonsense"], 2).startswith("No such option: --nonsense")
+    assert refused([*desk.command(job), "--conf", "memory"], 2) == "--conf is spark.KEY=VALUE, not 'memory'"
+    assert refused([job], 2).startswith("Missing ")
+
+
+@pytest.mark.timeout(120)
+def test_a_java_that_does_not_start_is_the_only_thing_that_is_said(desk: Desk) -> None:
+    command = [WARREN, "pipeline", *desk.command("report"), "--memory", "12q"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    said = "warren: Spark does not start: Invalid maximum heap size: -Xmx12q\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", said)
+
+
+@pytest.mark.parametrize("job", ["trace", "audit", "report"])
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"kind": trace_lake.KIND, "version": 2}, "is a lake of version 2, and this is for version 1; read it with"),
+        ({"kind": "orders"}, "is no lake of traces: its lake.json is of something else"),
+    ],
+)
+def test_a_lake_with_another_schema_is_left_alone(
+    job: str, found: object, said: str, desk: Desk, refused: Refused
+) -> None:
+    desk.lake.put_json("lake.json", found)
+    command = [str(desk.lake) if word == f"{desk.out}/lake" else word for word in desk.command(job)]
+    assert refused(command).startswith(f"{desk.lake} {said}")
+
+
+def test_a_lake_with_another_schema_is_no_ledger(desk: Desk, refused: Refused, shared: SparkSession) -> None:
+    desk.lake.put_json("lake.json", {"kind": trace_lake.KIND, "version": 2})
+    (desk.folder / "books.toml").write_text(
+        f'key = ["id"]\n[ledgers.orders]\nsource = "csv"\npath = "orders.csv"\n'
+        f'[ledgers.traced]\nsource = "lake"\npath = "{desk.lake}"\ncolumns = {{ id = "message_id" }}\n'
+    )
+    said = refused(["reconcile", f"{desk.folder}/books.toml", "--out", f"{desk.out}/found"])
+    assert said.startswith(f"ledger traced: {desk.lake} is a lake of version 2, and this is for version 1")
+
+
+def test_a_ledger_without_a_column_or_without_rows_is_told(desk: Desk, refused: Refused, shared: SparkSession) -> None:
+    orders, payments = (desk.folder / f"{name}.csv" for name in ("orders", "payments"))
+    payments.write_text("id,sum\n1,2.50\n")
+    said = refused(desk.reconcile(str(orders), str(payments)))
+    assert said == "ledger right has no column amount; it has id, sum"
+    payments.write_text("id,amount\n")
+    said = refused(desk.reconcile(str(orders), str(payments)))
+    assert said == "ledger right is empty; if it may be, say so"
+    said = refused(desk.reconcile(str(orders), f"{desk.folder}/nowhere.csv"))
+    assert said.startswith("ledger right cannot be read: Path does not exist: ")
+
+
+def test_a_broker_that_cannot_be_reached_ends_every_job_that_needs_one(
+    desk: Desk, refused: Refused, shared: SparkSession
+) -> None:
+    result = shared.createDataFrame(
+        [("1", "missing", ["right"], [], [], [], (1, "{}"), None)],
+        "key string, status string, missing array<string>, differing array<string>, duplicated array<string>, "
+        "late array<string>, left struct<rows: bigint, record: string>, right struct<rows: bigint, record: string>",
+    )
+    facts = {"ledgers": ["left", "right"], "authority": "left", "day": "2026-11-15"}
+    tables.replace(result, Folder(f"{desk.folder}/found"), KIND, VERSION, facts)
+    (desk.folder / "books.toml").write_text(
+        f'key = ["id"]\n[ledgers.orders]\nsource = "csv"\npath = "orders.csv"\n[ledgers.payments]\nsource = "stream"\n'
+        f'url = "{NOBODY}"\nstream = "payments"\nschema = "id string"\n'
+    )
+    lines = [
+        ["trace", "--lake", f"{desk.out}/lake", "--stream", "trace", "--url", NOBODY],
+        ["audit", "--lake", str(desk.lake), "--http", "http://127.0.0.1:1", "--out", f"{desk.out}/audit"],
+        ["reconcile", f"{desk.folder}/books.toml", "--out", f"{desk.out}/found"],
+        [*desk.command("load"), "--timeout", "1"],
+        [*desk.command("compensate"), "--yes", "--timeout", "1"],
+    ]
+    for line in lines:
+        assert re.search(r"127\.0\.0\.1:1.*(nobody listens there|[Rr]efused)", refused(line))
+
+
+def test_an_expired_stream_ends_the_trace_and_leaves_its_lake(
+    desk: Desk,
+    shared: SparkSession,
+    url: str,
+    broker: blocking.Channel,
+    queue: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    limits: Table = {
+        "x-queue-type": "stream",
+        "x-max-length-bytes": 2_000_000,
+        "x-stream-max-segment-size-bytes": 1_000_000,
+    }
+    stream, published = broker.declare_queue(f"{queue}-trace", durable=True, arguments=limits).name, count()
+    publish(broker, stream, [next(published) for _ in range(10)], 1000)
+    command = ["pipeline", "trace", "--lake", f"{desk.out}/lake", "--stream", stream, "--url", url]
+    lake = Folder(f"{desk.out}/lake")
+    assert warren(command) == 0
+    before = dumped(trace_lake.quarantine(shared, lake))
+    broker.prefetch(10)
+    until_expired(broker, stream, published, 1000)
+    capsys.readouterr()
+    assert warren(command) == 1
+    *_, sentence = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("warren: ")
+    assert "offsets 10 to " in sentence
+    assert dumped(trace_lake.quarantine(shared, lake)) == before
+
+
+def test_trace_lines_that_are_corrupt_are_counted_and_not_dropped(
+    desk: Desk, shared: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (desk.folder / "traces" / "orders.log").write_bytes(b'{"torn\n\xff\xfe\n{"schema_version": 1}\n')
+    assert warren(["pipeline", *desk.command("trace")]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in said] == ["events", "quarantined", "messages"]
+    assert said[1] == "quarantined: 3 (3 of them added)"

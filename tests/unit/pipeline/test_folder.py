@@ -1,0 +1,66 @@
+"""Folders of small files that are there whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from warren.pipeline.errors import PipelineError
+from warren.pipeline.folder import Folder
+
+
+def test_what_is_put_is_read_again_and_replaces_what_was_there(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path / "a b"))
+    assert folder.read_json("one") is None
+    folder.put_json("one", {"b": 1, "a": [2]})
+    folder.put_json("one", {"a": 3})
+    assert folder.read_json("one") == {"a": 3}
+    assert folder.children() == ["one"]
+    assert folder.exists("one")
+
+
+def test_a_folder_is_the_same_by_its_path_and_by_its_uri(tmp_path: Path) -> None:
+    Folder(str(tmp_path)).child("inner").put_text("note", "here")
+    same = Folder(f"file://{tmp_path}")
+    assert same.uri == f"file://{tmp_path}"
+    assert str(same.child("inner")) == str(tmp_path / "inner")
+    assert same.child("inner").read_text("note") == "here"
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    folder.put_text("note", "old")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "inside").touch()
+    with pytest.raises(PipelineError, match="taken cannot be written"):
+        folder.put_text("taken", "new")
+    with pytest.raises(PipelineError, match=r"note/deeper/x cannot be written: (Not a directory|File exists)"):
+        folder.child("note/deeper").put_text("x", "new")
+    assert folder.read_text("note") == "old"
+
+
+def test_what_is_not_there_is_deleted_already(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path)).child("inner")
+    folder.put_text("one", "1")
+    folder.child("deep").put_text("two", "2")
+    for name in ("one", "one", "deep"):
+        folder.delete(name)
+    assert folder.children() == []
+    folder.delete()
+    folder.delete()
+    assert not folder.exists()
+
+
+def test_a_name_that_spark_would_take_for_a_pattern_is_refused() -> None:
+    with pytest.raises(PipelineError, match=r"Spark would take '\*' for a pattern"):
+        Folder("lake*")
+
+
+def test_what_is_not_json_is_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "lake.json").write_text("{")
+    with pytest.raises(PipelineError, match=r"lake\.json is not JSON"):
+        Folder(str(tmp_path)).read_json("lake.json")
+
+
+def test_an_unknown_kind_of_address_is_refused_in_a_sentence() -> None:
+    with pytest.raises(PipelineError, match="nowhere://lake cannot be used as a folder"):
+        Folder("nowhere://lake")

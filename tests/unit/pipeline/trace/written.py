@@ -1,0 +1,28 @@
+"""Trace files as a node writes them, by the very code of a node: numbered lines, in pieces of a few lines each.
+
+Not here: reading them.
+"""
+
+from pathlib import Path
+
+from warren.admin.tracing.trace_file import Rotation, TraceFile
+
+
+class Written:
+    """A trace that is being written; `lines` is everything that was."""
+
+    def __init__(self, directory: Path, name: str = "orders", piece_bytes: int = 40, pieces_max: int = 1000) -> None:
+        self._file = TraceFile(str(directory), f"{name}.log", b"{", Rotation(piece_bytes, pieces_max))
+        self.lines: list[bytes] = []
+
+    def append(self, count: int) -> None:
+        numbers = range(len(self.lines), len(self.lines) + count)
+        added = [b'{"n":%d}' % number for number in numbers]
+        self._file.append(line + b"\n" for line in added)
+        self.lines += added
+
+    def append_octets(self, octets: bytes) -> None:
+        self._file.append([octets])
+
+    def close(self) -> None:
+        self._file.close()
