@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from warren.client.errors import (
         CallTimeout,
         CannotConnect,
+        CannotConvert,
         ChannelClosed,
         ClientError,
         ConnectionClosed,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
         ConsumerCancelled,
         LoginRefused,
         PublishFailed,
+        SettingsError,
+        TablesRefused,
         UriError,
     )
     from warren.client.machine.confirms import ConfirmRange
@@ -65,6 +68,7 @@ else:
 __all__ = [
     "CallTimeout",
     "CannotConnect",
+    "CannotConvert",
     "Channel",
     "ChannelClosed",
     "ClientError",
@@ -81,6 +85,8 @@ __all__ = [
     "Properties",
     "PublishFailed",
     "ReturnedMessage",
+    "SettingsError",
+    "TablesRefused",
     "Timestamp",
     "UriError",
     "connect",

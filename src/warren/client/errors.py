@@ -11,7 +11,10 @@
     ├── ChannelClosed          one channel was closed, by the broker with its code and text, or by us; others go on
     ├── ConsumerCancelled      the broker ended a consumer: its queue is gone, or has another home
     ├── CallTimeout            the broker did not answer in time
-    └── PublishFailed          publishes that the broker nacked, or sent back as unroutable
+    ├── PublishFailed          publishes that the broker nacked, or sent back as unroutable
+    ├── SettingsError          a file of settings, or a name in it, makes no sense
+    ├── CannotConvert          what is to be sent has no form in which it could be sent, or what came cannot be read
+    └── TablesRefused          the tables of the database were made by a version that this one does not go with
 
 Each says whether the same thing may be tried again (`retriable`), and of what was sent, what became of it (`outcome`):
 `not_sent`, `unknown` (it may have arrived or not) or `rejected`. Mistakes of the program itself are a `ValueError`.
@@ -116,6 +119,18 @@ class PublishFailed(ClientError):
         super().__init__("publishes failed: " + ", ".join(said))
         self.refused = tuple(refused)
         self.returned = tuple(returned)
+
+
+class SettingsError(ClientError):
+    """A file of settings, or a name in it, makes no sense."""
+
+
+class CannotConvert(ClientError):
+    """What is to be sent has no form in which it could be sent, or what came cannot be read."""
+
+
+class TablesRefused(ClientError):
+    """The tables of the database were made by a version that this one does not go with; nothing was changed."""
 
 
 RETRIABLE_CODES = frozenset({320, 541})

@@ -5,6 +5,7 @@ import warren.client
 PROMISED = [
     "CallTimeout",
     "CannotConnect",
+    "CannotConvert",
     "Channel",
     "ChannelClosed",
     "ClientError",
@@ -21,6 +22,8 @@ PROMISED = [
     "Properties",
     "PublishFailed",
     "ReturnedMessage",
+    "SettingsError",
+    "TablesRefused",
     "Timestamp",
     "UriError",
     "connect",
