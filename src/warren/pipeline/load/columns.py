@@ -1,26 +1,21 @@
-"""Columns of text that become typed, and rows that become JSON.
+"""Columns of text that become typed, and values that become routing keys.
 
 A schema is what Spark calls DDL, of simple types: `id bigint, amount decimal(12, 2), day date`. What is text in a file
 (all of a CSV, cells of a spreadsheet) becomes what the schema says; a value that does not is found by its row.
 
-In JSON, whole numbers, doubles and booleans are what they are. Decimals are strings, exact to the digit; dates and
-times are strings in ISO 8601; bytes are strings in base64; what is null is `null`. JSON has no NaN and no infinity:
-they are `null`, too.
-
-Not here: files (`load.records`).
+Not here: files (`load.records`), rows as JSON (`client.batches`).
 """
 
-import base64
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from warren.client.batches import plain_text
 from warren.pipeline.errors import PipelineError
 
 SIMPLE: Final[Mapping[str, Any]] = {
@@ -108,23 +103,9 @@ def values_of(column: Any) -> list[Any]:
     return values
 
 
-def json_text(row: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(row, default=_plain, option=orjson.OPT_NON_STR_KEYS)
-
-
 def key_text(value: Any) -> str:
     """A value as a routing key."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    plain = _plain(value) if isinstance(value, Decimal | bytes | timedelta) else value
+    plain = plain_text(value) if isinstance(value, Decimal | bytes | timedelta) else value
     return plain.isoformat() if hasattr(plain, "isoformat") else str(plain)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, timedelta):
-        return f"PT{value.total_seconds():f}S"
-    raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -24,9 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from warren.client.batches import json_text
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.load.batches import Bad, Record
-from warren.pipeline.load.columns import column_types, json_text, key_text, typed, values_of
+from warren.pipeline.load.columns import column_types, key_text, typed, values_of
 from warren.pipeline.load.files import Range, opened, streamed
 from warren.pipeline.load.settings import Shape
 from warren.pipeline.load.sheets import sheet_rows

@@ -7,13 +7,13 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from warren.client.batches import BATCH_BYTES_MAX
 from warren.client.errors import UriError
 from warren.client.uri import parse_uri
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 from warren.pipeline.load.columns import column_types
 
-MESSAGE_BYTES_MAX: Final = 4_000_000
 MESSAGE_BYTES_MIN: Final = 100
 NAME_BYTES_MAX: Final = 255
 TIMEOUT_S: Final = 60.0
@@ -26,7 +26,7 @@ class Shape:
     exchange: str = ""
     routing_key: str | None = None
     key_column: str | None = None
-    max_bytes: int = MESSAGE_BYTES_MAX
+    max_bytes: int = BATCH_BYTES_MAX
     schema: str = ""
     delimiter: str = ","
     sheet: str = ""
@@ -66,9 +66,9 @@ def _check(shape: Shape) -> None:
     for what, text in (("exchange", shape.exchange), ("routing key", shape.routing_key or "")):
         if len(text.encode()) > NAME_BYTES_MAX:
             raise PipelineError(f"the {what} has more than {NAME_BYTES_MAX} bytes")
-    if not MESSAGE_BYTES_MIN <= shape.max_bytes <= MESSAGE_BYTES_MAX:
+    if not MESSAGE_BYTES_MIN <= shape.max_bytes <= BATCH_BYTES_MAX:
         raise PipelineError(
-            f"a message has at most {MESSAGE_BYTES_MIN} to {MESSAGE_BYTES_MAX} bytes, not {shape.max_bytes}"
+            f"a message has at most {MESSAGE_BYTES_MIN} to {BATCH_BYTES_MAX} bytes, not {shape.max_bytes}"
         )
     if len(shape.delimiter) != 1 or not shape.delimiter.isascii() or shape.delimiter in '"\r\n':
         raise PipelineError(f"the delimiter is one character, not {shape.delimiter!r}")

@@ -1,0 +1,127 @@
+"""Messages that are batches: records merged into JSON arrays that are as long as they may be, and their reader.
+
+    record ──▶ text ──▶ BatchBody ──▶ message      batch_messages
+    record ◀──────────────────────────── body      batch_records
+
+In JSON, whole numbers, doubles and booleans are what they are. Decimals are strings, exact to the digit; dates and
+times are strings in ISO 8601; bytes are strings in base64; durations are ISO 8601, too. JSON has no NaN and no
+infinity: they are `null`. What is read is exact as well: a number with a fraction becomes a `Decimal`.
+
+Invariants: no body is longer than its limit; every record is in exactly one message, in order; the same records under
+the same id become the same messages, so that who sends them twice sends duplicates that an inbox knows.
+
+Not here: records of files (`pipeline.load`), batches as rows of Spark (`pipeline.load.splitting`).
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+import orjson
+
+from warren.client.errors import CannotConvert
+from warren.client.machine.publishing import Message
+from warren.wire.properties import Properties
+
+__all__ = ["BATCH_BYTES_MAX", "BatchBody", "batch_messages", "batch_records", "json_text", "plain_text"]
+
+BATCH_BYTES_MAX: Final = 4_000_000
+CONTENT_TYPE: Final = "application/json"
+PERSISTENT: Final = 2
+BRACKETS_BYTES: Final = 2
+
+
+def batch_messages(records: Iterable[object], batch_id: str, *, max_bytes: int = BATCH_BYTES_MAX) -> Iterator[Message]:
+    """The records as few messages; their ids are that of the batch, a dash and a number that begins with 1."""
+    number = 1
+    body = BatchBody(max_bytes)
+    for place, record in enumerate(records):
+        try:
+            text = json_text(record)
+        except CannotConvert as error:
+            raise CannotConvert(f"record {place} of batch {batch_id}: {error}") from None
+        if reason := body.refusal(text):
+            raise CannotConvert(f"record {place} of batch {batch_id} {reason}")
+        if not body.takes(text):
+            yield _message(f"{batch_id}-{number}", body)
+            number += 1
+            body = BatchBody(max_bytes)
+        body.add(text)
+    if body.records:
+        yield _message(f"{batch_id}-{number}", body)
+
+
+def batch_records(body: bytes) -> list[Any]:
+    """The records of a message; a `CannotConvert` if it is no array of JSON in UTF-8."""
+    try:
+        found = json.loads(body.decode(), parse_float=Decimal, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise CannotConvert(f"a batch of {len(body)} bytes is not JSON in UTF-8: {reason}") from None
+    if not isinstance(found, list):
+        raise CannotConvert(f"a batch is a JSON array, and this message of {len(body)} bytes is none")
+    return found
+
+
+class BatchBody:
+    """A JSON array that takes texts until it is full."""
+
+    def __init__(self, max_bytes: int = BATCH_BYTES_MAX) -> None:
+        self.max_bytes = max_bytes
+        self.size = BRACKETS_BYTES
+        self._texts: list[bytes] = []
+
+    @property
+    def records(self) -> int:
+        return len(self._texts)
+
+    def refusal(self, text: bytes) -> str:
+        """Why no array of this length could have it; empty if one could."""
+        size = len(text)
+        fits = size + BRACKETS_BYTES <= self.max_bytes
+        return "" if fits else f"has {size} bytes, and a message of {self.max_bytes} has no room for it"
+
+    def takes(self, text: bytes) -> bool:
+        return self.size + len(text) + bool(self._texts) <= self.max_bytes
+
+    def add(self, text: bytes) -> int:
+        """By how many bytes the array has grown."""
+        # a comma stands before all but the first
+        grown = len(text) + bool(self._texts)
+        self._texts.append(text)
+        self.size += grown
+        return grown
+
+    def text(self) -> bytes:
+        return b"[" + b",".join(self._texts) + b"]"
+
+
+def json_text(value: object) -> bytes:
+    """A value as JSON; a `CannotConvert` if it has no form there."""
+    try:
+        return orjson.dumps(value, default=plain_text, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError as error:
+        raise CannotConvert(f"{error.__cause__ or error}, so it cannot be sent as JSON") from None
+
+
+def plain_text(value: object) -> str:
+    """What stands in JSON for a value that JSON itself does not know."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, timedelta):
+        return f"PT{value.total_seconds():f}S"
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _message(message_id: str, body: BatchBody) -> Message:
+    properties = Properties(content_type=CONTENT_TYPE, delivery_mode=PERSISTENT, message_id=message_id)
+    return Message(body.text(), properties)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"JSON has no {name}")
