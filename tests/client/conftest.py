@@ -16,6 +16,7 @@ import pytest
 from tests.node.certificate_files import Authority
 from tests.node.serving import Serving
 from tests.support.node_process import NodeProcess
+from tests.support.rabbitmq import RabbitMQ
 from warren.client import blocking
 
 Result = TypeVar("Result")
@@ -100,6 +101,14 @@ def serve(tmp_path: Path) -> Iterator[Callable[[str], Serving]]:
     yield serve_one
     for node in started:
         node.end()
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[RabbitMQ]:
+    """One that all tests of a process share: whoever stops or kills it starts it again."""
+    server = RabbitMQ()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")
