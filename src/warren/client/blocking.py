@@ -12,101 +12,26 @@ and back, which bulks (`send_many`, `Consumer.batch`, iterating) share among the
 
 A connection may be used by several threads, not by a process that was forked from the one that opened it.
 
-Not here: what the calls do (`client.connection`, `client.channel`).
+Not here: what the calls do (`client.connection`, `client.channel`), the thread itself (`client.loop_thread`).
 """
 
-import asyncio
 import ssl
-import threading
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from functools import update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
-
-import uvloop
 
 from warren.client import channel as on_loop
 from warren.client import connecting
 from warren.client.connection import CLOSE_DEADLINE_S
 from warren.client.connection import Connection as LoopConnection
 from warren.client.consumer import Consumer as LoopConsumer
-from warren.client.errors import ClientError, ConnectionClosed
+from warren.client.loop_thread import LoopThread
 from warren.client.machine.deliveries import Delivery
 from warren.wire.values import Table
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class LoopThread:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = uvloop.new_event_loop()
-        self._posted: deque[Callable[[], None]] = deque()
-        self._round_is_due = False
-        self._trouble: Exception | None = None
-        self._thread = threading.Thread(target=self._loop.run_forever, name="warren-client", daemon=True)
-        self._thread.start()
-
-    def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        """What a coroutine comes to; if the caller is interrupted it is cancelled."""
-        if self._loop.is_closed():
-            coroutine.close()
-            raise ConnectionClosed("the connection was closed")
-        return self._result(self._after_posted(coroutine))
-
-    def post(self, call: Callable[[], None]) -> None:
-        """Have something done without waiting for it; what is posted together is done together."""
-        if self._loop.is_closed():
-            raise ConnectionClosed("the connection was closed")
-        self._posted.append(call)
-        if not self._round_is_due:
-            self._round_is_due = True
-            self._loop.call_soon_threadsafe(self._do_posted)
-
-    def stop(self, last: Coroutine[Any, Any, None] | None = None) -> None:
-        """End the thread, after a last thing to do."""
-        if self._loop.is_closed():
-            if last is not None:
-                last.close()
-            return
-        try:
-            if last is not None:
-                self._result(last)
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-    def _result(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    async def _after_posted(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        """Begins in the thread, behind what was posted before it."""
-        trouble, self._trouble = self._trouble, None
-        if trouble is not None:
-            coroutine.close()
-            raise trouble
-        return await coroutine
-
-    def _do_posted(self) -> None:
-        # before the deque is looked at: whoever appends behind this round's last look asks for another round
-        self._round_is_due = False
-        while self._posted:
-            try:
-                self._posted.popleft()()
-            except ValueError as mistake:
-                self._trouble = mistake
-            except ClientError:
-                # the channel has ended, which its next call will tell
-                continue
 
 
 def _waits(
