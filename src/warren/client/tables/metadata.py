@@ -1,0 +1,91 @@
+"""The tables, as SQLAlchemy sees them. Rows may as well be written in plain SQL: what can have a default has one.
+
+| column of the outbox      | what it says                                                                             |
+|---------------------------|------------------------------------------------------------------------------------------|
+| `id`                      | the order; ids of transactions that ran side by side may become visible in any order     |
+| `business_id`             | the message's `message_id`, the same however often it is sent                            |
+| `kind`                    | `message`, or `reversal` of one                                                          |
+| `ordering_key`            | rows with the same one go in the order of their ids; empty: no order is wanted           |
+| `status`                  | `pending`, `sent`, `done` (there is a receipt), `failed`, `reversing`, `reversed`        |
+| `attempt`                 | how often it was published                                                               |
+| `refusals`                | how often the broker has refused it since it became pending                              |
+| `due_at`                  | pending: not before; sent: the receipt is expected by then                               |
+
+Not here: how they are made and brought up to date (`tables.versions`).
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    false,
+    text,
+)
+
+from warren.client.tables.column_types import Counted, Money, UtcTime
+
+METADATA = MetaData()
+
+OUTBOX = Table(
+    "warren_outbox",
+    METADATA,
+    Column("id", Counted, Identity(), primary_key=True),
+    Column("business_id", String(255), nullable=False, unique=True),
+    Column("kind", String(20), nullable=False, server_default="message"),
+    Column("ordering_key", String(255), nullable=False, server_default=""),
+    Column("exchange", String(255), nullable=False, server_default=""),
+    Column("routing_key", String(255), nullable=False, server_default=""),
+    Column("properties", Text, nullable=False, server_default="{}"),
+    Column("body", LargeBinary, nullable=False),
+    Column("status", String(20), nullable=False, server_default="pending"),
+    Column("attempt", Integer, nullable=False, server_default=text("0")),
+    Column("refusals", Integer, nullable=False, server_default=text("0")),
+    Column("wants_receipt", Boolean, nullable=False, server_default=false()),
+    Column("amount", Money),
+    Column("currency", String(3)),
+    Column("created_at", UtcTime),
+    Column("sent_at", UtcTime),
+    Column("due_at", UtcTime),
+    Column("done_at", UtcTime),
+    Column("last_error", Text),
+    Index("warren_outbox_status_id", "status", "id"),
+    Index("warren_outbox_status_due_at", "status", "due_at"),
+    # an id is never given twice, not even after its row was cleaned away
+    sqlite_autoincrement=True,
+)
+
+INBOX = Table(
+    "warren_inbox",
+    METADATA,
+    Column("consumer", String(255), primary_key=True),
+    Column("business_id", String(255), primary_key=True),
+    Column("received_at", UtcTime, nullable=False),
+    Column("amount", Money),
+    Column("currency", String(3)),
+    Column("attempt", Integer, nullable=False, server_default=text("1")),
+    Index("warren_inbox_received_at", "received_at"),
+)
+
+LEASES = Table(
+    "warren_leases",
+    METADATA,
+    Column("name", String(255), primary_key=True),
+    Column("holder", String(255), nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
+)
+
+VERSIONS = Table(
+    "warren_tables",
+    METADATA,
+    Column("part", String(255), primary_key=True),
+    Column("version", Integer, nullable=False),
+)
