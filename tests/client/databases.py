@@ -1,0 +1,30 @@
+"""Databases for what the client keeps in them: a file of SQLite, and a real PostgreSQL."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Engine, MetaData, create_engine
+
+from tests.support.postgres import DATABASE, USER, Postgres
+
+
+def sqlite_url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'inbox.db'}"
+
+
+def postgres_url(server: Postgres) -> str:
+    return f"postgresql+psycopg://{USER}@127.0.0.1:{server.port}/{DATABASE}"
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Engine]:
+    """The database, whose tables are dropped in the end."""
+    engine = create_engine(url)
+    try:
+        yield engine
+        there = MetaData()
+        there.reflect(engine)
+        there.drop_all(engine)
+    finally:
+        engine.dispose()
