@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine, select, text, update
+from sqlalchemy import Connection, Engine, create_engine, event, select, text, update
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from tests.client.databases import opened, postgres_url, sqlite_url
@@ -18,6 +18,7 @@ from warren.client import CannotConvert, TablesRefused
 from warren.client.inbox import Inbox
 from warren.client.inbox.pruning import prune_step
 from warren.client.tables import INBOX, create_tables, database_time
+from warren.client.transport import Incoming
 
 DEADLINE_S = 20.0
 
@@ -89,6 +90,36 @@ def test_a_session_records_in_its_own_transaction(engine: Engine, inbox: Inbox) 
 def test_what_is_no_connection_is_refused_with_a_sentence(engine: Engine, inbox: Inbox) -> None:
     with pytest.raises(TypeError, match="expected a Connection or a Session, not Engine; with an AsyncSession"):
         inbox.first_time(engine, "order-1")  # type: ignore[arg-type]
+
+
+def test_a_connection_that_commits_each_statement_is_refused(engine: Engine) -> None:
+    at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
+    with at_once.begin() as connection, pytest.raises(ValueError, match="an inbox needs transactions"):
+        Inbox(at_once, "payments").first_time(connection, "order-1")
+    assert rows(engine) == []
+
+
+def test_work_that_nobody_would_await_is_refused(inbox: Inbox) -> None:
+    async def pay(connection: Connection, message: Incoming) -> None:
+        pass
+
+    with pytest.raises(ValueError, match="the work is a plain function, which runs in a thread; pay is a coroutine"):
+        inbox.handler(pay)  # type: ignore[arg-type]
+
+
+def test_a_program_may_begin_the_transactions_of_sqlite_itself(tmp_path: Path) -> None:
+    with opened(sqlite_url(tmp_path)) as engine:
+        create_tables(engine)
+        event.listen(engine, "connect", lambda driver, _: setattr(driver, "isolation_level", None))
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+        engine.dispose()
+        inbox = Inbox(engine, "payments")
+        with engine.connect() as connection, connection.begin() as transaction:
+            assert inbox.first_time(connection, "order-1")
+            transaction.rollback()
+        with engine.begin() as connection:
+            assert inbox.first_time(connection, "order-1")
+        assert rows(engine) == ["order-1"]
 
 
 def test_a_row_says_what_the_message_was_about_and_when_it_came(engine: Engine, inbox: Inbox) -> None:

@@ -4,6 +4,7 @@ Not here: what a row says (`inbox.recording`), removing old ones (`inbox.pruning
 """
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable
 from datetime import timedelta
@@ -78,6 +79,8 @@ class Inbox:
         `work` runs within a transaction that is committed when it returns. `money` says what amount the message is
         about, for an inbox that is one side of a reconciliation.
         """
+        if inspect.iscoroutinefunction(work):
+            raise ValueError(f"the work is a plain function, which runs in a thread; {work.__name__} is a coroutine")
 
         def handle(message: Came) -> None:
             business_id = business_id_of(message)

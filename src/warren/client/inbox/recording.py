@@ -8,7 +8,7 @@ Not here: whose transaction it is (`inbox.inbox`).
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
@@ -64,7 +64,10 @@ def record(
         "currency": currency,
         "attempt": attempt,
     }
-    return _connection_of(executor).execute(insert, values).rowcount == 1
+    connection = _connection_of(executor)
+    if _commits_by_itself(connection):
+        raise ValueError("an inbox needs transactions, and this connection commits each statement: no AUTOCOMMIT here")
+    return connection.execute(insert, values).rowcount == 1
 
 
 def _connection_of(executor: object) -> Connection:
@@ -74,6 +77,15 @@ def _connection_of(executor: object) -> Connection:
         return executor.connection()
     kind = type(executor).__name__
     raise TypeError(f"expected a Connection or a Session, not {kind}; with an AsyncSession use its run_sync")
+
+
+def _commits_by_itself(connection: Connection) -> bool:
+    """Then a message would count as handled before it is."""
+    driver: Any = connection.connection.dbapi_connection
+    if connection.dialect.name == "postgresql":
+        return bool(driver.autocommit)
+    # a program may as well begin SQLite's transactions by its own statement
+    return connection.in_transaction() and driver.isolation_level is None and not driver.in_transaction
 
 
 def business_id_of(message: Incoming) -> str:
