@@ -15,6 +15,7 @@ import typer
 
 from warren import __version__
 from warren.cli import journal
+from warren.cli.client import commands as client
 from warren.cli.cluster import commands as cluster
 from warren.cli.pipeline import commands as pipeline
 from warren.errors import ConfigError, WarrenError
@@ -114,6 +115,7 @@ def sim(
 app.add_typer(journal.app, name="journal")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(client.app, name="client")
 
 
 @app.command(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from warren.client.connection import Connection
     from warren.client.consumer import Consumer
     from warren.client.errors import (
+        BatchFailed,
         CallTimeout,
         CannotConnect,
         CannotConvert,
@@ -66,6 +67,7 @@ else:
 
 
 __all__ = [
+    "BatchFailed",
     "CallTimeout",
     "CannotConnect",
     "CannotConvert",

@@ -12,6 +12,7 @@
     ├── ConsumerCancelled      the broker ended a consumer: its queue is gone, or has another home
     ├── CallTimeout            the broker did not answer in time
     ├── PublishFailed          publishes that the broker nacked, or sent back as unroutable
+    ├── BatchFailed            messages of a batch that the broker does not have for certain, each with its error
     ├── SettingsError          a file of settings, or a name in it, makes no sense
     ├── CannotConvert          what is to be sent has no form in which it could be sent, or what came cannot be read
     └── TablesRefused          the tables of the database were made by a version that this one does not go with
@@ -121,8 +122,26 @@ class PublishFailed(ClientError):
         self.returned = tuple(returned)
 
 
+class BatchFailed(ClientError):
+    """Some messages of a batch failed; `failures` has the id and the error of each, all others are confirmed."""
+
+    def __init__(self, failures: Sequence[tuple[str, ClientError]], batch_size: int) -> None:
+        first_id, first = failures[0]
+        super().__init__(f"{len(failures)} of {batch_size} messages failed, the first, {first_id}: {first}")
+        self.failures = tuple(failures)
+        self.retriable = all(error.retriable for _, error in failures)
+        outcomes = {error.outcome for _, error in failures}
+        # of several the one that promises least
+        self.outcome: Outcome = next(each for each in CERTAINTY if each in outcomes)
+
+
 class SettingsError(ClientError):
-    """A file of settings, or a name in it, makes no sense."""
+    """A file of settings, or a name in it, makes no sense; `file` and `key` say where."""
+
+    def __init__(self, sentence: str, file: str = "", key: str = "") -> None:
+        super().__init__(sentence)
+        self.file = file
+        self.key = key
 
 
 class CannotConvert(ClientError):
@@ -132,6 +151,8 @@ class CannotConvert(ClientError):
 class TablesRefused(ClientError):
     """The tables of the database were made by a version that this one does not go with; nothing was changed."""
 
+
+CERTAINTY: tuple[Outcome, ...] = ("unknown", "rejected", "not_sent")
 
 RETRIABLE_CODES = frozenset({320, 541})
 """The broker was told to shut down, or met a bug of its own: another one may do better."""

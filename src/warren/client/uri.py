@@ -118,7 +118,8 @@ def _address(text: str, default_port: int) -> Address:
     elif ":" in text:
         raise UriError("an IPv6 address in a URL stands in brackets")
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-        raise UriError(f"a port is a number from 1 to 65535, not {port!r}")
+        # a password whose / or ? is not escaped ends up here in part, so it is not quoted
+        raise UriError("a port is a number from 1 to 65535; special characters before the host are escaped")
     return Address(_text(host) or "localhost", int(port) if port else default_port)
 
 

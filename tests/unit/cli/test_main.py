@@ -7,7 +7,7 @@ import pytest
 from warren import __version__
 from warren.cli.main import run
 
-COMMANDS = ["serve", "sim", "journal", "ctl", "version"]
+COMMANDS = ["serve", "sim", "journal", "ctl", "client", "version"]
 
 
 def test_warren_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:

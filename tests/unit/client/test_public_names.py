@@ -1,8 +1,13 @@
 """What programs may rely on: a name that is missing or new here changes what is promised."""
 
+from importlib import import_module
+
+import pytest
+
 import warren.client
 
 PROMISED = [
+    "BatchFailed",
     "CallTimeout",
     "CannotConnect",
     "CannotConvert",
@@ -61,6 +66,29 @@ CHANNEL = [
     "wait_for_confirms",
 ]
 
+PACKAGES = {
+    "warren.client.converters": [
+        "BytesConverter",
+        "CONVERTERS",
+        "Converter",
+        "JsonConverter",
+        "Received",
+        "TextConverter",
+        "body_of",
+        "payload_of",
+    ],
+    "warren.client.settings": [
+        "Absence",
+        "Finding",
+        "Settings",
+        "SettingsBuilder",
+        "TemplateSettings",
+        "absences",
+        "lint",
+        "read_settings",
+    ],
+}
+
 
 def test_the_client_offers_what_it_promises_and_nothing_else() -> None:
     assert sorted(warren.client.__all__) == PROMISED
@@ -71,3 +99,10 @@ def test_a_channel_offers_what_it_promises_and_nothing_else() -> None:
     machinery = {"ended", "happened"}
     offered = [name for name in dir(warren.client.Channel) if not name.startswith("_") and name not in machinery]
     assert offered == CHANNEL
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_is_built_on_it_offers_what_it_promises_and_nothing_else(package: str) -> None:
+    module = import_module(package)
+    assert sorted(module.__all__) == PACKAGES[package]
+    assert all(hasattr(module, name) for name in PACKAGES[package])

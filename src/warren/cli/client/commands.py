@@ -1,0 +1,84 @@
+"""The command lines of `warren client`.
+
+Standard output says what was found, standard error why something was refused.
+
+Exit codes: 0 all is well; 1 something was found, or the broker cannot be asked; 2 wrong usage, or a file of settings
+that makes no sense.
+
+Not here: the convention (`client.settings.naming`), asking the broker (`client.settings.presence`).
+"""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warren.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from warren.client.settings import Settings
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="Settings of a program: NAME.toml or NAME.properties.")]
+
+
+@app.callback(epilog="Example: warren client lint shop.toml")
+def client() -> None:
+    """Look at the settings of programs that use the client."""
+
+
+@app.command(epilog="Example: warren client lint shop.toml")
+def lint(file: File) -> int:
+    """Hold the names in a file of settings against the naming convention.
+
+    Variables that are not set stay as they are written, and names that have one in them are passed over.
+    """
+    from warren.client.settings import lint as findings_of
+
+    findings = findings_of(_settings(file, _AsWritten(os.environ)))
+    for finding in findings:
+        print(finding)
+    print(f"{file}: {_counted(len(findings), 'finding')}" if findings else f"{file}: all names keep to the convention")
+    return 1 if findings else 0
+
+
+@app.command(epilog="Example: warren client check shop.toml")
+def check(file: File) -> int:
+    """Ask the broker for every exchange and queue in a file of settings, and make none.
+
+    Bindings are not looked at: AMQP has no way to ask for one.
+    """
+    import asyncio
+
+    from warren.client.settings import absences
+
+    settings = _settings(file, os.environ)
+    found = asyncio.run(absences(settings))
+    for absence in found:
+        print(absence)
+    print(f"{file}: {_counted(len(found), 'thing')} to see to" if found else f"{file}: the broker has all of it")
+    return 1 if found else 0
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+class _AsWritten(dict[str, str]):
+    """Variables, of which one that is not set is its own name as it is written in a file."""
+
+    def __missing__(self, name: str) -> str:
+        return f"${{{name}}}"
+
+
+def _settings(file: str, environment: "Mapping[str, str]") -> "Settings":
+    from warren.client.errors import SettingsError
+    from warren.client.settings import read_settings
+
+    try:
+        return read_settings(file, environment)
+    except SettingsError as error:
+        raise ConfigError(str(error)) from None
