@@ -26,7 +26,7 @@ from warren.client.tables.clock import database_time
 from warren.client.tables.inserting import Executor, insert_unless_there
 from warren.client.tables.leases import LEASE_S_MAX, Lease, release_lease, renew_lease, take_lease
 from warren.client.tables.metadata import INBOX, LEASES, METADATA, OUTBOX, VERSIONS
-from warren.client.tables.versions import create_tables
+from warren.client.tables.versions import check_tables, create_tables
 
 __all__ = [
     "INBOX",
@@ -37,6 +37,7 @@ __all__ = [
     "VERSIONS",
     "Executor",
     "Lease",
+    "check_tables",
     "create_tables",
     "database_time",
     "insert_unless_there",

@@ -1,7 +1,7 @@
 """The database's own clock, in SQL: one for all processes that share the database.
 
-It is the time at which the statement runs, not that of the transaction's start: a transaction that waited for a lock
-must not judge a lease by the time before it waited.
+It is the time at which the statement was received, not that of the transaction's start, which may be long ago. Within
+a statement it stands still, so that an index on a time can be used.
 
 Not here: how long to wait between two looks; that is measured by each process on its monotonic clock.
 """
@@ -33,7 +33,7 @@ def database_time(plus_s: float = 0.0) -> DatabaseTime:
 @compiles(DatabaseTime, "postgresql")
 def _in_postgresql(element: DatabaseTime, compiler: SQLCompiler, **options: Any) -> str:
     seconds = compiler.process(element.clauses, **options)
-    return f"(clock_timestamp() + make_interval(secs => CAST({seconds} AS double precision)))"
+    return f"(statement_timestamp() + make_interval(secs => CAST({seconds} AS double precision)))"
 
 
 @compiles(DatabaseTime, "sqlite")

@@ -71,7 +71,7 @@ INBOX = Table(
     Column("amount", Money),
     Column("currency", String(3)),
     Column("attempt", Integer, nullable=False, server_default=text("1")),
-    Index("warren_inbox_received_at", "received_at"),
+    Index("warren_inbox_received_at", "consumer", "received_at"),
 )
 
 LEASES = Table(

@@ -50,6 +50,20 @@ def create_tables(engine: Engine) -> None:
     bring_up(engine, PARTS)
 
 
+def check_tables(connection: Connection) -> None:
+    """A `TablesRefused` unless every table is there, in this program's version; changes nothing."""
+    present = set(inspect(connection).get_table_names())
+    found = _versions_found(connection, present)
+    for part in PARTS:
+        version = found.get(part.name)
+        _check(part, version, present)
+        if version != part.version or any(table.name not in present for table in part.tables):
+            raise TablesRefused(
+                f"the {part.name} tables are missing or of an older version;"
+                " call warren.client.tables.create_tables(engine) once"
+            )
+
+
 def bring_up(engine: Engine, parts: Sequence[Part]) -> None:
     with engine.begin() as connection:
         _begin_alone(connection)

@@ -16,6 +16,7 @@ from warren.client.tables import (
     LEASES,
     OUTBOX,
     VERSIONS,
+    check_tables,
     create_tables,
     database_time,
     insert_unless_there,
@@ -113,6 +114,19 @@ def test_a_step_that_fails_leaves_everything_as_it_was(tables: Engine) -> None:
         bring_up(tables, [Part("inbox", (INBOX,), (add_note, fail))])
     assert schema_of(tables) == before
     assert versions_of(tables)["inbox"] == 1
+
+
+def test_tables_that_are_missing_or_older_are_told_before_they_are_used(engine: Engine) -> None:
+    with engine.connect() as connection, pytest.raises(TablesRefused, match="the outbox tables are missing or of an"):
+        check_tables(connection)
+    create_tables(engine)
+    with engine.begin() as connection:
+        check_tables(connection)
+        connection.execute(text("DROP TABLE warren_leases"))
+        with pytest.raises(
+            TablesRefused, match=r"the leases tables are missing .* call .*create_tables\(engine\) once"
+        ):
+            check_tables(connection)
 
 
 def test_every_table_belongs_to_a_part() -> None:

@@ -1,0 +1,112 @@
+"""Messages written into the table by whoever has something to tell, in the transaction in which it happens.
+
+Invariants: if the caller's transaction fails there is no row, and if it commits there is one, whatever happens to
+either process or the broker. A business id is there once: added again with the same content, nothing happens; with
+another, it is a `ValueError`, because two messages with one id would be one to whoever receives them.
+
+Not here: publishing (`outbox.relay`).
+"""
+
+import uuid
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import select, text
+
+from warren.client.errors import CannotConvert
+from warren.client.machine.publishing import Message
+from warren.client.outbox.stored_properties import properties_text
+from warren.client.tables import OUTBOX, Executor, database_time
+from warren.client.tables.inserting import dialect_of, insert_into
+from warren.wire.properties import Properties
+
+CHANNEL = "warren_outbox"
+"""On which PostgreSQL tells the relay of rows that were committed."""
+
+PERSISTENT = 2
+TEXT_BYTES_MAX = 255
+
+
+class Outbox:
+    """Where messages go that are not told otherwise: an exchange and a routing key."""
+
+    def __init__(self, *, exchange: str = "", routing_key: str = "") -> None:
+        self._exchange = exchange
+        self._routing_key = routing_key
+
+    def add(
+        self,
+        executor: Executor,
+        message: Message | bytes,
+        *,
+        business_id: str | None = None,
+        exchange: str | None = None,
+        routing_key: str | None = None,
+        ordering_key: str = "",
+        kind: str = "message",
+        wants_receipt: bool = False,
+        amount: Decimal | None = None,
+        currency: str | None = None,
+    ) -> str:
+        """Write it in the caller's own transaction; the message's business id.
+
+        That is `business_id`, or the message's `message_id`, or a random one. It is persistent unless its
+        `delivery_mode` says otherwise. `amount` and `currency` are for the ledgers.
+        """
+        whole = message if isinstance(message, Message) else Message(message)
+        properties = _persistent(whole.properties or Properties())
+        content = {
+            "kind": kind,
+            "ordering_key": ordering_key,
+            "exchange": self._exchange if exchange is None else exchange,
+            "routing_key": _chosen(routing_key, whole.routing_key, self._routing_key),
+            "properties": properties_text(properties),
+            "body": whole.body,
+            "wants_receipt": wants_receipt,
+            "amount": amount,
+            "currency": currency,
+        }
+        known = business_id or properties.message_id or uuid.uuid4().hex
+        _check_lengths(business_id=known, **content)
+        _write(executor, known, content)
+        return known
+
+
+def _chosen(*choices: str | None) -> str:
+    return next(choice for choice in choices if choice is not None)
+
+
+def _persistent(properties: Properties) -> Properties:
+    """The same, with a delivery mode; the caller's own stay as they are."""
+    if properties.delivery_mode is not None:
+        return properties
+    fields: dict[str, Any] = dict(properties.fields())
+    return Properties(**fields | {"delivery_mode": PERSISTENT})
+
+
+def _check_lengths(**values: Any) -> None:
+    for name in ("business_id", "ordering_key", "exchange", "routing_key"):
+        size = len(values[name].encode())
+        if size > TEXT_BYTES_MAX:
+            raise CannotConvert(f"the {name} has {size} bytes, and {TEXT_BYTES_MAX} are the most that can be sent")
+
+
+def _write(executor: Executor, business_id: str, content: dict[str, Any]) -> None:
+    row = insert_into(executor, OUTBOX).values(business_id=business_id, created_at=database_time(), **content)
+    written = row.on_conflict_do_nothing(index_elements=[OUTBOX.c.business_id]).returning(OUTBOX.c.id)
+    if executor.execute(written).first() is None:
+        _check_same(executor, business_id, content)
+    elif dialect_of(executor) == "postgresql":
+        # told when the transaction commits, and once however often it is said
+        executor.execute(text(f"NOTIFY {CHANNEL}"))
+
+
+def _check_same(executor: Executor, business_id: str, content: dict[str, Any]) -> None:
+    columns = [OUTBOX.c[name] for name in content]
+    found = executor.execute(select(*columns).where(OUTBOX.c.business_id == business_id)).one()
+    different = [name for name, value in content.items() if getattr(found, name) != value]
+    if different:
+        raise ValueError(
+            f"the outbox has another message with business id {business_id!r}, with another {', '.join(different)};"
+            " give this one an id of its own"
+        )

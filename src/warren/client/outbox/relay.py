@@ -1,0 +1,199 @@
+"""The process that publishes what the table has: one is active among as many as there are.
+
+    stand by    until the lease is free
+    serve       read rows, publish them in waves, write down what became of them, over and over
+    stop        finish what is in hand, and let go of the lease
+
+While it serves, a task renews the lease. Lost leases show at the next renewal or the next writing; whatever was
+published meanwhile is then published again by whoever took over, and marked by nobody else.
+
+If a whole pass comes to nothing, neither sent nor refused, it is the broker that cannot be reached: the rows stay
+untouched and the relay pauses. If some get through, those that did not are put back for a moment each, so that one
+silent queue does not hold up the others.
+
+A database that is gone for a while is logged, and tried again; only at the start is it an error.
+
+Not here: the SQL (`outbox.shelf`), the judgement of answers (`outbox.publishing`), the order (`outbox.waves`).
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict
+from warren.client.outbox.settings import RelaySettings
+from warren.client.outbox.shelf import Shelf
+from warren.client.outbox.waking import Waking, waking_for
+from warren.client.outbox.waves import Waves
+from warren.client.transport import Transport
+
+PASS_S_MAX = 1.0
+"""After which no more waves of a pass are begun: what was confirmed is to be written down soon."""
+
+CLEAN_EVERY_S = 60.0
+DATABASE_TROUBLE = (DBAPIError, PoolTimeout)
+
+log = logging.getLogger("warren.client.outbox")
+
+
+class Relay:
+    """Publishes the rows of one database through one transport; `run` until `stop`, or `drain` once.
+
+    A relay runs once: for another run make another one.
+    """
+
+    def __init__(self, engine: Engine, transport: Transport, settings: RelaySettings | None = None) -> None:
+        self._settings = settings or RelaySettings()
+        self._shelf = Shelf(engine, self._settings)
+        self._publisher = Publisher(transport, self._settings.publish_timeout_s)
+        self._woken = asyncio.Event()
+        self._waking: Waking = waking_for(engine, self._woken)
+        self._stopped = asyncio.Event()
+        self._leads = False
+        self._clean_at = 0.0
+
+    async def run(self) -> None:
+        """Until `stop`. A database that cannot be reached or used at the start is an error, later a pause."""
+        await asyncio.to_thread(self._shelf.check)
+        try:
+            while not self._stopped.is_set():
+                try:
+                    await self._lead_or_stand_by()
+                except DATABASE_TROUBLE as trouble:
+                    log.warning("relay.database_failed", extra={"reason": str(trouble)})
+                    await _wait(self._stopped, self._settings.backoff_s)
+        finally:
+            self._waking.close()
+
+    def stop(self) -> None:
+        """Have `run` return when what is in hand is written down; may be a signal's handler in the loop."""
+        self._stopped.set()
+        self._woken.set()
+
+    async def drain(self) -> int:
+        """Publish what may go until there is no more; how many rows were sent, which is 0 if another relay is active.
+
+        If nothing gets through at all, the error of the first row.
+        """
+        await asyncio.to_thread(self._shelf.check)
+        sent = 0
+        async with self._lead():
+            while self._leads and not self._stopped.is_set() and (rows := await asyncio.to_thread(self._shelf.rows)):
+                judged = await self._pass(rows)
+                if not _came_to_something(judged):
+                    raise judged[0].trouble or AssertionError("a row without an answer")
+                sent += sum(each.verdict is Verdict.SENT for each in judged) if self._leads else 0
+        return sent
+
+    async def _lead_or_stand_by(self) -> None:
+        async with self._lead():
+            if self._leads:
+                await self._serve()
+        await _wait(self._stopped, self._settings.lease_s / 3)
+
+    @contextlib.asynccontextmanager
+    async def _lead(self) -> AsyncIterator[None]:
+        """Take the lease if it is free, keep it, and let go of it at the end."""
+        self._leads = await asyncio.to_thread(self._shelf.take)
+        if not self._leads:
+            yield
+            return
+        log.info("relay.leads")
+        renewing = asyncio.create_task(self._keep_renewing())
+        try:
+            yield
+        finally:
+            renewing.cancel()
+            await asyncio.wait([renewing])
+            self._leads = False
+            with contextlib.suppress(*DATABASE_TROUBLE):
+                await asyncio.to_thread(self._shelf.release)
+
+    async def _keep_renewing(self) -> None:
+        while self._leads:
+            await asyncio.sleep(self._settings.lease_s / 3)
+            try:
+                if not await asyncio.to_thread(self._shelf.renew):
+                    self._lose()
+            except DATABASE_TROUBLE as trouble:
+                log.warning("relay.renewal_failed", extra={"reason": str(trouble)})
+
+    def _lose(self) -> None:
+        if self._leads:
+            log.warning("relay.lease_lost")
+        self._leads = False
+        self._woken.set()
+
+    async def _serve(self) -> None:
+        while self._leads and not self._stopped.is_set():
+            # before anything is looked at: what happens from here on wakes it
+            self._woken.clear()
+            await self._waking.open()
+            cleaned = await self._clean_from_time_to_time()
+            if rows := await asyncio.to_thread(self._shelf.rows):
+                if not _came_to_something(await self._pass(rows)):
+                    await _wait(self._stopped, self._settings.backoff_s)
+            elif not cleaned:
+                await self._rest()
+
+    async def _pass(self, rows: Sequence[PendingRow]) -> list[Judged]:
+        """Publish them and write down what became of them, unless nothing came of any."""
+        judged = await self._publish(rows)
+        if not _came_to_something(judged):
+            log.warning("relay.broker_unreachable", extra={"rows": len(judged), "reason": str(judged[0].trouble)})
+        elif not await asyncio.to_thread(self._shelf.settle, judged):
+            self._lose()
+        for each in judged:
+            if each.verdict is Verdict.REFUSED:
+                facts = {
+                    "business_id": each.row.business_id,
+                    "attempt": each.row.attempt + 1,
+                    "reason": str(each.trouble),
+                }
+                log.warning("relay.row_refused", extra=facts)
+        return judged
+
+    async def _publish(self, rows: Sequence[PendingRow]) -> list[Judged]:
+        loop = asyncio.get_running_loop()
+        waves = Waves(rows)
+        over_at = loop.time() + PASS_S_MAX
+        judged: list[Judged] = []
+        while wave := waves.next():
+            answered = await self._publisher.publish(wave)
+            judged += answered
+            for each in answered:
+                if each.verdict is not Verdict.SENT:
+                    waves.hold(each.row.ordering_key)
+            silent = any(each.verdict is Verdict.UNDECIDED for each in answered)
+            if silent or loop.time() >= over_at or self._stopped.is_set() or not self._leads:
+                break
+        return judged
+
+    async def _clean_from_time_to_time(self) -> int:
+        now = asyncio.get_running_loop().time()
+        if now < self._clean_at:
+            return 0
+        cleaned = await asyncio.to_thread(self._shelf.clean)
+        self._clean_at = now + (0.0 if cleaned else CLEAN_EVERY_S)
+        return cleaned
+
+    async def _rest(self) -> None:
+        """Nothing may go: wait for a word, for a row's time, or long enough."""
+        look_after_s = self._settings.listening_poll_s if self._waking.tells else self._settings.poll_s
+        due_s = await asyncio.to_thread(self._shelf.next_due_s)
+        await _wait(self._woken, look_after_s if due_s is None else min(look_after_s, due_s))
+
+
+async def _wait(event: asyncio.Event, most_s: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(most_s):
+            await event.wait()
+
+
+def _came_to_something(judged: Sequence[Judged]) -> bool:
+    return any(each.verdict is not Verdict.UNDECIDED for each in judged)

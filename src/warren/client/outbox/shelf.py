@@ -1,0 +1,218 @@
+"""The table as the relay sees it: which rows may go, what became of them, what can be thrown away.
+
+**Which rows may go** is decided by their status and never by an id that was reached: in PostgreSQL a transaction with a
+lower id may commit after one with a higher, and its row must be seen then. Of a key, rows that were never sent wait
+behind one of the same key that failed, or is refused for the time being. A row that was sent before is a repeat,
+whose order no longer matters: it waits for nobody, and nobody for it.
+
+**What became of them** is written in a transaction that renews the lease first. If the fence has moved nothing is
+written: a relay that lost its lease marks nothing. A row that is no longer pending is left as it is, for a receipt may
+have come in before the confirm was written down.
+
+All of it is synchronous: the relay calls it in threads.
+
+Not here: publishing, waiting (`outbox.relay`).
+"""
+
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Select,
+    Update,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    null,
+    or_,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.exc import DBAPIError
+
+from warren.client.errors import CannotConnect
+from warren.client.outbox.publishing import Judged, PendingRow, Verdict
+from warren.client.outbox.settings import RelaySettings
+from warren.client.tables import (
+    OUTBOX,
+    Lease,
+    check_tables,
+    database_time,
+    release_lease,
+    renew_lease,
+    take_lease,
+)
+
+LEASE = "outbox"
+BACKOFF_S_MAX = 60.0
+DOUBLINGS_MAX = 16
+CLEANED_ROWS_MAX = 1000
+ERROR_CHARACTERS_MAX = 2000
+
+ROW = OUTBOX.c
+_READ = [ROW[name] for name in PendingRow._fields]
+_THESE = ROW.id.in_(bindparam("ids", expanding=True, literal_execute=True))
+_STILL_PENDING = ROW.status == "pending"
+
+
+class Shelf:
+    """One relay's side of the table."""
+
+    def __init__(self, engine: Engine, settings: RelaySettings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._holder = uuid.uuid4().hex
+        self._lease: Lease | None = None
+        # a renewal that a thread has yet to finish must not come after the release
+        self._one_at_a_time = threading.Lock()
+
+    def check(self) -> None:
+        """A `CannotConnect` or a `TablesRefused` if there is nothing to work with."""
+        try:
+            with self._engine.connect() as connection:
+                check_tables(connection)
+        except DBAPIError as trouble:
+            where = self._engine.url.render_as_string(hide_password=True)
+            raise CannotConnect([(where, _first_line(trouble))]) from trouble
+
+    def take(self) -> bool:
+        """Whether this relay is the active one from now on."""
+        with self._engine.begin() as connection:
+            self._lease = take_lease(connection, LEASE, self._holder, self._settings.lease_s)
+        return self._lease is not None
+
+    def renew(self) -> bool:
+        """Whether it still is."""
+        with self._under_lease() as connection:
+            return connection is not None
+
+    def release(self) -> None:
+        """Let another one be active at once."""
+        with self._under_lease() as connection:
+            if connection is not None and self._lease is not None:
+                release_lease(connection, self._lease)
+        self._lease = None
+
+    def rows(self) -> list[PendingRow]:
+        """The first that may go, in the order of their ids."""
+        with self._engine.connect() as connection:
+            return [PendingRow._make(row) for row in connection.execute(_rows_that_may_go(self._settings.batch_rows))]
+
+    def settle(self, judged: Sequence[Judged]) -> bool:
+        """Write down what became of them; False, and nothing is written, if the lease is lost."""
+        with self._under_lease() as connection:
+            if connection is None:
+                return False
+            self._mark_sent(connection, [each.row.id for each in judged if each.verdict is Verdict.SENT])
+            for each in judged:
+                if each.verdict is Verdict.REFUSED:
+                    self._mark_refused(connection, each)
+                elif each.verdict is Verdict.UNDECIDED:
+                    self._mark_undecided(connection, each)
+        return True
+
+    def next_due_s(self) -> float | None:
+        """How long until a row may go that must wait now."""
+        waiting = select(func.min(ROW.due_at), database_time()).where(_STILL_PENDING, ROW.due_at > database_time())
+        with self._engine.connect() as connection:
+            due_at, now = connection.execute(waiting).one()
+        return None if due_at is None else max((due_at - now).total_seconds(), 0.0)
+
+    def clean(self) -> int:
+        """Throw away some rows that are through with and old; how many."""
+        if self._settings.keep_s is None:
+            return 0
+        with self._under_lease() as connection:
+            if connection is None:
+                return 0
+            return sum(_clean(connection, through, self._settings.keep_s) for through in _THROUGH)
+
+    @contextmanager
+    def _under_lease(self) -> Iterator[Connection | None]:
+        """A transaction in which nobody else can take the lease; None if somebody has."""
+        with self._one_at_a_time, self._engine.begin() as connection:
+            ours = self._lease is not None and renew_lease(connection, self._lease, self._settings.lease_s)
+            yield connection if ours else None
+
+    def _mark_sent(self, connection: Connection, ids: list[int]) -> None:
+        if not ids:
+            return
+        first, again = self._settings.receipt_within_s, self._settings.resent_receipt_within_s
+        receipt_due = case(
+            (~ROW.wants_receipt, null()), (ROW.attempt == 0, database_time(first)), else_=database_time(again)
+        )
+        sent = update(OUTBOX).where(_THESE, _STILL_PENDING)
+        values = {"status": "sent", "attempt": ROW.attempt + 1, "refusals": 0, "last_error": None}
+        connection.execute(sent.values(**values, sent_at=database_time(), due_at=receipt_due), {"ids": ids})
+
+    def _mark_refused(self, connection: Connection, judged: Judged) -> None:
+        refusals = judged.row.refusals + 1
+        failed = refusals >= self._settings.tries
+        pause_s = self._pause_s(judged.row.refusals)
+        connection.execute(
+            _marked(judged).values(
+                status="failed" if failed else "pending",
+                refusals=0 if failed else refusals,
+                due_at=None if failed else database_time(pause_s),
+            )
+        )
+
+    def _mark_undecided(self, connection: Connection, judged: Judged) -> None:
+        pause_s = self._pause_s(judged.row.attempt)
+        connection.execute(_marked(judged).values(due_at=database_time(pause_s)))
+
+    def _pause_s(self, times_before: int) -> float:
+        doublings = min(times_before, DOUBLINGS_MAX)
+        return min(self._settings.backoff_s * (1 << doublings), BACKOFF_S_MAX)
+
+
+def _marked(judged: Judged) -> Update:
+    """It was published once more, to no avail."""
+    row = update(OUTBOX).where(ROW.id == judged.row.id, _STILL_PENDING)
+    return row.values(attempt=ROW.attempt + 1, last_error=_storable(str(judged.trouble)))
+
+
+def _rows_that_may_go(limit: int) -> Select[tuple[object, ...]]:
+    never_sent = and_(ROW.ordering_key != "", ROW.sent_at.is_(None))
+    # two statements, each of which has an index of its own
+    held = union_all(
+        select(ROW.ordering_key).where(ROW.status == "failed", never_sent),
+        select(ROW.ordering_key).where(_STILL_PENDING, ROW.due_at > database_time(), never_sent),
+    )
+    due = or_(ROW.due_at.is_(None), ROW.due_at <= database_time())
+    free = or_(ROW.ordering_key == "", ROW.sent_at.is_not(None), ROW.ordering_key.not_in(held))
+    return select(*_READ).where(_STILL_PENDING, due, free).order_by(ROW.id).limit(limit)
+
+
+_THROUGH: tuple[ColumnElement[bool], ...] = (
+    and_(ROW.status == "sent", ~ROW.wants_receipt),
+    ROW.status == "done",
+    ROW.status == "reversed",
+)
+
+
+def _clean(connection: Connection, through: ColumnElement[bool], keep_s: float) -> int:
+    """The age of the first alone is looked at, so that it costs little to find nothing."""
+    ended_at = func.coalesce(ROW.done_at, ROW.sent_at, ROW.created_at)
+    first = (
+        select(ROW.id, ended_at.label("ended_at")).where(through).order_by(ROW.id).limit(CLEANED_ROWS_MAX).subquery()
+    )
+    old = select(first.c.id).where(first.c.ended_at < database_time(-keep_s))
+    return connection.execute(delete(OUTBOX).where(ROW.id.in_(old))).rowcount
+
+
+def _storable(reason: str) -> str:
+    """What a broker said may have characters that no database takes."""
+    return reason.replace("\x00", "").encode(errors="replace").decode()[:ERROR_CHARACTERS_MAX]
+
+
+def _first_line(trouble: DBAPIError) -> str:
+    return str(trouble.orig).strip().partition("\n")[0]

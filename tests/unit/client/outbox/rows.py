@@ -1,0 +1,7 @@
+"""Rows for tests of what is done with them."""
+
+from warren.client.outbox.publishing import PendingRow
+
+
+def row(number: int, key: str = "", properties: str = "{}", attempt: int = 0) -> PendingRow:
+    return PendingRow(number, f"id {number}", key, "", "orders", properties, f"{number}".encode(), attempt, 0)
