@@ -1,0 +1,128 @@
+"""A message as a handler gets it: an `Incoming` that may be used in any thread and is settled once.
+
+Invariants: the first of `ack` and `nack` counts, whoever calls it, and others do nothing; the broker is told in the
+thread of the event loop, whichever thread the handler runs in. What came back from a retry queue still has the exchange
+and the routing key with which it was first published.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+from warren.client.errors import CannotConvert
+from warren.client.listening.moving import origin, retries_done
+from warren.client.transport import Incoming
+from warren.errors import ConnectionFault
+from warren.wire.properties import Properties
+from warren.wire.values import Table
+
+T = TypeVar("T")
+
+
+class Arrival(Generic[T]):
+    """A message, the queue it came from, and its payload: its body, or what the converter made of it."""
+
+    __slots__ = (
+        "_incoming",
+        "_loop",
+        "_loop_thread",
+        "_properties",
+        "_settled",
+        "_when_settled",
+        "payload",
+        "queue",
+        "tries_in_hand",
+    )
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        queue: str,
+        *,
+        settled: bool = False,
+        when_settled: "Callable[[Arrival[T]], None] | None" = None,
+    ) -> None:
+        self.queue = queue
+        self.payload: T = cast(T, incoming.body)
+        # how often it was tried again without having left this process
+        self.tries_in_hand = 0
+        self._incoming = incoming
+        self._properties: Properties | None = None
+        self._settled = settled
+        self._when_settled = when_settled
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+
+    @property
+    def incoming(self) -> Incoming:
+        """The message as the transport gave it."""
+        return self._incoming
+
+    @property
+    def body(self) -> bytes:
+        return self._incoming.body
+
+    @property
+    def properties(self) -> Properties:
+        if self._properties is None:
+            try:
+                self._properties = self._incoming.properties
+            except ConnectionFault as fault:
+                raise CannotConvert(f"the properties of the message make no sense: {fault}") from fault
+        return self._properties
+
+    @property
+    def headers(self) -> Table:
+        return self.properties.headers or {}
+
+    @property
+    def exchange(self) -> str:
+        return self._origin[0]
+
+    @property
+    def routing_key(self) -> str:
+        return self._origin[1]
+
+    @property
+    def redelivered(self) -> bool:
+        return self._incoming.redelivered
+
+    @property
+    def retries(self) -> int:
+        """How often it was tried before and failed."""
+        return retries_done(self.headers) + self.tries_in_hand
+
+    @property
+    def settled(self) -> bool:
+        return self._settled
+
+    def ack(self) -> None:
+        """It is dealt with."""
+        self._settle(self._incoming.ack)
+
+    def nack(self, *, requeue: bool = True) -> None:
+        """It is refused: back to the queue, or to where the queue's dead letters go."""
+        self._settle(lambda: self._incoming.nack(requeue=requeue))
+
+    def leave(self) -> None:
+        """Say nothing to the broker, which keeps it or gives it to somebody else."""
+        self._settled = True
+
+    def __repr__(self) -> str:
+        return f"<Arrival of {len(self.body)} bytes from {self.queue!r}>"
+
+    @property
+    def _origin(self) -> tuple[str, str]:
+        return origin(self.headers) or (self._incoming.exchange, self._incoming.routing_key)
+
+    def _settle(self, tell: Callable[[], None]) -> None:
+        if self._settled:
+            return
+        if threading.get_ident() == self._loop_thread:
+            self._settled = True
+            tell()
+            if self._when_settled is not None:
+                self._when_settled(self)
+        else:
+            self._loop.call_soon_threadsafe(self._settle, tell)

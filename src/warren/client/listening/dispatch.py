@@ -1,0 +1,110 @@
+"""Which message is handled next: in order where a key asks for it, in parallel otherwise.
+
+    add ──▶ ready ──take──▶ at work ──finish──▶ gone
+     │        ▲  ▲              │
+     └▶ line ─┘  └───resume── paused ◀──pause
+
+A message with a key *holds* the key from when it becomes ready until it is finished, also while it is paused. Others
+with the same key stand in its line, and the first of them becomes ready when the key is free. Of the ready ones of a
+queue the one that came first is taken; between queues weights decide.
+
+Invariants: a key is held by one message at most, so no two with the same key are at work together; messages with one
+key are taken in the order in which they were added; with a single worker those of a queue are all taken in that order.
+
+Not here: who works (`listening.listener`), whose turn it is (`listening.weights`).
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from warren.client.listening.weights import FairPicker
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticket(Generic[T]):
+    """A message's place; without a key it has no order to keep."""
+
+    number: int
+    source: str
+    key: Hashable | None
+    item: T
+
+
+class Dispatch(Generic[T]):
+    """The messages in hand, of one or several queues."""
+
+    def __init__(self, weights: Mapping[str, int]) -> None:
+        self._picker = FairPicker(weights)
+        self._sources = tuple(weights)
+        self._ready: dict[str, list[tuple[int, Ticket[T]]]] = {name: [] for name in weights}
+        self._lines: dict[Hashable, deque[Ticket[T]]] = {}
+        self._added = 0
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many are neither at work nor paused."""
+        return self._waiting
+
+    def add(self, source: str, key: Hashable | None, item: T) -> None:
+        self._added += 1
+        self._waiting += 1
+        ticket = Ticket(self._added, source, key, item)
+        if key is None:
+            self._make_ready(ticket)
+        elif (line := self._lines.get(key)) is not None:
+            line.append(ticket)
+        else:
+            self._lines[key] = deque()
+            self._make_ready(ticket)
+
+    def take(self) -> Ticket[T] | None:
+        """The next one to be handled, if any may be."""
+        ready = self._ready[self._next_source()]
+        if not ready:
+            return None
+        self._waiting -= 1
+        return heapq.heappop(ready)[1]
+
+    def finish(self, ticket: Ticket[T]) -> None:
+        """It was handled, or given back; its key is free for the next."""
+        if ticket.key is None:
+            return
+        line = self._lines[ticket.key]
+        if line:
+            self._make_ready(line.popleft())
+        else:
+            del self._lines[ticket.key]
+
+    def resume(self, ticket: Ticket[T]) -> None:
+        """One that was taken and laid aside, with its key held, is to be handled again."""
+        self._waiting += 1
+        self._make_ready(ticket)
+
+    def clear(self) -> list[Ticket[T]]:
+        """All that wait, in the order in which they came; those at work and paused keep their keys."""
+        waiting = [ticket for ready in self._ready.values() for _, ticket in ready]
+        held = [ticket.key for ticket in waiting if ticket.key is not None]
+        for line in self._lines.values():
+            waiting += line
+            line.clear()
+        for key in held:
+            del self._lines[key]
+        for ready in self._ready.values():
+            ready.clear()
+        self._waiting = 0
+        return sorted(waiting, key=lambda ticket: ticket.number)
+
+    def _next_source(self) -> str:
+        if len(self._sources) == 1:
+            return self._sources[0]
+        waiting = [name for name in self._sources if self._ready[name]]
+        return self._picker.pick(waiting) if waiting else self._sources[0]
+
+    def _make_ready(self, ticket: Ticket[T]) -> None:
+        heapq.heappush(self._ready[ticket.source], (ticket.number, ticket))

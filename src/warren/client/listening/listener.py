@@ -1,0 +1,333 @@
+"""A listener: subscriptions, workers, and a stop in good order.
+
+    subscription ──feed──▶ Dispatch ──work──▶ Handling
+    subscription ──feed──▶    ▲                  │
+                              └── resume after ──┘
+
+There are as many workers as messages may be handled at once. A worker takes the next message that may be handled, and
+deals with it to its end; if the message is to wait in hand it lays it aside and takes another one.
+
+Stopping: nothing more is taken; what no handler has begun with goes back at once; handlers at work may finish within
+the deadline, and are then cancelled, or left alone if they are threads, and their messages go back. A stream's
+subscription is cancelled last: what its reader acks counts only as long as it reads.
+
+Not here: one message's way (`listening.handling`), who is next (`listening.dispatch`).
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from warren.client.errors import ClientError
+from warren.client.listening.arrival import Arrival
+from warren.client.listening.dispatch import Dispatch, Ticket
+from warren.client.listening.filters import Filter
+from warren.client.listening.groups import StreamReading
+from warren.client.listening.handling import Acknowledge, Handler, Handling, Terms, Unwanted
+from warren.client.listening.retrying import Retries
+from warren.client.listening.threads import Threads
+from warren.client.machine.publishing import Message
+from warren.client.transport import Incoming, Subscription, Transport
+from warren.wire.values import Table
+
+T = TypeVar("T")
+Key = Callable[[Incoming], Hashable | None]
+
+KEY = "x-key"
+STOP_DEADLINE_S = 10.0
+
+_log = logging.getLogger("warren.client.listening")
+
+
+def header_key(message: Incoming) -> Hashable | None:
+    """The ordering key that publishers put into a header; none if it is empty."""
+    found = message.headers.get(KEY)
+    return found if isinstance(found, str | int) and found != "" else None
+
+
+class Listener(Generic[T]):
+    """Gives the messages of a queue, or of several by weight, to a handler."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        queue: str | Mapping[str, int],
+        handler: Handler[T],
+        *,
+        acknowledge: Acknowledge = "auto",
+        prefetch: int = 100,
+        concurrency: int = 1,
+        key: Key = header_key,
+        retries: Retries | None = None,
+        convert: Callable[[Incoming], T] | None = None,
+        answer: Callable[[Any], bytes | Message] | None = None,
+        accepts: Filter | None = None,
+        unwanted: Unwanted = "ack",
+        stream: StreamReading | None = None,
+        exclusive: bool = False,
+        arguments: Table | None = None,
+        declares: bool = True,
+    ) -> None:
+        """See docs/listening.md for what each of them does."""
+        _check(acknowledge, unwanted, prefetch, concurrency, stream)
+        self._transport = transport
+        self._weights = {queue: 1} if isinstance(queue, str) else dict(queue)
+        self._retries = retries or Retries()
+        is_stream = stream is not None
+        terms = Terms(handler, acknowledge, convert, answer, accepts, unwanted, self._retries, is_stream)
+        self._threads = Threads(concurrency)
+        self._handling = Handling(transport, terms, self._threads)
+        self._dispatch: Dispatch[Arrival[T]] = Dispatch(self._weights)
+        self._no_ack = acknowledge == "none"
+        self._prefetch = prefetch
+        self._concurrency = concurrency
+        self._key = key
+        self._is_stream = is_stream
+        self._exclusive = exclusive
+        self._arguments: Table = {**(stream.arguments if stream else {}), **(arguments or {})}
+        self._declares = declares
+        self._subscriptions: dict[str, Subscription] = {}
+        self._feeders: list[asyncio.Task[None]] = []
+        self._workers: list[asyncio.Task[None]] = []
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._room = asyncio.Event()
+        self._paused: dict[Ticket[Arrival[T]], asyncio.TimerHandle] = {}
+        # what handlers have left unsettled, in the mode manual
+        self._left: dict[Arrival[T], None] = {}
+        self._is_manual = acknowledge == "manual"
+        self._failure: BaseException | None = None
+        self._is_stopping = False
+        self._takes_no_more = False
+        self._ended = asyncio.Event()
+        self._stopped = asyncio.Event()
+
+    async def start(self) -> None:
+        """Have the retry queues declared, subscribe, and begin."""
+        if self._subscriptions or self._is_stopping:
+            raise ValueError("a listener is started once; make another one")
+        if self._declares and not self._no_ack:
+            for queue in self._weights:
+                await self._transport.declare(self._retries.layout(queue))
+        try:
+            for queue in self._weights:
+                self._subscriptions[queue] = await self._subscribe(queue)
+        except BaseException:
+            await self.stop()
+            raise
+        self._workers = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
+        self._feeders = [asyncio.create_task(self._feed(*each)) for each in self._subscriptions.items()]
+
+    async def run(self, deadline_s: float = STOP_DEADLINE_S) -> None:
+        """Start, and return when it was stopped; raises what ended it otherwise."""
+        try:
+            await self.start()
+            await self.wait()
+        finally:
+            await self.stop(deadline_s)
+
+    async def wait(self) -> None:
+        """Return when it was stopped; raises what ended it otherwise."""
+        await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
+        """Take no more, let handlers finish within the deadline, and give the rest back."""
+        if self._is_stopping:
+            await self._stopped.wait()
+            return
+        self._is_stopping = True
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._take_no_more()
+                self._takes_no_more = True
+                if not self._no_ack:
+                    self._give_back_waiting()
+                self._wake(len(self._idle))
+                if self._workers:
+                    await asyncio.wait(self._workers)
+        except TimeoutError:
+            _log.warning("handlers of %s were still at work at the deadline", ", ".join(self._weights))
+        finally:
+            await self._end()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # messages in
+
+    async def _subscribe(self, queue: str) -> Subscription:
+        return await self._transport.subscribe(
+            queue,
+            prefetch=self._prefetch,
+            no_ack=self._no_ack,
+            exclusive=self._exclusive,
+            arguments=dict(self._arguments) or None,
+        )
+
+    async def _feed(self, queue: str, subscription: Subscription) -> None:
+        try:
+            while batch := await subscription.batch():
+                for incoming in batch:
+                    self._came(queue, incoming)
+                self._wake(len(batch))
+                await self._until_room()
+            if not self._is_stopping:
+                raise ClientError(f"the subscription to queue {queue!r} ended; start another listener")
+        except Exception as error:
+            self._fail(error)
+
+    def _came(self, queue: str, incoming: Incoming) -> None:
+        forget = self._forget if self._is_manual else None
+        arrival: Arrival[T] = Arrival(incoming, queue, settled=self._no_ack, when_settled=forget)
+        if self._is_stopping and not self._no_ack:
+            self._give_back(arrival)
+        else:
+            self._dispatch.add(queue, self._key_of(arrival), arrival)
+
+    def _fail(self, error: Exception) -> None:
+        _log.error("the listener of %s cannot go on: %s", ", ".join(self._weights), error, exc_info=error)
+        self._failure = error
+        self._ended.set()
+
+    def _key_of(self, arrival: Arrival[T]) -> Hashable | None:
+        if self._concurrency == 1 and not self._holds_keys:
+            # one worker keeps the order of everything
+            return None
+        try:
+            return self._key(arrival)
+        except Exception as error:
+            _log.error("a message has no order, its key cannot be told: %s", error, extra={"queue": arrival.queue})
+            return None
+
+    @property
+    def _holds_keys(self) -> bool:
+        """Whether messages wait in hand, so that even a single worker might go on with those behind them."""
+        return self._retries.way == "in_hand" or self._is_stream
+
+    async def _until_room(self) -> None:
+        """Without acks no prefetch keeps the broker from sending more than there is room for."""
+        while self._no_ack and self._dispatch.waiting >= self._prefetch and not self._is_stopping:
+            self._room.clear()
+            await self._room.wait()
+
+    def _wake(self, count: int) -> None:
+        for _ in range(min(count, len(self._idle))):
+            waiting = self._idle.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+
+    # messages out
+
+    async def _work(self) -> None:
+        try:
+            while True:
+                ticket = self._dispatch.take() if not self._is_stopping or self._no_ack else None
+                if ticket is not None:
+                    await self._deal_with(ticket)
+                elif self._takes_no_more:
+                    return
+                else:
+                    await self._something_to_do()
+        except Exception as error:
+            self._fail(error)
+
+    async def _something_to_do(self) -> None:
+        self._room.set()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(future)
+        await future
+
+    async def _deal_with(self, ticket: Ticket[Arrival[T]]) -> None:
+        arrival = ticket.item
+        try:
+            delay_s = await self._handling.deal_with(arrival)
+        except asyncio.CancelledError:
+            self._give_back(arrival)
+            raise
+        if delay_s is None or self._is_stopping:
+            self._dispatch.finish(ticket)
+            if delay_s is not None:
+                self._give_back(arrival)
+            elif self._is_manual and not arrival.settled:
+                self._left[arrival] = None
+        else:
+            loop = asyncio.get_running_loop()
+            self._paused[ticket] = loop.call_later(delay_s, self._resume, ticket)
+
+    def _forget(self, arrival: Arrival[T]) -> None:
+        self._left.pop(arrival, None)
+
+    def _resume(self, ticket: Ticket[Arrival[T]]) -> None:
+        del self._paused[ticket]
+        self._dispatch.resume(ticket)
+        self._wake(1)
+
+    # its end
+
+    async def _take_no_more(self) -> None:
+        self._room.set()
+        if self._is_stream:
+            for feeder in self._feeders:
+                feeder.cancel()
+        else:
+            await self._cancel_subscriptions()
+        if self._feeders:
+            await asyncio.wait(self._feeders)
+
+    async def _cancel_subscriptions(self) -> None:
+        for subscription in self._subscriptions.values():
+            with contextlib.suppress(ClientError):
+                await subscription.cancel()
+
+    def _give_back_waiting(self) -> None:
+        for ticket in self._dispatch.clear():
+            self._give_back(ticket.item)
+        for ticket, timer in self._paused.items():
+            timer.cancel()
+            self._give_back(ticket.item)
+        self._paused.clear()
+
+    def _give_back(self, arrival: Arrival[T]) -> None:
+        if self._is_stream:
+            arrival.leave()
+        else:
+            with contextlib.suppress(ClientError):
+                arrival.nack()
+
+    async def _end(self) -> None:
+        tasks = [*self._feeders, *self._workers]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._give_back_waiting()
+        for arrival in list(self._left):
+            self._give_back(arrival)
+        self._threads.stop()
+        if self._is_stream:
+            await self._cancel_subscriptions()
+        self._ended.set()
+        self._stopped.set()
+
+
+def _check(
+    acknowledge: Acknowledge, unwanted: Unwanted, prefetch: int, concurrency: int, stream: StreamReading | None
+) -> None:
+    if acknowledge not in ("auto", "manual", "none"):
+        raise ValueError(f"a listener acknowledges auto, manual or none, not {acknowledge!r}")
+    if unwanted not in ("ack", "reject"):
+        raise ValueError(f"what is unwanted is answered by ack or reject, not {unwanted!r}")
+    if prefetch < 1 or concurrency < 1:
+        raise ValueError(f"prefetch ({prefetch}) and concurrency ({concurrency}) are 1 at least")
+    if stream is not None and acknowledge == "none":
+        raise ValueError("a stream is read with acks: choose acknowledge auto or manual")

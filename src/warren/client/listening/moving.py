@@ -1,0 +1,110 @@
+"""A message as it is published again, to wait for its next try or to be parked.
+
+It keeps body, properties and headers, and gets what is needed to find one's way back:
+
+    x-retries             how often it was tried again
+    x-error               what went wrong last
+    x-origin-exchange     how it first came to its queue
+    x-origin-key
+    x-origin-queue        where it was parked from
+
+What must not be kept is left out. `expiration` and the broker's own delay would end a message that waits or is parked;
+`user_id` is refused by a broker when others publish it; `CC` would send everyone else their copy again; the names by
+which Warren knows a repetition would have it dropped as one; and by its history of deaths RabbitMQ may take what comes
+back from a retry queue for a cycle, in which it drops messages.
+
+Not here: when a message is moved (`listening.retrying`), and that it is not lost meanwhile (`listening.handling`).
+"""
+
+from warren.client.listening.retrying import Again, Way, delayed_exchange, parking_queue, retry_queue
+from warren.client.machine.publishing import Message
+from warren.client.transport import Incoming, Outgoing
+from warren.wire.properties import Properties
+from warren.wire.values import Table
+
+RETRIES = "x-retries"
+ERROR = "x-error"
+ORIGIN_EXCHANGE = "x-origin-exchange"
+ORIGIN_KEY = "x-origin-key"
+ORIGIN_QUEUE = "x-origin-queue"
+ERROR_LENGTH_MAX = 500
+
+_NEVER_KEPT = frozenset({"CC", "BCC", "x-delay", "x-warren-publisher", "x-warren-publishing-id"})
+
+
+def retries_done(headers: Table) -> int:
+    """How often a message was tried again; what others may have written there counts for nothing."""
+    found = headers.get(RETRIES)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
+
+
+def origin(headers: Table) -> tuple[str, str] | None:
+    """Exchange and routing key with which a message was first published, if it was moved since."""
+    exchange, key = headers.get(ORIGIN_EXCHANGE), headers.get(ORIGIN_KEY)
+    return (exchange, key) if isinstance(exchange, str) and isinstance(key, str) else None
+
+
+def retried(message: Incoming, queue: str, again: Again, way: Way, failure: Exception) -> Outgoing:
+    """The message on its way to its next try."""
+    properties = _properties(message, failure)
+    headers = _headers_of(properties)
+    for name in [name for name in headers if _tells_of_death(name)]:
+        del headers[name]
+    headers[RETRIES] = retries_done(headers) + 1
+    delay_ms = round(again.delay_s * 1000)
+    if again.step == 0:
+        return Outgoing(Message(message.body, properties), "", queue)
+    if way == "delayed_exchange":
+        headers["x-delay"] = delay_ms
+        # nobody can tell yet whether there will be a queue for it
+        return Outgoing(Message(message.body, properties), delayed_exchange(queue), queue, mandatory=False)
+    properties.expiration = str(delay_ms)
+    return Outgoing(Message(message.body, properties), "", retry_queue(queue, again.step))
+
+
+def parked(message: Incoming, queue: str, failure: Exception) -> Outgoing:
+    """The message on its way to where somebody looks at it."""
+    properties = _properties(message, failure)
+    _headers_of(properties)[ORIGIN_QUEUE] = queue
+    return Outgoing(Message(message.body, properties), "", parking_queue(queue))
+
+
+def parked_bare(message: Incoming, queue: str, failure: Exception) -> Outgoing:
+    """Body alone, for a message whose properties nobody can read."""
+    headers: Table = {ORIGIN_QUEUE: queue, ERROR: _sentence(failure)}
+    return Outgoing(Message(message.body, Properties(headers=headers, delivery_mode=2)), "", parking_queue(queue))
+
+
+def _properties(message: Incoming, failure: Exception) -> Properties:
+    """A copy: what came stays as it is."""
+    given = message.properties
+    headers = {name: value for name, value in (given.headers or {}).items() if name not in _NEVER_KEPT}
+    headers[ORIGIN_EXCHANGE], headers[ORIGIN_KEY] = origin(headers) or (message.exchange, message.routing_key)
+    headers[ERROR] = _sentence(failure)
+    return Properties(
+        content_type=given.content_type,
+        content_encoding=given.content_encoding,
+        headers=headers,
+        delivery_mode=2,
+        priority=given.priority,
+        correlation_id=given.correlation_id,
+        reply_to=given.reply_to,
+        message_id=given.message_id,
+        timestamp=given.timestamp,
+        type=given.type,
+        app_id=given.app_id,
+        cluster_id=given.cluster_id,
+    )
+
+
+def _sentence(failure: Exception) -> str:
+    return f"{type(failure).__name__}: {failure}"[:ERROR_LENGTH_MAX]
+
+
+def _headers_of(properties: Properties) -> Table:
+    assert properties.headers is not None
+    return properties.headers
+
+
+def _tells_of_death(name: str) -> bool:
+    return name == "x-death" or name.startswith(("x-first-death-", "x-last-death-"))

@@ -1,0 +1,32 @@
+"""A message that came, made by hand, and what was answered to it."""
+
+from dataclasses import dataclass, field
+
+from warren.wire.properties import Properties
+from warren.wire.values import Table
+
+
+@dataclass(eq=False)
+class HandMade:
+    """An `Incoming` that notes how it is settled."""
+
+    body: bytes = b"body"
+    properties: Properties = field(default_factory=Properties)
+    exchange: str = "shop"
+    routing_key: str = "orders.new"
+    redelivered: bool = False
+    answers: list[str] = field(default_factory=list)
+
+    @property
+    def headers(self) -> Table:
+        return self.properties.headers or {}
+
+    def ack(self) -> None:
+        self.answers.append("ack")
+
+    def nack(self, *, requeue: bool = True) -> None:
+        self.answers.append("requeue" if requeue else "reject")
+
+
+def with_headers(**headers: object) -> HandMade:
+    return HandMade(properties=Properties(headers={name.replace("_", "-"): value for name, value in headers.items()}))

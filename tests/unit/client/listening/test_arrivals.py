@@ -1,0 +1,110 @@
+"""A message as its handler sees it, in whichever thread that runs."""
+
+import asyncio
+import threading
+
+import pytest
+
+from tests.unit.client.listening.messages import HandMade, with_headers
+from warren.client.errors import CannotConvert
+from warren.client.listening import Arrival
+from warren.client.listening.threads import Threads
+from warren.client.transport import Incoming
+from warren.errors import FRAME_ERROR, ConnectionFault
+from warren.wire.properties import Properties
+
+
+class Unreadable(HandMade):
+    """Its properties are no properties."""
+
+    def __getattribute__(self, name: str) -> object:
+        if name == "properties":
+            raise ConnectionFault(FRAME_ERROR, "cannot decode")
+        return super().__getattribute__(name)
+
+
+def test_only_the_first_settlement_is_told_to_the_broker() -> None:
+    async def settle() -> None:
+        message = HandMade()
+        arrival: Arrival[bytes] = Arrival(message, "orders")
+        arrival.ack()
+        arrival.nack()
+        assert message.answers == ["ack"]
+        assert arrival.settled
+
+    asyncio.run(settle())
+
+
+def test_a_thread_has_the_loop_tell_the_broker() -> None:
+    async def settle() -> None:
+        loop_thread = threading.get_ident()
+        seen: list[int] = []
+
+        class Noting(HandMade):
+            def ack(self) -> None:
+                seen.append(threading.get_ident())
+
+        arrival: Arrival[bytes] = Arrival(Noting(), "orders")
+        await Threads(1).run(arrival.ack)
+        assert seen == [loop_thread]
+        assert arrival.settled
+
+    asyncio.run(settle())
+
+
+def test_what_was_moved_is_known_by_its_origin() -> None:
+    async def look() -> None:
+        message = with_headers(x_origin_exchange="shop", x_origin_key="orders.new", x_retries=2)
+        message.exchange, message.routing_key = "", "orders"
+        arrival: Incoming = Arrival[bytes](message, "orders")
+        assert (arrival.exchange, arrival.routing_key) == ("shop", "orders.new")
+        untouched: Arrival[bytes] = Arrival(HandMade(), "orders")
+        assert (untouched.exchange, untouched.routing_key, untouched.retries) == ("shop", "orders.new", 0)
+
+    asyncio.run(look())
+
+
+def test_properties_that_make_no_sense_are_what_cannot_be_converted() -> None:
+    async def look() -> None:
+        arrival: Arrival[bytes] = Arrival(Unreadable(), "orders")
+        with pytest.raises(CannotConvert, match="make no sense"):
+            _ = arrival.headers
+
+    asyncio.run(look())
+
+
+def test_threads_pass_on_results_and_failures_of_every_kind() -> None:
+    def fail(error: BaseException) -> None:
+        raise error
+
+    async def work() -> None:
+        threads = Threads(2)
+        assert await asyncio.gather(*(threads.run(lambda n=n: n * n) for n in range(9))) == [n * n for n in range(9)]
+        with pytest.raises(KeyError):
+            await threads.run(lambda: fail(KeyError("x")))
+        for error in (StopIteration(), SystemExit(3)):
+            with pytest.raises(RuntimeError, match="the handler raised"):
+                await threads.run(lambda error=error: fail(error))
+        threads.stop()
+
+    asyncio.run(work())
+
+
+def test_there_are_no_more_threads_than_are_needed_at_once() -> None:
+    async def work() -> None:
+        threads = Threads(8)
+        names: set[str] = set()
+        for _ in range(20):
+            await threads.run(lambda: names.add(threading.current_thread().name))
+        assert len(names) == 1
+        threads.stop()
+
+    asyncio.run(work())
+
+
+def test_headers_are_those_of_the_message() -> None:
+    async def look() -> None:
+        arrival: Arrival[bytes] = Arrival(HandMade(properties=Properties(headers={"a": 1})), "orders")
+        assert (arrival.headers, arrival.payload, arrival.queue) == ({"a": 1}, b"body", "orders")
+
+    asyncio.run(look())
