@@ -1,0 +1,227 @@
+"""The seam, on a broker in memory: a transport is a connection to it, with consumers of its own.
+
+A connection that is lost is there again at once, as that of a transport has to be: what was declared is declared again,
+subscriptions go on, and what their consumers had not settled comes again. Acks of what came before mean nothing.
+
+Not here: what the broker does (`testing.broker`), which faults there are (`testing.faults`).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from warren.client.errors import (
+    CallTimeout,
+    CannotConvert,
+    ClientError,
+    ConnectionClosed,
+    ConnectionLost,
+    PublishFailed,
+)
+from warren.client.machine.confirms import ConfirmRange
+from warren.client.machine.deliveries import ReturnedMessage
+from warren.client.testing.messages import StoredMessage, stored
+from warren.client.testing.queues import Consumer
+from warren.client.testing.subscriptions import MemoryIncoming, MemorySubscription, Waiters
+from warren.client.transport import Layout, Outgoing
+from warren.wire.values import Table
+
+if TYPE_CHECKING:
+    from warren.client.testing.broker import MemoryBroker
+
+NO_ROUTE = 312
+
+
+class MemoryTransport:
+    """A connection to a memory broker; `MemoryBroker.transport` makes it."""
+
+    def __init__(self, broker: "MemoryBroker") -> None:
+        self._broker = broker
+        self._layouts: list[Layout] = []
+        self._subscriptions: list[MemorySubscription] = []
+        # each has one message, or had
+        self._getters: list[Consumer] = []
+        self._waiters = Waiters()
+        self._is_closed = False
+        broker.transports.append(self)
+
+    async def publish(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> list[ClientError | None]:
+        """For each None if the broker has it, or what went wrong."""
+        were_taken = False
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._until_flowing()
+                with self._broker.lock:
+                    were_taken = True
+                    decided = self._decide(messages)
+                await asyncio.sleep(self._broker.faults.delay_s)
+        except TimeoutError:
+            return [_too_late(were_taken) for _ in messages]
+        except ConnectionClosed as closed:
+            return [closed for _ in messages]
+        return decided
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        """One way: nobody learns what became of them."""
+        await self._until_flowing()
+        with self._broker.lock:
+            self._decide(messages)
+
+    async def subscribe(
+        self,
+        queue: str,
+        *,
+        prefetch: int = 100,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        arguments: Table | None = None,
+    ) -> MemorySubscription:
+        """The queue's messages, in the order in which they come."""
+        wanted = (arguments or {}).get("x-priority", 0)
+        priority = wanted if isinstance(wanted, int) else 0
+
+        def consume(subscription: MemorySubscription) -> Consumer:
+            found = self._broker.find_queue(queue, self)
+            consumer = Consumer(found, prefetch, no_ack, exclusive, priority)
+            consumer.hand = lambda entry: subscription.hand(consumer, entry)
+            consumer.gone = self._resume
+            self._broker.consume(consumer)
+            return consumer
+
+        with self._broker.lock:
+            self._check_open()
+            self._broker.tick()
+            subscription = MemorySubscription(self._broker, consume)
+            self._subscriptions.append(subscription)
+            return subscription
+
+    async def get(self, queue: str, *, no_ack: bool = False) -> MemoryIncoming | None:
+        """The first ready message of a queue, if it has one."""
+        with self._broker.lock:
+            self._check_open()
+            self._broker.tick()
+            found = self._broker.find_queue(queue, self)
+            getter = Consumer(found, no_ack=no_ack)
+            entry = found.take(getter, self._broker.now())
+            if entry is None:
+                return None
+            self._getters = [*(each for each in self._getters if each.unacked), getter]
+            return MemoryIncoming(self._broker, getter, entry)
+
+    async def declare(self, layout: Layout) -> None:
+        """Have all of it on the broker now, and again after each failure of the connection."""
+        with self._broker.lock:
+            self._check_open()
+            self._broker.tick()
+            self._declare(layout)
+            self._layouts.append(layout)
+
+    async def close(self, deadline_s: float = 10.0) -> None:
+        """Take no more, and give back what was not settled, which takes no time here."""
+        with self._broker.lock:
+            if not self._is_closed:
+                self._is_closed = True
+                self._broker.transports.remove(self)
+                self._waiters.wake()
+                for subscription in self._subscriptions:
+                    subscription.end()
+                self._leave()
+
+    # for the broker's faults
+
+    def lose(self) -> None:
+        """Lose the connection, and have another."""
+        self._leave()
+        self._resume()
+
+    def wake(self) -> None:
+        """Publishes that waited may have a chance."""
+        self._waiters.wake()
+
+    def _leave(self) -> None:
+        consumers = [subscription.consumer for subscription in self._subscriptions]
+        getters, self._getters = self._getters, []
+        self._broker.leave(self, [*consumers, *getters])
+
+    def _resume(self) -> None:
+        """Have again what was declared, and subscribe where nobody consumes any more."""
+        for layout in self._layouts:
+            self._declare(layout)
+        for subscription in self._subscriptions:
+            if not self._broker.has_consumer(subscription.consumer):
+                subscription.resume()
+
+    def _declare(self, layout: Layout) -> None:
+        for exchange in layout.exchanges:
+            self._broker.declare_exchange(exchange)
+        for queue in layout.queues:
+            self._broker.declare_queue(queue, self)
+        for binding in layout.bindings:
+            self._broker.bind(binding)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            closed = ConnectionClosed("the transport was closed")
+            closed.outcome = "not_sent"
+            raise closed
+
+    async def _until_flowing(self) -> None:
+        """Returns when the broker takes publishes."""
+        while True:
+            with self._broker.lock:
+                self._check_open()
+                if not self._broker.faults.is_blocked:
+                    return
+                changed = self._waiters.add()
+            await changed.wait()
+
+    def _decide(self, messages: Sequence[Outgoing]) -> list[ClientError | None]:
+        """What becomes of each, all of them ended by a connection that is lost on one."""
+        faults = self._broker.faults
+        decided: list[ClientError | None] = []
+        for at, outgoing in enumerate(messages):
+            if faults.loses_this_publish():
+                if faults.lost_arrives:
+                    for each in messages[at:]:
+                        self._fate(each)
+                self.lose()
+                return decided + [ConnectionLost("the connection was lost before the confirm") for _ in messages[at:]]
+            decided.append(self._fate(outgoing))
+        return decided
+
+    def _fate(self, outgoing: Outgoing) -> ClientError | None:
+        try:
+            message = stored(outgoing)
+        except ValueError as wrong:
+            return CannotConvert(str(wrong))
+        faults = self._broker.faults
+        if faults.refuses_this_publish():
+            return _refused()
+        try:
+            queues, all_have_it = self._broker.publish(message)
+            if faults.repeats_this_publish():
+                self._broker.publish(message)
+        except ClientError as error:
+            return error
+        if not queues and outgoing.mandatory:
+            return _returned(message)
+        return None if all_have_it else _refused()
+
+
+def _refused() -> PublishFailed:
+    return PublishFailed([ConfirmRange(1, 1, False)], [])
+
+
+def _returned(message: StoredMessage) -> PublishFailed:
+    came_back = ReturnedMessage(
+        NO_ROUTE, "NO_ROUTE", message.exchange, message.routing_key, message.header, message.body
+    )
+    return PublishFailed([], [came_back])
+
+
+def _too_late(were_taken: bool) -> CallTimeout:
+    if were_taken:
+        return CallTimeout("the broker did not confirm in time")
+    blocked = CallTimeout("the broker took no publishes in time")
+    blocked.outcome = "not_sent"
+    return blocked

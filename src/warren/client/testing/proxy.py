@@ -1,0 +1,242 @@
+"""A proxy on the loopback between a program and its broker, whose connections fail on demand.
+
+    with FaultProxy("amqp://localhost:5672/%2F") as proxy:
+        transport = await recovering.open(proxy.url)
+        proxy.cut()
+
+What it delays it keeps in order, and goes on taking in meanwhile: a delay costs time, not throughput. What it stalls
+it does not lose either; a network that loses everything and one that has not delivered yet look the same. It runs in a
+thread of its own, so it serves programs with an event loop and without: each call returns when it has taken effect.
+
+Invariant: when it is closed no connection through it is left.
+
+Not here: what goes wrong inside a broker (`testing.faults`).
+"""
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Literal, Self
+
+from warren.client.uri import parse_uri
+
+Direction = Literal["to_broker", "to_client"]
+
+_CHUNK_BYTES = 65_536
+_CHUNKS_IN_HAND = 256
+_DEADLINE_S = 10.0
+# a socket that is closed with this resets its connection, as one does whose host has forgotten it
+_RESET = struct.pack("ii", 1, 0)
+
+Chunks = asyncio.Queue[tuple[float, bytes]]
+
+
+@dataclass(slots=True)
+class Way:
+    """What happens in one direction."""
+
+    is_stalled: bool = False
+    delay_s: float = 0.0
+    # how much passes until the connection is closed
+    bytes_left: int | None = None
+    bytes_passed: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Pair:
+    """A connection through the proxy: its two ends, and the task that carries between them."""
+
+    task: "asyncio.Task[None] | None"
+    ends: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    def reset(self) -> None:
+        for end in self.ends:
+            end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            end.transport.abort()
+        if self.task is not None:
+            self.task.cancel()
+
+
+class FaultProxy:
+    """Between whoever connects to `url` and the broker that a URL names; a context manager, with `async` or without."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._target = parse_uri(url).addresses[0]
+        self._ways: dict[Direction, Way] = {"to_broker": Way(), "to_client": Way()}
+        self._refuses = False
+        self._pairs: dict[Pair, None] = {}
+        self._changed = asyncio.Event()
+        self._port = 0
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return ("127.0.0.1", self._port)
+
+    @property
+    def url(self) -> str:
+        """The broker's URL, by way of this proxy."""
+        scheme, _, rest = self._url.partition("://")
+        hosts = rest.split("/", 1)[0].split("?", 1)[0]
+        user, at, _ = hosts.rpartition("@")
+        return f"{scheme}://{user}{at}127.0.0.1:{self._port}{rest[len(hosts) :]}"
+
+    @property
+    def connections(self) -> int:
+        return len(self._pairs)
+
+    def bytes_passed(self, direction: Direction) -> int:
+        return self._ways[direction].bytes_passed
+
+    def cut(self, *, refuse: bool = False) -> None:
+        """Reset all connections there are; with `refuse` also those that are made, until `restore`."""
+
+        def act() -> None:
+            self._refuses = refuse
+            for pair in list(self._pairs):
+                pair.reset()
+
+        self._do(act)
+
+    def stall(self, direction: Direction | None = None) -> None:
+        """Let nothing pass, in one direction or in both, until `restore`."""
+        self._change(direction, lambda way: setattr(way, "is_stalled", True))
+
+    def delay(self, seconds: float, direction: Direction | None = None) -> None:
+        """Let everything pass so much later."""
+        self._change(direction, lambda way: setattr(way, "delay_s", seconds))
+
+    def close_after(self, byte_count: int, direction: Direction) -> None:
+        """Let so many bytes more pass in a direction, to the byte, and close the connection behind the last."""
+        self._change(direction, lambda way: setattr(way, "bytes_left", byte_count))
+
+    def restore(self) -> None:
+        """Be a proxy without faults: what was held back goes on its way."""
+
+        def heal(way: Way) -> None:
+            way.is_stalled, way.delay_s, way.bytes_left = False, 0.0, None
+            self._refuses = False
+
+        self._change(None, heal)
+
+    def start(self) -> Self:
+        """Listen on a free port."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="warren-fault-proxy", daemon=True)
+        self._thread.start()
+        listening = asyncio.run_coroutine_threadsafe(
+            asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_CHUNK_BYTES), self._loop
+        )
+        self._server = listening.result(_DEADLINE_S)
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def close(self) -> None:
+        """End all connections and listen no more."""
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(_DEADLINE_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+    def _change(self, direction: Direction | None, change: Callable[[Way], None]) -> None:
+        def act() -> None:
+            for each, way in self._ways.items():
+                if direction in (None, each):
+                    change(way)
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+        self._do(act)
+
+    def _do(self, act: Callable[[], None]) -> None:
+        """In the proxy's thread, and wait for it."""
+
+        async def acting() -> None:
+            act()
+
+        asyncio.run_coroutine_threadsafe(acting(), self._loop).result(_DEADLINE_S)
+
+    # in the proxy's thread
+
+    async def _end(self) -> None:
+        self._server.close()
+        pairs = list(self._pairs)
+        for pair in pairs:
+            pair.reset()
+        await asyncio.gather(*(pair.task for pair in pairs if pair.task is not None), return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pair = Pair(asyncio.current_task(), [writer])
+        self._pairs[pair] = None
+        try:
+            if not self._refuses:
+                await self._connect(pair, reader, writer)
+        except* (OSError, asyncio.CancelledError):
+            pass  # one end broke it, or this proxy did, and the other end learns it below
+        finally:
+            del self._pairs[pair]
+            pair.task = None
+            pair.reset()
+
+    async def _connect(self, pair: Pair, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_broker, to_broker = await asyncio.open_connection(self._target.host, self._target.port)
+        pair.ends.append(to_broker)
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._carry(reader, to_broker, self._ways["to_broker"]))
+            both.create_task(self._carry(from_broker, writer, self._ways["to_client"]))
+
+    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: Way) -> None:
+        """One direction of a connection; an empty chunk is its end."""
+        chunks: Chunks = asyncio.Queue(_CHUNKS_IN_HAND)
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._hand_on(chunks, sink, way))
+            chunk = b"first"
+            while chunk:
+                chunk = await source.read(_CHUNK_BYTES)
+                await chunks.put((asyncio.get_running_loop().time() + way.delay_s, chunk))
+
+    async def _hand_on(self, chunks: Chunks, sink: asyncio.StreamWriter, way: Way) -> None:
+        while True:
+            due, chunk = await chunks.get()
+            await asyncio.sleep(max(due - asyncio.get_running_loop().time(), 0))
+            while way.is_stalled:
+                await self._changed.wait()
+            if not chunk:
+                sink.write_eof()
+                return
+            left = way.bytes_left
+            if left is not None and len(chunk) >= left:
+                await self._close_behind(sink, chunk[:left], way)
+            way.bytes_left = None if left is None else left - len(chunk)
+            way.bytes_passed += len(chunk)
+            sink.write(chunk)
+            await sink.drain()
+
+    async def _close_behind(self, sink: asyncio.StreamWriter, last: bytes, way: Way) -> None:
+        """In words, so that the last bytes arrive; a reset might overtake them."""
+        way.bytes_left = None
+        way.bytes_passed += len(last)
+        sink.write(last)
+        sink.close()
+        await sink.wait_closed()
+        raise ConnectionAbortedError("this proxy closed it")
