@@ -60,8 +60,9 @@ class Shelving(ArchiveWriter, Timed, FlushWaiter):
             head = ChunkHead(data)
             pieces.append(data)
             self._under_way.append(head)
+            # not what the chunk takes: that has no frames in it, and a body in tiny frames is smaller by far
+            waiting_bytes -= tail.content_bytes(offset, head.count)
             offset += head.count
-            waiting_bytes -= head.length
             at += head.length
             if len(pieces) == CHUNKS_AT_ONCE_MAX or at >= self._catalog.segment_bytes:
                 break

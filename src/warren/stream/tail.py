@@ -90,6 +90,13 @@ class Tail:
             entry = self.at(offset)
         return builder
 
+    def content_bytes(self, offset: i64, count: i64) -> i64:
+        """What so many from this offset on take here."""
+        size_bytes: i64 = 0
+        for entry in self._entries[offset - self.first : offset - self.first + count]:
+            size_bytes += len(entry.message.content)
+        return size_bytes
+
     def archive(self, count: i64) -> list[Entry]:
         """So many more are in a chunk: these."""
         start = self.archived - self.first

@@ -4,8 +4,10 @@ import pytest
 
 from tests.unit.stream.stage import PretendArchive, PretendReader, Stage, message_of, numbered
 from warren.errors import ChannelFault, ConnectionFault
+from warren.model.message import Envelope, Message
 from warren.model.ports import REJECTED
 from warren.stream.chunk import ChunkHead
+from warren.wire.properties import Properties, encode_header_payload
 from warren.wire.values import Timestamp
 
 
@@ -244,6 +246,34 @@ def test_nothing_waits_for_a_whole_chunk_when_memory_is_tight() -> None:
     assert stage.stream.disk_bytes() > 10_000
     assert (held > 10_000, stage.turn.held_bytes, stage.log.positions()) == (True, 0, [])
     assert stage.reader(x_stream_offset="first").offsets() == list(range(10))
+
+
+def in_tiny_frames(size: int) -> Message:
+    """What takes nine times as much in memory as in a chunk."""
+    payload = encode_header_payload(Properties(), size)
+    header = b"\x02\x00\x01" + len(payload).to_bytes(4, "big") + payload + b"\xce"
+    return Message(Envelope("", "s"), header + b"\x03\x00\x01\x00\x00\x00\x01x\xce" * size, 1, size, 9, True)
+
+
+def test_a_body_in_tiny_frames_is_a_chunk_and_the_stream_goes_on() -> None:
+    stage = Stage()
+    stage.stream.publish(in_tiny_frames(200_000))
+    stage.flush()
+    assert stage.stream.disk_bytes() > 200_000
+    assert stage.restarted().stream.end_offset() == 1
+
+
+def test_what_is_not_settled_stays_out_of_chunks_whatever_is_before_it() -> None:
+    stage = Stage()
+    stage.stream.publish(in_tiny_frames(200_000))
+    stage.end_turn()
+    first, stage.turn.flush_waiters = stage.turn.flush_waiters, []
+    stage.publish(*[b"u" * 1_000] * 1_500)
+    stage.end_turn()
+    for waiter in first:
+        waiter.flushed()
+    assert [ChunkHead(data).count for _, _, data, _ in stage.archive.writing] == [1]
+    assert stage.stream.end_offset() == 1
 
 
 def test_a_stream_tells_what_it_has() -> None:
