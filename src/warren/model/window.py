@@ -1,8 +1,9 @@
 """Which messages a queue was given lately, by their identities, so that none is kept twice.
 
 A queue remembers of each publisher the last ids, as many as its `dedup-window` says: those before them are forgotten,
-the oldest first. It knows at most `PUBLISHERS_MAX` publishers and `IDS_MAX` ids in all; beyond that the publisher goes
-that has published nothing for longest.
+the oldest first. It has at most `IDS_MAX` ids in all: beyond that the oldest one goes of the publisher that has published
+nothing for longest, so publishers that take turns have the room in equal parts. It knows at most `PUBLISHERS_MAX`
+publishers: beyond that the one goes that has published nothing for longest.
 
 An id is *lasting* if its message is still there after a restart of the node. Only those are written down.
 
@@ -29,7 +30,7 @@ from warren.wire.values import Table
 WINDOW_LIMIT: Final[i64] = 100_000
 """How many ids of a publisher a queue remembers that was not told otherwise."""
 
-PUBLISHERS_MAX: Final = 1_000
+PUBLISHERS_MAX: Final = 10_000
 IDS_MAX: Final[i64] = 1_000_000
 ROW_IDS: Final[i64] = 2_048
 """No row has more: what is sent or written in parts is cut between rows."""
@@ -112,8 +113,8 @@ class Window:
         if len(publisher.order) > self._limit:
             publisher.forget_oldest()
             self.count -= 1
-        while self.count > IDS_MAX:
-            self._forget_idlest()
+        if self.count > IDS_MAX:
+            self._forget_oldest_of_idlest()
 
     def _publisher(self, name: bytes) -> Publisher:
         """The one of that name, which is the last one that published."""
@@ -128,6 +129,14 @@ class Window:
             self._publishers[name] = publisher
         self._last = name
         return publisher
+
+    def _forget_oldest_of_idlest(self) -> None:
+        name = next(iter(self._publishers))
+        publisher = self._publishers[name]
+        publisher.forget_oldest()
+        self.count -= 1
+        if not publisher.order:
+            del self._publishers[name]
 
     def _forget_idlest(self) -> None:
         name = next(iter(self._publishers))

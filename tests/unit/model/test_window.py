@@ -51,22 +51,39 @@ def test_a_lower_bound_forgets_the_oldest() -> None:
 def test_beyond_so_many_publishers_the_one_goes_that_was_idle_for_longest() -> None:
     window = Window()
     names = [b"%d" % number for number in range(PUBLISHERS_MAX)]
+    last: dict[bytes, bytes] = {}
     for name in [*names, names[0], b"last"]:
-        window.add((name, b"%d" % window.count), True)
+        last[name] = b"%d" % window.count
+        window.add((name, last[name]), True)
     window.check()
-    assert [name for name in [*names, b"last"] if not ids(window, name, 2_000)] == [names[1]]
+    assert [name for name in [*names, b"last"] if not window.has((name, last[name]))] == [names[1]]
 
 
-def test_beyond_so_many_ids_publishers_go_until_there_is_room() -> None:
+def test_beyond_so_many_ids_the_oldest_goes_of_the_one_that_was_idle_for_longest() -> None:
     window = Window()
     each = int(IDS_MAX) // 4
     window.bound(each)
     for name in (b"a", b"b", b"c", b"d", b"e"):
-        for number in range(each if name != b"e" else 1):
+        for number in range(each if name != b"e" else 3):
             window.add((name, b"%d" % number), True)
     window.check()
-    assert [window.has((name, b"0")) for name in (b"a", b"b", b"c", b"d", b"e")] == [False, True, True, True, True]
-    assert window.count == 3 * each + 1
+    assert ids(window, b"a", 5) == [3, 4]
+    assert [window.has((name, b"0")) for name in (b"b", b"c", b"d", b"e")] == [True] * 4
+    assert window.count == IDS_MAX
+
+
+def test_publishers_that_take_turns_have_the_room_in_equal_parts() -> None:
+    window = Window()
+    rounds = int(IDS_MAX) // 11 + 1_000
+    for number in range(rounds):
+        for name in range(11):
+            window.add((b"%d" % name, b"%d" % number), True)
+    window.check()
+    oldest = rounds - int(IDS_MAX) // 11
+    for name in range(11):
+        known = ids(window, b"%d" % name, rounds)
+        assert known[-1] == rounds - 1
+        assert oldest - 1 <= known[0] <= oldest
 
 
 def test_what_does_not_count_after_all_is_taken_off() -> None:
