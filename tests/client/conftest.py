@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from sqlalchemy import Engine
 
+from tests.client.databases import opened, postgres_url, sqlite_url
 from tests.node.certificate_files import Authority
 from tests.node.serving import Serving
 from tests.support.node_process import NodeProcess
+from tests.support.postgres import Postgres
 from tests.support.rabbitmq import RabbitMQ
 from warren.client import blocking
+from warren.client.tables import create_tables
 
 Result = TypeVar("Result")
 DEADLINE_S = 60.0
@@ -109,6 +113,29 @@ def rabbitmq() -> Iterator[RabbitMQ]:
     server = RabbitMQ()
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    """A PostgreSQL that all tests share; each leaves it as empty as it was."""
+    server = Postgres()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """One of either kind."""
+    is_file = request.param == "sqlite"
+    with opened(sqlite_url(tmp_path) if is_file else postgres_url(request.getfixturevalue("postgres_server"))) as found:
+        yield found
+
+
+@pytest.fixture
+def database(empty_database: Engine) -> Engine:
+    """One with the tables in it."""
+    create_tables(empty_database)
+    return empty_database
 
 
 @pytest.fixture(scope="session")

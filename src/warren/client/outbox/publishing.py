@@ -4,8 +4,8 @@
     refused     by the broker, for what it is or where it goes: nacked, unroutable, no such exchange
     undecided   nobody knows: it is to be sent again
 
-A message to an exchange that is not there ends the channel, and so takes the answers of its neighbours along. Whoever
-was in such company is published once more, alone: the one at fault then stands out, and the others go through.
+A message to an exchange that is not there ends a channel, with others on it; that the transport tells who is to blame
+for that is its promise: each answer is about its own message.
 
 Not here: in which order (`outbox.waves`), what is written about it (`outbox.shelf`).
 """
@@ -22,9 +22,6 @@ from warren.client.transport import Outgoing, Transport
 
 ATTEMPT_HEADER = "x-attempt"
 KEY_HEADER = "x-key"
-
-
-Answer = Exception | None
 
 
 class PendingRow(NamedTuple):
@@ -51,7 +48,7 @@ class Verdict(Enum):
 class Judged:
     row: PendingRow
     verdict: Verdict
-    trouble: Exception | None = None
+    trouble: ClientError | None = None
 
 
 class Publisher:
@@ -62,31 +59,22 @@ class Publisher:
         self._timeout_s = timeout_s
 
     async def publish(self, rows: Sequence[PendingRow]) -> list[Judged]:
-        """All at once; what became of each, in the same order."""
-        troubles = await self._troubles(rows)
-        if len(rows) > 1 and any(_is_somebodys_fault(trouble) for trouble in troubles):
-            troubles = await self._troubles_alone(rows, troubles)
-        return [_judged(row, trouble) for row, trouble in zip(rows, troubles, strict=True)]
+        """All at once; what became of each."""
+        judged: list[Judged] = []
+        messages: list[tuple[PendingRow, Outgoing]] = []
+        for row in rows:
+            try:
+                messages.append((row, outgoing(row)))
+            except CannotConvert as trouble:
+                judged.append(_judged(row, trouble))
+        answers = await self._answers([message for _, message in messages])
+        return judged + [_judged(row, trouble) for (row, _), trouble in zip(messages, answers, strict=True)]
 
-    async def _troubles_alone(self, rows: Sequence[PendingRow], troubles: Sequence[Answer]) -> list[Answer]:
-        """The same answers, but those for which somebody else may be to blame, which are asked for again one by one."""
-        found: list[Answer] = []
-        silent: Answer = None
-        for row, trouble in zip(rows, troubles, strict=True):
-            alone = trouble
-            if _is_somebodys_fault(trouble):
-                # a broker that does not answer one now answers none
-                [alone] = [silent] if silent else await self._troubles([row])
-                silent = alone if _judged(row, alone).verdict is Verdict.UNDECIDED else None
-            found.append(alone)
-        return found
-
-    async def _troubles(self, rows: Sequence[PendingRow]) -> Sequence[Answer]:
+    async def _answers(self, messages: Sequence[Outgoing]) -> Sequence[ClientError | None]:
         try:
-            messages = [outgoing(row) for row in rows]
-            return await self._transport.publish(messages, self._timeout_s)
-        except (ClientError, ValueError) as trouble:
-            return [trouble] * len(rows)
+            return await self._transport.publish(messages, self._timeout_s) if messages else []
+        except ClientError as trouble:
+            return [trouble] * len(messages)
 
 
 def outgoing(row: PendingRow) -> Outgoing:
@@ -99,19 +87,14 @@ def outgoing(row: PendingRow) -> Outgoing:
     return Outgoing(Message(row.body, properties), row.exchange, row.routing_key)
 
 
-def _judged(row: PendingRow, trouble: Answer) -> Judged:
+def _judged(row: PendingRow, trouble: ClientError | None) -> Judged:
     if trouble is None:
         return Judged(row, Verdict.SENT)
-    refused = _is_rejection(trouble) or _is_somebodys_fault(trouble)
-    return Judged(row, Verdict.REFUSED if refused else Verdict.UNDECIDED, trouble)
+    return Judged(row, Verdict.REFUSED if _is_its_fault(trouble) else Verdict.UNDECIDED, trouble)
 
 
-def _is_rejection(trouble: Exception) -> bool:
-    return isinstance(trouble, ClientError) and trouble.outcome == "rejected"
-
-
-def _is_somebodys_fault(trouble: Answer) -> bool:
-    """Whether one message is to blame for it, possibly another than the one that was told."""
+def _is_its_fault(trouble: ClientError) -> bool:
+    """Whether it is the message that is wrong, or where it goes, and not the way there."""
     if isinstance(trouble, ChannelClosed):
         return trouble.code != 0
-    return isinstance(trouble, ValueError | CannotConvert)
+    return trouble.outcome == "rejected" or isinstance(trouble, CannotConvert)

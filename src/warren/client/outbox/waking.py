@@ -86,12 +86,12 @@ class _Listening:
 
         self._lost = OperationalError
         self._connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        # it is kept as long as the relay runs, and is not to be missing in the pool
-        self._connection.detach()
-        self._connection.exec_driver_sql(f"LISTEN {CHANNEL}")
         driver = self._connection.connection.driver_connection
         assert isinstance(driver, Connection)
         self._driver = driver
+        # it is kept as long as the relay runs, and is not to be missing in the pool
+        self._connection.detach()
+        self._connection.exec_driver_sql(f"LISTEN {CHANNEL}")
         self.fileno = driver.fileno()
 
     def take(self) -> bool:

@@ -9,6 +9,7 @@ from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.errors import (
     CallTimeout,
     CannotConnect,
+    CannotConvert,
     ChannelClosed,
     ClientError,
     ConnectionClosed,
@@ -17,7 +18,6 @@ from warren.client.errors import (
     PublishFailed,
 )
 from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict, outgoing
-from warren.client.transport import Outgoing
 
 SENT, REFUSED, UNDECIDED = Verdict.SENT, Verdict.REFUSED, Verdict.UNDECIDED
 
@@ -37,6 +37,7 @@ def verdicts(judged: list[Judged]) -> list[Verdict]:
         (PublishFailed([], []), REFUSED),
         (ChannelClosed("no exchange 'shop'", 404), REFUSED),
         (ChannelClosed("closed by us"), UNDECIDED),
+        (CannotConvert("properties of 200000 bytes do not fit a frame"), REFUSED),
         (CallTimeout("no confirm in time"), UNDECIDED),
         (ConnectionLost("gone"), UNDECIDED),
         (ConnectionClosed("closed by us"), UNDECIDED),
@@ -51,39 +52,21 @@ def test_the_row_is_blamed_for_what_it_is_and_not_for_what_befell_it(
     assert verdicts(judged_by(transport, [row(1)])) == [verdict]
 
 
-def no_exchange(message: Outgoing) -> ClientError:
-    return ChannelClosed("no exchange 'shop'", 404)
+def test_a_transport_that_refuses_all_of_it_leaves_them_undecided() -> None:
+    transport = ScriptedTransport()
 
+    async def closed() -> None:
+        raise ConnectionClosed("the transport was closed")
 
-def test_who_was_in_bad_company_is_published_again_alone() -> None:
-    transport = ScriptedTransport(no_exchange)
-
-    async def after_the_first_call() -> None:
-        if len(transport.calls) > 1:
-            transport.answer = lambda message: no_exchange(message) if message.message.body == b"2" else None
-
-    transport.meanwhile = after_the_first_call
-    assert verdicts(judged_by(transport, [row(1), row(2), row(3)])) == [SENT, REFUSED, SENT]
-    assert transport.bodies == [[b"1", b"2", b"3"], [b"1"], [b"2"], [b"3"]]
-
-
-def test_a_broker_that_answers_no_more_is_not_asked_for_each_row() -> None:
-    transport = ScriptedTransport(no_exchange)
-
-    async def after_the_first_call() -> None:
-        if len(transport.calls) > 1:
-            transport.answer = lambda message: CallTimeout("no confirm in time")
-
-    transport.meanwhile = after_the_first_call
-    assert verdicts(judged_by(transport, [row(1), row(2), row(3)])) == [UNDECIDED] * 3
-    assert transport.bodies == [[b"1", b"2", b"3"], [b"1"]]
+    transport.meanwhile = closed
+    assert verdicts(judged_by(transport, [row(1), row(2)])) == [UNDECIDED, UNDECIDED]
 
 
 def test_a_row_that_is_no_message_is_refused_and_its_neighbours_are_sent() -> None:
     transport = ScriptedTransport()
     judged = judged_by(transport, [row(1), row(2, properties="nonsense"), row(3)])
-    assert verdicts(judged) == [SENT, REFUSED, SENT]
-    assert "the row's properties cannot be read" in str(judged[1].trouble)
+    assert {each.row.id: each.verdict for each in judged} == {1: SENT, 2: REFUSED, 3: SENT}
+    assert "the row's properties cannot be read" in str(judged[0].trouble)
 
 
 def test_a_message_has_its_id_its_attempt_and_its_key() -> None:

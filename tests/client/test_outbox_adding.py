@@ -18,25 +18,25 @@ def rows(engine: Engine) -> list[Any]:
         return list(connection.execute(select(OUTBOX).order_by(OUTBOX.c.id)))
 
 
-def test_a_row_is_there_if_its_transaction_commits(engine: Engine) -> None:
-    with engine.begin() as transaction:
+def test_a_row_is_there_if_its_transaction_commits(database: Engine) -> None:
+    with database.begin() as transaction:
         Outbox().add(transaction, b"one", business_id="a")
-    with Session(engine) as session, session.begin():
+    with Session(database) as session, session.begin():
         Outbox().add(session, b"two", business_id="b")
-    with engine.connect() as transaction:
+    with database.connect() as transaction:
         Outbox().add(transaction, b"three", business_id="c")
         transaction.rollback()
-    assert [(row.business_id, row.body) for row in rows(engine)] == [("a", b"one"), ("b", b"two")]
+    assert [(row.business_id, row.body) for row in rows(database)] == [("a", b"one"), ("b", b"two")]
 
 
-def test_a_row_has_all_that_a_message_needs(engine: Engine) -> None:
+def test_a_row_has_all_that_a_message_needs(database: Engine) -> None:
     outbox = Outbox(exchange="bank", routing_key="deposits")
     message = Message(b"100", Properties(message_id="a", headers={"branch": 4}))
-    with engine.begin() as transaction:
+    with database.begin() as transaction:
         given = outbox.add(
             transaction, message, ordering_key="account 1", wants_receipt=True, amount=Decimal("1.5"), currency="EUR"
         )
-    [row] = rows(engine)
+    [row] = rows(database)
     assert given == "a"
     assert (row.business_id, row.kind, row.status, row.attempt) == ("a", "message", "pending", 0)
     assert (row.exchange, row.routing_key, row.ordering_key) == ("bank", "deposits", "account 1")
@@ -47,45 +47,45 @@ def test_a_row_has_all_that_a_message_needs(engine: Engine) -> None:
     assert message.properties.delivery_mode is None
 
 
-def test_the_call_goes_before_the_message_and_the_message_before_the_outbox(engine: Engine) -> None:
+def test_the_call_goes_before_the_message_and_the_message_before_the_outbox(database: Engine) -> None:
     outbox = Outbox(exchange="bank", routing_key="deposits")
-    with engine.begin() as transaction:
+    with database.begin() as transaction:
         outbox.add(transaction, Message(b"", routing_key="own"))
         outbox.add(transaction, Message(b"", routing_key="own"), routing_key="said", exchange="")
         outbox.add(transaction, Message(b"", Properties(message_id="own")), business_id="said")
-    found = [(row.exchange, row.routing_key) for row in rows(engine)]
+    found = [(row.exchange, row.routing_key) for row in rows(database)]
     assert found == [("bank", "own"), ("", "said"), ("bank", "deposits")]
-    assert rows(engine)[2].business_id == "said"
+    assert rows(database)[2].business_id == "said"
 
 
-def test_without_an_id_each_is_a_message_of_its_own(engine: Engine) -> None:
-    with engine.begin() as transaction:
+def test_without_an_id_each_is_a_message_of_its_own(database: Engine) -> None:
+    with database.begin() as transaction:
         given = [Outbox().add(transaction, b"same") for _ in range(2)]
-    assert [row.business_id for row in rows(engine)] == given
+    assert [row.business_id for row in rows(database)] == given
     assert given[0] != given[1]
 
 
-def test_the_same_message_twice_is_one(engine: Engine) -> None:
+def test_the_same_message_twice_is_one(database: Engine) -> None:
     for _ in range(2):
-        with engine.begin() as transaction:
+        with database.begin() as transaction:
             Outbox().add(transaction, b"one", business_id="a", amount=Decimal("2.50"))
-    assert len(rows(engine)) == 1
+    assert len(rows(database)) == 1
 
 
 @pytest.mark.parametrize(
     ("change", "named"),
     [({"amount": Decimal(3)}, "amount"), ({"routing_key": "x", "currency": "EUR"}, "routing_key, cu")],
 )
-def test_two_messages_with_one_id_are_a_mistake(engine: Engine, change: dict[str, Any], named: str) -> None:
-    with engine.begin() as transaction:
+def test_two_messages_with_one_id_are_a_mistake(database: Engine, change: dict[str, Any], named: str) -> None:
+    with database.begin() as transaction:
         Outbox().add(transaction, b"one", business_id="a")
         with pytest.raises(ValueError, match=f"another message with business id 'a', with another {named}"):
             Outbox().add(transaction, b"one", business_id="a", **change)
-    assert len(rows(engine)) == 1
+    assert len(rows(database)) == 1
 
 
-def test_what_no_broker_could_take_is_refused_at_once(engine: Engine) -> None:
-    with engine.begin() as transaction:
+def test_what_no_broker_could_take_is_refused_at_once(database: Engine) -> None:
+    with database.begin() as transaction:
         with pytest.raises(CannotConvert, match="the routing_key has 256 bytes, and 255 are the most"):
             Outbox().add(transaction, b"", routing_key="ö" * 128)
         with pytest.raises(CannotConvert, match="properties cannot be sent"):

@@ -1,0 +1,354 @@
+"""The relay in both databases, with a transport that answers as told. Real brokers are in `test_outbox_brokers`."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine, select, update
+
+from tests.unit.client.outbox.scripted import ScriptedTransport
+from warren.client.errors import CallTimeout, CannotConnect, ClientError, PublishFailed, SettingsError, TablesRefused
+from warren.client.outbox import Outbox, Relay, RelaySettings
+from warren.client.outbox.shelf import Shelf
+from warren.client.tables import LEASES, OUTBOX, database_time
+from warren.client.transport import Outgoing
+
+DEADLINE_S = 30.0
+AT_ONCE = RelaySettings(backoff_s=0.001, tries=3, poll_s=0.01)
+
+
+def add(engine: Engine, *bodies: str, key: str = "", **options: Any) -> None:
+    """Each in a transaction of its own; the body is the business id as well."""
+    for body in bodies:
+        with engine.begin() as transaction:
+            Outbox().add(transaction, body.encode(), business_id=body, ordering_key=key, **options)
+
+
+def change(engine: Engine, business_id: str, **values: Any) -> None:
+    with engine.begin() as transaction:
+        transaction.execute(update(OUTBOX).where(OUTBOX.c.business_id == business_id).values(**values))
+
+
+def rows(engine: Engine) -> dict[str, Any]:
+    with engine.connect() as connection:
+        return {row.business_id: row for row in connection.execute(select(OUTBOX).order_by(OUTBOX.c.id))}
+
+
+def statuses(engine: Engine) -> dict[str, str]:
+    return {name: row.status for name, row in rows(engine).items()}
+
+
+def drain(engine: Engine, transport: ScriptedTransport, settings: RelaySettings = AT_ONCE) -> int:
+    return asyncio.run(Relay(engine, transport, settings).drain())
+
+
+def drain_until(engine: Engine, transport: ScriptedTransport, is_so: Callable[[], bool]) -> None:
+    """Over and over, for rows that wait for their next try."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not is_so():
+        assert time.monotonic() < deadline, statuses(engine)
+        drain(engine, transport)
+
+
+def refusing(*bodies: str) -> Callable[[Outgoing], ClientError | None]:
+    return lambda message: PublishFailed([], []) if message.message.body.decode() in bodies else None
+
+
+def silent_for(*bodies: str) -> Callable[[Outgoing], ClientError | None]:
+    return lambda message: CallTimeout("no confirm") if message.message.body.decode() in bodies else None
+
+
+def test_rows_are_published_and_marked_after_the_confirm(database: Engine) -> None:
+    add(database, "one", "two")
+    transport = ScriptedTransport()
+    seen: list[dict[str, str]] = []
+
+    async def look() -> None:
+        seen.append(statuses(database))
+
+    transport.meanwhile = look
+    assert drain(database, transport) == 2
+    assert seen == [{"one": "pending", "two": "pending"}]
+    assert statuses(database) == {"one": "sent", "two": "sent"}
+    assert transport.bodies == [[b"one", b"two"]]
+    assert [(row.attempt, row.sent_at is not None, row.due_at) for row in rows(database).values()] == [
+        (1, True, None)
+    ] * 2
+
+
+def test_rows_of_a_key_wait_for_each_other_and_other_rows_do_not(database: Engine) -> None:
+    add(database, "a1", "a2", key="a")
+    add(database, "b1", key="b")
+    add(database, "loose")
+    transport = ScriptedTransport()
+    drain(database, transport)
+    assert [sorted(call) for call in transport.bodies] == [[b"a1", b"b1", b"loose"], [b"a2"]]
+
+
+def test_a_refused_row_fails_after_its_tries_and_holds_back_its_key_alone(database: Engine) -> None:
+    add(database, "a1", "a2", "a3", key="a")
+    add(database, "b1", "b2", key="b")
+    transport = ScriptedTransport(refusing("a2"))
+    drain_until(database, transport, lambda: statuses(database)["a2"] == "failed")
+    assert statuses(database) == {"a1": "sent", "a2": "failed", "a3": "pending", "b1": "sent", "b2": "sent"}
+    assert sum(call.count(b"a2") for call in transport.bodies) == 3
+    assert (rows(database)["a2"].attempt, rows(database)["a2"].last_error) == (3, "publishes failed: ")
+    assert drain(database, transport) == 0
+
+
+def test_a_failed_row_is_sent_again_by_its_status_and_what_it_held_back_follows(database: Engine) -> None:
+    add(database, "a1", "a2", key="a")
+    transport = ScriptedTransport(refusing("a1"))
+    drain_until(database, transport, lambda: statuses(database)["a1"] == "failed")
+    change(database, "a1", status="pending")
+    again = ScriptedTransport()
+    assert drain(database, again) == 2
+    assert again.bodies == [[b"a1"], [b"a2"]]
+    assert (rows(database)["a1"].attempt, rows(database)["a1"].last_error) == (4, None)
+
+
+def test_a_failed_row_that_is_given_up_lets_its_key_go_on(database: Engine) -> None:
+    add(database, "a1", "a2", key="a")
+    transport = ScriptedTransport(refusing("a1"))
+    drain_until(database, transport, lambda: statuses(database)["a1"] == "failed")
+    change(database, "a1", status="done")
+    assert drain(database, ScriptedTransport()) == 1
+    assert statuses(database)["a2"] == "sent"
+
+
+def test_a_row_that_waits_for_its_next_try_holds_back_its_key(database: Engine) -> None:
+    add(database, "a1", "a2", key="a")
+    drain(database, ScriptedTransport(refusing("a1")), RelaySettings(backoff_s=60))
+    again = ScriptedTransport()
+    assert drain(database, again) == 0
+    change(database, "a1", due_at=None)
+    drain(database, again)
+    assert again.bodies == [[b"a1"], [b"a2"]]
+
+
+def test_a_resend_keeps_the_id_counts_up_and_waits_for_nobody(database: Engine) -> None:
+    add(database, "a1", "a2", key="a")
+    drain(database, ScriptedTransport(refusing("a2")), RelaySettings(tries=1))
+    change(database, "a1", status="pending")
+    transport = ScriptedTransport()
+    assert drain(database, transport) == 1
+    [[message]] = transport.calls
+    assert message.message.properties is not None
+    assert message.message.properties.message_id == "a1"
+    assert message.message.properties.headers == {"x-attempt": 2, "x-key": "a"}
+    assert statuses(database) == {"a1": "sent", "a2": "failed"}
+
+
+def test_nobody_waits_for_a_resend_that_is_refused(database: Engine) -> None:
+    add(database, "a1", key="a")
+    drain(database, ScriptedTransport())
+    change(database, "a1", status="pending")
+    drain(database, ScriptedTransport(refusing("a1")), RelaySettings(tries=1))
+    add(database, "a2", key="a")
+    assert drain(database, ScriptedTransport()) == 1
+    assert statuses(database) == {"a1": "failed", "a2": "sent"}
+
+
+def test_a_row_of_which_nobody_knows_is_sent_again_and_holds_back_its_key_meanwhile(database: Engine) -> None:
+    add(database, "a1", "a2", key="a")
+    add(database, "loose")
+    drain(database, ScriptedTransport(silent_for("a1")), RelaySettings(backoff_s=60))
+    assert statuses(database) == {"a1": "pending", "a2": "pending", "loose": "sent"}
+    assert (rows(database)["a1"].attempt, rows(database)["a1"].last_error) == (1, "no confirm")
+    transport = ScriptedTransport()
+    assert drain(database, transport) == 0
+    change(database, "a1", due_at=None)
+    drain(database, transport)
+    assert transport.bodies == [[b"a1"], [b"a2"]]
+
+
+def test_silence_about_one_row_is_no_refusal_however_often(database: Engine) -> None:
+    add(database, "one")
+    for number in range(3):
+        add(database, f"other {number}")
+        assert drain(database, ScriptedTransport(silent_for("one")), RelaySettings(tries=1, backoff_s=60)) == 1
+        change(database, "one", due_at=None)
+    assert (statuses(database)["one"], rows(database)["one"].attempt) == ("pending", 3)
+
+
+def test_a_broker_that_cannot_be_reached_leaves_the_rows_untouched(database: Engine) -> None:
+    add(database, "one", "two")
+    before = rows(database)
+    with pytest.raises(CallTimeout, match="no confirm"):
+        drain(database, ScriptedTransport(silent_for("one", "two")))
+    assert rows(database) == before
+
+
+def test_a_row_that_becomes_visible_late_is_not_skipped(database: Engine) -> None:
+    add(database, "one", "two", "three")
+    with database.begin() as transaction:
+        transaction.execute(OUTBOX.delete().where(OUTBOX.c.business_id == "two"))
+    drain(database, ScriptedTransport())
+    with database.begin() as transaction:
+        transaction.execute(OUTBOX.insert().values(id=2, business_id="two", body=b"two"))
+    assert drain(database, ScriptedTransport()) == 1
+    assert statuses(database)["two"] == "sent"
+
+
+def test_more_rows_than_a_batch_are_all_sent_in_order(database: Engine) -> None:
+    names = [f"{number}" for number in range(25)]
+    add(database, *names, key="a")
+    transport = ScriptedTransport()
+    assert drain(database, transport, RelaySettings(batch_rows=10)) == 25
+    assert transport.bodies == [[name.encode()] for name in names]
+
+
+def test_a_row_that_wants_a_receipt_has_a_date_for_it(database: Engine) -> None:
+    add(database, "one", wants_receipt=True)
+    settings = RelaySettings(receipt_within_s=300, resent_receipt_within_s=120)
+    for within_s in (300, 120):
+        drain(database, ScriptedTransport(), settings)
+        row = rows(database)["one"]
+        assert (row.due_at - row.sent_at).total_seconds() == pytest.approx(within_s, abs=1)
+        change(database, "one", status="pending", due_at=None)
+
+
+def test_a_receipt_that_is_faster_than_the_mark_stays(database: Engine) -> None:
+    add(database, "one", wants_receipt=True)
+    transport = ScriptedTransport()
+
+    async def receipt() -> None:
+        change(database, "one", status="done")
+
+    transport.meanwhile = receipt
+    drain(database, transport)
+    assert statuses(database) == {"one": "done"}
+
+
+def stolen(engine: Engine, thief: Shelf) -> Callable[[], Awaitable[None]]:
+    async def steal() -> None:
+        with engine.begin() as transaction:
+            transaction.execute(update(LEASES).values(expires_at=database_time(-1)))
+        assert thief.take()
+
+    return steal
+
+
+def test_a_relay_that_lost_its_lease_in_mid_batch_marks_nothing(database: Engine) -> None:
+    add(database, "one", "two", "refused")
+    before = rows(database)
+    thief = Shelf(database, AT_ONCE)
+    transport = ScriptedTransport(refusing("refused"))
+    transport.meanwhile = stolen(database, thief)
+    assert drain(database, transport) == 0
+    assert rows(database) == before
+    assert thief.renew()
+
+
+def test_of_two_relays_one_is_active(database: Engine) -> None:
+    add(database, "one")
+    first = ScriptedTransport()
+
+    async def second_drains() -> None:
+        assert await Relay(database, ScriptedTransport(), AT_ONCE).drain() == 0
+
+    first.meanwhile = second_drains
+    assert drain(database, first) == 1
+
+
+def age(engine: Engine, business_id: str, **values: Any) -> None:
+    change(engine, business_id, sent_at=database_time(-100), created_at=database_time(-100), **values)
+
+
+def test_what_is_through_with_and_old_is_thrown_away(database: Engine) -> None:
+    add(database, "sent", "young", "failed", "pending", "reversed", "done lately")
+    add(database, "done", "without receipt", wants_receipt=True)
+    for name, status in [("sent", "sent"), ("failed", "failed"), ("done", "done"), ("reversed", "reversed")]:
+        age(database, name, status=status)
+    age(database, "pending")
+    age(database, "without receipt", status="sent")
+    age(database, "done lately", status="done", done_at=database_time())
+    change(database, "young", status="sent", sent_at=database_time())
+    shelf = Shelf(database, RelaySettings(keep_s=50))
+    assert shelf.clean() == 0
+    assert shelf.take()
+    assert shelf.clean() == 3
+    assert sorted(rows(database)) == ["done lately", "failed", "pending", "without receipt", "young"]
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+def test_a_running_relay_takes_what_comes_and_cleans_up(database: Engine) -> None:
+    async def main() -> None:
+        transport = ScriptedTransport()
+        add(database, "old")
+        age(database, "old", status="sent")
+        relay = Relay(database, transport, RelaySettings(poll_s=0.01, keep_s=50))
+        running = asyncio.create_task(relay.run())
+        for name in ("one", "two"):
+            add(database, name)
+            await until(lambda: statuses(database).get(name) == "sent")  # noqa: B023
+        relay.stop()
+        await running
+
+    asyncio.run(main())
+    assert statuses(database) == {"one": "sent", "two": "sent"}
+
+
+def test_a_relay_that_is_stopped_finishes_what_is_in_hand_and_lets_go(database: Engine) -> None:
+    add(database, "one")
+
+    async def main() -> None:
+        transport = ScriptedTransport()
+        relay = Relay(database, transport, AT_ONCE)
+
+        async def stop() -> None:
+            relay.stop()
+
+        transport.meanwhile = stop
+        await relay.run()
+
+    asyncio.run(main())
+    assert statuses(database) == {"one": "sent"}
+    assert Shelf(database, AT_ONCE).take()
+
+
+def test_a_second_relay_takes_over_from_one_that_stops(database: Engine) -> None:
+    async def main() -> None:
+        settings = RelaySettings(lease_s=0.3, poll_s=0.01)
+        transports = [ScriptedTransport(), ScriptedTransport()]
+        relays = [Relay(database, transport, settings) for transport in transports]
+        running = [asyncio.create_task(relay.run()) for relay in relays]
+        add(database, "one")
+        await until(lambda: statuses(database)["one"] == "sent")
+        active = 0 if transports[0].calls else 1
+        relays[active].stop()
+        await running[active]
+        add(database, "two")
+        await until(lambda: statuses(database)["two"] == "sent")
+        relays[1 - active].stop()
+        await running[1 - active]
+        assert [transports[active].bodies, transports[1 - active].bodies] == [[[b"one"]], [[b"two"]]]
+
+    asyncio.run(main())
+
+
+def test_a_database_that_cannot_be_reached_is_told_at_the_start(tmp_path: Path) -> None:
+    nowhere = create_engine(f"sqlite:///{tmp_path}/missing/outbox.db")
+    with pytest.raises(CannotConnect, match=r"cannot connect to sqlite:///.*: unable to open database file"):
+        asyncio.run(Relay(nowhere, ScriptedTransport()).run())
+
+
+def test_missing_tables_are_told_at_the_start() -> None:
+    empty = create_engine("sqlite://")
+    with pytest.raises(TablesRefused, match=r"call warren\.client\.tables\.create_tables\(engine\) once"):
+        asyncio.run(Relay(empty, ScriptedTransport()).run())
+    empty.dispose()
+
+
+@pytest.mark.parametrize("wrong", [{"batch_rows": 0}, {"tries": 0}, {"lease_s": 61}, {"backoff_s": 0}, {"poll_s": -1}])
+def test_settings_that_make_no_sense_are_told(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=next(iter(wrong))):
+        RelaySettings(**wrong)
