@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event, select, text, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from tests.client.databases import opened, postgres_url, sqlite_url
@@ -120,6 +121,28 @@ def test_a_program_may_begin_the_transactions_of_sqlite_itself(tmp_path: Path) -
         with engine.begin() as connection:
             assert inbox.first_time(connection, "order-1")
         assert rows(engine) == ["order-1"]
+
+
+def test_what_the_driver_raises_is_what_sqlalchemy_raises(engine: Engine, inbox: Inbox) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE warren_inbox"))
+    with engine.begin() as connection, pytest.raises(DBAPIError, match="warren_inbox"):
+        inbox.first_time(connection, "order-1")
+
+
+def test_a_connection_that_was_cut_is_not_used_again(postgres: Postgres) -> None:
+    with opened(postgres_url(postgres)) as engine:
+        create_tables(engine)
+        inbox = Inbox(engine, "payments")
+        with engine.connect() as connection:
+            number = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            with engine.begin() as other:
+                other.execute(text(f"SELECT pg_terminate_backend({number}, 5000)"))
+            with pytest.raises(DBAPIError) as cut:
+                inbox.first_time(connection, "order-1")
+            assert cut.value.connection_invalidated
+        with engine.begin() as connection:
+            assert inbox.first_time(connection, "order-1")
 
 
 def test_a_row_says_what_the_message_was_about_and_when_it_came(engine: Engine, inbox: Inbox) -> None:

@@ -1,7 +1,7 @@
 """A PostgreSQL server as a child process, in a folder of its own, on a free port of the loopback.
 
-PostgreSQL does not run as root; where the tests do, it runs as `nobody`. Nothing is kept: no flushing, no log but its
-standard error, and the folder goes with the server.
+PostgreSQL does not run as root; where the tests do, it runs as `nobody`. Nothing is kept: no log but its standard
+error, no flushing unless it is `durable`, as it is for those who measure, and the folder goes with the server.
 
 Not here: the driver for Java (`JDBC_DRIVER`), which Spark loads.
 """
@@ -23,12 +23,13 @@ DEADLINE_S = 60.0
 _JAR = "usr/share/java/postgresql.jar"
 JDBC_DRIVER = next((path for path in (ROOT / "build/debian" / _JAR, Path("/") / _JAR) if path.exists()), Path(_JAR))
 _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "10", "shared_buffers": "1MB", "jit": "off"}
+_DURABLE = {"fsync": "on", "full_page_writes": "on", "max_connections": "40", "shared_buffers": "128MB"}
 
 
 class Postgres:
     """It answers when this exists; everybody on the machine may do everything in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = False) -> None:
         self._programs = max(Path("/usr/lib/postgresql").glob("*/bin"))
         self._folder = Path(tempfile.mkdtemp(prefix="warren-postgres-"))
         self._as_nobody: list[str] = []
@@ -39,6 +40,7 @@ class Postgres:
         self._run("initdb", "-D", str(data), "-U", USER, "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
         self.port = free_port()
         options = {"port": str(self.port), "listen_addresses": "127.0.0.1", "unix_socket_directories": ""} | _SETTINGS
+        options |= _DURABLE if durable else {}
         chosen = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         with (self._folder / "log").open("wb") as log:
             self.process = subprocess.Popen(self._command("postgres", "-D", str(data), *chosen), stdout=log, stderr=log)

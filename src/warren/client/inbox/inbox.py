@@ -14,17 +14,16 @@ from typing import Final, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session, scoped_session
 
 from warren.client.inbox.pruning import prune_step
 from warren.client.inbox.recording import (
     TEXT_CHARACTERS_MAX,
+    Executor,
+    Recorder,
     attempt_of,
     business_id_of,
     checked_id,
-    insert_for,
     is_kept_as_text,
-    record,
 )
 from warren.client.transport import Incoming
 
@@ -53,12 +52,12 @@ class Inbox:
         self.duplicates = 0
         self._engine = engine
         self._keep_s = keep.total_seconds()
-        self._insert = insert_for(engine)
+        self._recorder = Recorder(engine.dialect, consumer)
         self._counting = Lock()
 
     def first_time(
         self,
-        executor: Connection | Session | scoped_session[Session],
+        executor: Executor,
         business_id: str,
         *,
         amount: Decimal | None = None,
@@ -69,7 +68,7 @@ class Inbox:
 
         Waits for a transaction that records the same id, and is then told how that ended.
         """
-        return record(executor, self._insert, self.consumer, checked_id(business_id), amount, currency, attempt)
+        return self._recorder.record(executor, checked_id(business_id), amount, currency, attempt)
 
     def handler(
         self, work: Callable[[Connection, Came], None], *, money: Callable[[Came], Money] | None = None
@@ -83,12 +82,12 @@ class Inbox:
             raise ValueError(f"the work is a plain function, which runs in a thread; {work.__name__} is a coroutine")
 
         def handle(message: Came) -> None:
-            business_id = business_id_of(message)
+            # decoded each time it is asked for
+            properties = message.properties
+            business_id, attempt = business_id_of(properties), attempt_of(properties)
             amount, currency = (None, None) if money is None else money(message)
             with self._engine.begin() as connection:
-                is_first = record(
-                    connection, self._insert, self.consumer, business_id, amount, currency, attempt_of(message)
-                )
+                is_first = self._recorder.record(connection, business_id, amount, currency, attempt)
                 if is_first:
                     work(connection, message)
             self._count(is_first, business_id)

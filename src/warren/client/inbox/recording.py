@@ -1,73 +1,94 @@
 """One row for one message: what it says, and the statement that writes it unless it is there.
 
-The statement is made once for each kind of database. It goes on a connection's own list of prepared statements after a
-few messages, so that recording costs one short round trip.
+The statement is put into words once for each inbox, and given to the driver itself, which is a quarter of the cost of
+giving it to SQLAlchemy each time; a connection has it prepared after a few messages. So recording costs one short round
+trip, and little besides. What the driver raises becomes what SQLAlchemy would have raised.
 
 Not here: whose transaction it is (`inbox.inbox`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, bindparam
+from sqlalchemy import Connection, Dialect, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, scoped_session
 
 from warren.client.errors import CannotConvert, TablesRefused
 from warren.client.tables import INBOX, database_time
-from warren.client.transport import Incoming
+from warren.wire.properties import Properties
 
 ATTEMPT: Final = "x-attempt"
 ATTEMPT_MAX: Final = 2**31 - 1
 TEXT_CHARACTERS_MAX: Final = 255
 COLUMNS: Final = ("consumer", "business_id", "amount", "currency", "attempt")
-
-Insert = postgresql.Insert | sqlite.Insert
-
-
-def _unless_there(insert: Insert) -> Insert:
-    named = {name: bindparam(name, type_=INBOX.c[name].type) for name in COLUMNS}
-    statement = insert.values(**named, received_at=database_time()).on_conflict_do_nothing()
-    # the number of rows stands in the answer itself; asking for a row to be returned would cost more
-    return statement.execution_options(preserve_rowcount=True)
-
-
-INSERTS: Final[Mapping[str, Insert]] = {
-    "postgresql": _unless_there(postgresql.insert(INBOX)),
-    "sqlite": _unless_there(sqlite.insert(INBOX)),
+INSERTS: Final[Mapping[str, Callable[..., postgresql.Insert | sqlite.Insert]]] = {
+    "postgresql": postgresql.insert,
+    "sqlite": sqlite.insert,
 }
 
+Executor = Connection | Session | scoped_session[Session]
 
-def insert_for(engine: Engine) -> Insert:
-    """The statement in the words of this database."""
+
+class Recorder:
+    """Writes the rows of one consumer."""
+
+    def __init__(self, dialect: Dialect, consumer: str) -> None:
+        if dialect.name not in INSERTS:
+            raise TablesRefused(f"an inbox is kept in SQLite or PostgreSQL, not in {dialect.name}")
+        named = {name: bindparam(name, type_=INBOX.c[name].type) for name in COLUMNS}
+        row = INSERTS[dialect.name](INBOX).values(**named, received_at=database_time())
+        compiled = row.on_conflict_do_nothing().compile(dialect=dialect)
+        self._statement = str(compiled)
+        self._same: dict[str, Any] = {**compiled.params, "consumer": consumer}
+        # empty: the driver takes values by their names
+        self._places: list[str] = list(compiled.positiontup or ())
+        kept: Any = INBOX.c.amount.type
+        self._amount: Callable[[Decimal | None], object] = kept.bind_processor(dialect) or (lambda amount: amount)
+
+    def record(
+        self,
+        executor: Executor,
+        business_id: str,
+        amount: Decimal | None = None,
+        currency: str | None = None,
+        attempt: int = 1,
+    ) -> bool:
+        """Whether it was written; if not, it was there."""
+        connection = _connection_of(executor)
+        if _commits_by_itself(connection):
+            raise ValueError("an inbox needs transactions; this connection commits each statement: no AUTOCOMMIT here")
+        values = {
+            **self._same,
+            "business_id": business_id,
+            "amount": self._amount(amount),
+            "currency": currency,
+            "attempt": attempt,
+        }
+        given = tuple([values[name] for name in self._places]) or values
+        return _rows_written(connection, self._statement, given) == 1
+
+
+def _rows_written(connection: Connection, statement: str, values: Any) -> int:
+    if not connection.in_transaction():
+        connection.begin()
+    driver: Any = connection.connection
+    cursor = driver.cursor()
     try:
-        return INSERTS[engine.dialect.name]
-    except KeyError:
-        raise TablesRefused(f"an inbox is kept in SQLite or PostgreSQL, not in {engine.dialect.name}") from None
-
-
-def record(
-    executor: Connection | Session | scoped_session[Session],
-    insert: Insert,
-    consumer: str,
-    business_id: str,
-    amount: Decimal | None,
-    currency: str | None,
-    attempt: int,
-) -> bool:
-    """Whether it was written; if not, it was there."""
-    values = {
-        "consumer": consumer,
-        "business_id": business_id,
-        "amount": amount,
-        "currency": currency,
-        "attempt": attempt,
-    }
-    connection = _connection_of(executor)
-    if _commits_by_itself(connection):
-        raise ValueError("an inbox needs transactions, and this connection commits each statement: no AUTOCOMMIT here")
-    return connection.execute(insert, values).rowcount == 1
+        cursor.execute(statement, values)
+        return int(cursor.rowcount)
+    except connection.dialect.loaded_dbapi.Error as error:
+        is_lost = connection.dialect.is_disconnect(error, driver, cursor)
+        if is_lost:
+            connection.invalidate(error)
+        known = connection.dialect.loaded_dbapi.Error
+        raise DBAPIError.instance(
+            statement, values, error, known, connection_invalidated=is_lost, dialect=connection.dialect
+        ) from error
+    finally:
+        cursor.close()
 
 
 def _connection_of(executor: object) -> Connection:
@@ -88,9 +109,9 @@ def _commits_by_itself(connection: Connection) -> bool:
     return connection.in_transaction() and driver.isolation_level is None and not driver.in_transaction
 
 
-def business_id_of(message: Incoming) -> str:
+def business_id_of(properties: Properties) -> str:
     """The id under which the sender knows it; a `CannotConvert` if it has none that could be kept."""
-    return checked_id(message.properties.message_id or "")
+    return checked_id(properties.message_id or "")
 
 
 def checked_id(business_id: str) -> str:
@@ -109,7 +130,7 @@ def is_kept_as_text(text: str) -> bool:
         return False
 
 
-def attempt_of(message: Incoming) -> int:
+def attempt_of(properties: Properties) -> int:
     """How often its sender had sent it by then; 1 if that makes no sense."""
-    found = message.headers.get(ATTEMPT)
+    found = (properties.headers or {}).get(ATTEMPT)
     return found if isinstance(found, int) and 1 <= found <= ATTEMPT_MAX else 1
