@@ -87,6 +87,8 @@ PACKAGES = {
         "lint",
         "read_settings",
     ],
+    "warren.client.template": ["Overrides", "Template", "new_message_id", "open_template", "with_alternate"],
+    "warren.client.template.blocking": ["Template", "open_template"],
 }
 
 
