@@ -50,7 +50,7 @@ class Channel(TopologyCalls, ChannelListener):
     def __init__(self, link: Link, machine: ChannelMachine) -> None:
         self._link = link
         self._machine = machine
-        self._publisher = Publisher(link, machine)
+        self.publisher = Publisher(link, machine)
         self._consumers: dict[str, Consumer] = {}
         # tickets of calls that wait
         self._calls: list[int] = []
@@ -92,14 +92,14 @@ class Channel(TopologyCalls, ChannelListener):
         """Send a message, and with confirms return when the broker has it; a `PublishFailed` if it will not."""
         number = await self.send(message, exchange, routing_key, mandatory=mandatory)
         if number:
-            await self._publisher.decided(number, timeout_s)
+            await self.publisher.decided(number, timeout_s)
 
     async def send(
         self, message: bytes | Message, exchange: str = "", routing_key: str = "", *, mandatory: bool = False
     ) -> int:
         """Send a message without waiting for its confirm; its number, 0 without confirms."""
         whole = Message(message) if isinstance(message, bytes) else message
-        return await self._publisher.send(whole, exchange, routing_key, mandatory)
+        return await self.publisher.send(whole, exchange, routing_key, mandatory)
 
     async def send_many(
         self,
@@ -111,21 +111,21 @@ class Channel(TopologyCalls, ChannelListener):
         mandatory: bool = False,
     ) -> range:
         """Send messages in a row; their numbers. Those without properties or key of their own get these."""
-        return await self._publisher.send_many(messages, exchange, routing_key, properties, mandatory)
+        return await self.publisher.send_many(messages, exchange, routing_key, properties, mandatory)
 
     async def send_encoded(self, frames: bytes, count: int, timeout_s: float | None = None) -> int:
         """Send messages whose frames are made already, for this channel's number; the number of the last.
 
         For programs that make them in bulk. Nothing of them is looked at, and one that comes back has no number.
         """
-        return await self._publisher.send_encoded(frames, count, timeout_s)
+        return await self.publisher.send_encoded(frames, count, timeout_s)
 
     async def wait_for_confirms(self, timeout_s: float | None = None, *, up_to: int | None = None) -> None:
         """Return when all that was sent, or what has a number of at most `up_to`, is decided.
 
         A `PublishFailed` has all that failed since the last time.
         """
-        await self._publisher.wait_for_confirms(timeout_s, up_to)
+        await self.publisher.wait_for_confirms(timeout_s, up_to)
 
     # consuming
 
@@ -232,17 +232,17 @@ class Channel(TopologyCalls, ChannelListener):
         if isinstance(event, Delivered):
             self._consumers[event.consumer_tag].came(event)
         elif isinstance(event, Confirmed):
-            self._publisher.confirmed(event.ranges)
+            self.publisher.confirmed(event.ranges)
         elif isinstance(event, Answered):
             if isinstance(event.method, BasicConsumeOk):
                 tag = event.method.consumer_tag
                 self._consumers[tag] = Consumer(tag, self._link, self.cancel)
         elif isinstance(event, Returned):
-            self._publisher.came_back(event.message)
+            self.publisher.came_back(event.message)
         elif isinstance(event, Cancelled):
             self._cancelled(event)
         elif isinstance(event, FlowChanged):
-            self._publisher.flows = event.active
+            self.publisher.flows = event.active
         elif isinstance(event, ChannelClosed):
             self._closed(event)
 
@@ -265,7 +265,7 @@ class Channel(TopologyCalls, ChannelListener):
 
     def _end(self, error: Error) -> None:
         self._error = error
-        self._publisher.end(error)
+        self.publisher.end(error)
         consumers, self._consumers = self._consumers, {}
         for consumer in consumers.values():
             consumer.end(error)

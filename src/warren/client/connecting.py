@@ -31,17 +31,42 @@ async def connect(
     ssl_context: ssl.SSLContext | None = None,
 ) -> Connection:
     """A connection to the first host of an AMQP URL that answers; `name` is shown to the broker's operators."""
-    target = parse_uri(url)
-    context = (ssl_context or tls_context(target)) if target.tls else None
-    settings = _settings(target, name)
-    attempts: list[tuple[str, str]] = []
-    for attempt in range(target.connection_attempts):
-        if attempt:
-            await asyncio.sleep(target.retry_delay_s)
-        attempts = []
-        for address in target.addresses:
+    return await Dialer(url, name=name, call_timeout_s=call_timeout_s, ssl_context=ssl_context).connect()
+
+
+class Dialer:
+    """All that a URL says of connecting, made ready once, for who does it again and again."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str = "",
+        call_timeout_s: float = CALL_TIMEOUT_S,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._target = parse_uri(url)
+        self._context = (ssl_context or tls_context(self._target)) if self._target.tls else None
+        self._settings = _settings(self._target, name)
+        self._call_timeout_s = call_timeout_s
+
+    async def connect(self) -> Connection:
+        """As often as the URL says."""
+        for _ in range(self._target.connection_attempts - 1):
             try:
-                return await _connect_to(address, target, settings, context, call_timeout_s)
+                return await self.connect_once()
+            except CannotConnect:
+                await asyncio.sleep(self._target.retry_delay_s)
+        return await self.connect_once()
+
+    async def connect_once(self, *, behind: Address | None = None) -> Connection:
+        """Ask each host once, in their order; the one that comes behind another first, if that one is named."""
+        addresses = self._target.addresses
+        first = addresses.index(behind) + 1 if behind in addresses else 0
+        attempts: list[tuple[str, str]] = []
+        for address in addresses[first:] + addresses[:first]:
+            try:
+                return await _connect_to(address, self._target, self._settings, self._context, self._call_timeout_s)
             except LoginRefused:
                 raise
             except ConnectionClosed as error:
@@ -49,8 +74,8 @@ async def connect(
                     raise
                 attempts.append((str(address), str(error)))
             except (OSError, TimeoutError, ClientError) as trouble:
-                attempts.append((str(address), _reason(trouble, target)))
-    raise CannotConnect(attempts)
+                attempts.append((str(address), _reason(trouble, self._target)))
+        raise CannotConnect(attempts)
 
 
 def tls_context(target: Target) -> ssl.SSLContext:

@@ -64,22 +64,22 @@ class Connection:
 
     async def closed(self) -> ClientError:
         """Returns when the connection has ended, with the reason."""
-        while not self._link.ended:
-            await self._link.changed()
+        await asyncio.shield(self._link.closed)
         return self._link.error()
 
     async def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
         """Close it in good order, and within the deadline in any case."""
-        if not self._link.ended:
-            try:
-                async with asyncio.timeout(deadline_s):
+        try:
+            async with asyncio.timeout(deadline_s):
+                if not self._link.ended:
                     self._link.machine.close()
                     self._link.flush()
                     with self._link.wanting():
                         await self.closed()
-            except TimeoutError:
-                self._link.abort()
-        await self._link.gone
+                await asyncio.shield(self._link.gone)
+        except TimeoutError:
+            self._link.abort()
+            await self._link.gone
 
     async def __aenter__(self) -> Self:
         return self

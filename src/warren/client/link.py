@@ -75,6 +75,7 @@ class Link(asyncio.Protocol):
         self.machine = ConnectionMachine(settings, self._now_ms())
         self.call_timeout_s = call_timeout_s
         self.opened: asyncio.Future[Opened] = self._loop.create_future()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
         self.gone: asyncio.Future[None] = self._loop.create_future()
         self._end: Closed | None = None
         self.blocked_reason: str | None = None
@@ -261,6 +262,7 @@ class Link(asyncio.Protocol):
 
     def _closed(self, event: Closed) -> None:
         self._end = event
+        self.closed.set_result(None)
         self.blocked_reason = None
         if self._ticker is not None:
             self._ticker.cancel()

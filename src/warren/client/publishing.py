@@ -4,13 +4,17 @@ A publish has a number if the channel has confirms. `publish` waits until its nu
 only until there is room for it, and whoever wants to know calls `wait_for_confirms`, which tells what failed since it
 was called last. At most `window` publishes are undecided at once.
 
+Whoever must know what became of each of many sends a `Bulk`: it hears of its own numbers only, in runs, whoever else
+publishes on the channel, and it costs a handful of objects however many messages it has.
+
 Tasks that share a channel send one after another, so that the numbers of a bulk are a range.
 
 Not here: encoding, numbers, ranges (`machine.publishing`, `machine.confirms`).
 """
 
 import asyncio
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from warren.client.errors import CallTimeout, PublishFailed
@@ -25,6 +29,79 @@ WRITE_BYTES: Final = 256 * 1024
 """How much is encoded before it is handed to the socket."""
 
 
+class Bulk:
+    """Messages that are sent in a row; what becomes of each is told by its place among them.
+
+    `on_end` is called once: when all are decided, or when the channel has ended, and then there is an `error`. Whoever
+    does not want the rest to be sent sets `wanted` to False.
+    """
+
+    def __init__(self, messages: Sequence[bytes | Message], on_end: "Callable[[Bulk], None]") -> None:
+        self.messages = messages
+        self.wanted = True
+        self.sent = 0
+        # how many will have been sent in the end
+        self._count = len(messages)
+        self.error: Error | None = None
+        # by place; what is decided and not here was acked
+        self.failed: dict[int, PublishFailed] = {}
+        self._on_end = on_end
+        self._first_no = 0
+        # decided, as runs of places in the order in which they were told
+        self._runs: list[tuple[int, int]] = []
+        self._decided = 0
+
+    @property
+    def first_no(self) -> int:
+        return self._first_no
+
+    @property
+    def last_no(self) -> int:
+        """The highest number that it may come to have."""
+        return self._first_no + self._count - 1
+
+    def undecided(self) -> list[int]:
+        """The places of those that were sent, and of which nothing is known; in order."""
+        left: list[int] = []
+        at = 0
+        for first, last in sorted(self._runs):
+            left += range(at, first)
+            at = last + 1
+        left += range(at, self.sent)
+        return left
+
+    def is_decided(self) -> bool:
+        return self._decided == self._count
+
+    def begin(self, first_no: int) -> None:
+        self._first_no = first_no
+
+    def cut(self) -> None:
+        """No more of it will be sent."""
+        self._count = self.sent
+
+    def decide(self, decided: ConfirmRange, returned: dict[int, ReturnedMessage]) -> None:
+        """A range of its own numbers, and of what came back at least all that is among them."""
+        first, last = decided.first - self._first_no, decided.last - self._first_no
+        if not decided.acked:
+            for number in range(decided.first, decided.last + 1):
+                came_back = returned.pop(number, None)
+                refused = [ConfirmRange(number, number, False)]
+                self.failed[number - self._first_no] = PublishFailed(refused, [came_back] if came_back else [])
+        elif returned:
+            for number in [number for number in returned if decided.first <= number <= decided.last]:
+                self.failed[number - self._first_no] = PublishFailed([], [returned.pop(number)])
+        if self._runs and self._runs[-1][1] + 1 == first:
+            self._runs[-1] = (self._runs[-1][0], last)
+        else:
+            self._runs.append((first, last))
+        self._decided += last - first + 1
+
+    def end(self, error: Error | None) -> None:
+        self.error = error
+        self._on_end(self)
+
+
 class Publisher:
     """What one channel publishes."""
 
@@ -36,6 +113,8 @@ class Publisher:
         self._error: Error = link.error
         # by number: who waits for it
         self._waiters: dict[int, asyncio.Future[None]] = {}
+        # not decided yet, in the order of their numbers
+        self._bulks: list[Bulk] = []
         # of those that nobody waits for
         self._refused: list[ConfirmRange] = []
         self._returned: list[ReturnedMessage] = []
@@ -73,6 +152,37 @@ class Publisher:
                     await asyncio.sleep(0)
         return range(first, first + len(messages)) if self._machine.confirming else range(0)
 
+    async def send_bulk(self, bulk: Bulk, exchange: str, routing_key: str, mandatory: bool) -> None:
+        """Send as much of it as is wanted; a `ValueError` if the message behind those that were sent has no encoding.
+
+        The channel has confirms.
+        """
+        async with self._turn:
+            await self._until_clear()
+            bulk.begin(int(self._machine.confirms.last_no) + 1)
+            self._bulks.append(bulk)
+            try:
+                await self._write_bulk(bulk, exchange, routing_key, mandatory)
+            finally:
+                if bulk.sent < len(bulk.messages):
+                    bulk.cut()
+                    self._end_decided_bulks()
+
+    async def _write_bulk(self, bulk: Bulk, exchange: str, routing_key: str, mandatory: bool) -> None:
+        while bulk.wanted:
+            try:
+                self._machine.publish_many(
+                    bulk.messages, bulk.sent, exchange, routing_key, None, mandatory, WRITE_BYTES
+                )
+            finally:
+                bulk.sent = int(self._machine.confirms.last_no) + 1 - bulk.first_no
+                self._link.flush()
+            if bulk.sent == len(bulk.messages):
+                return
+            # others have their turn between two writes, and confirms are taken in
+            await asyncio.sleep(0)
+            await self._until_clear()
+
     async def send_encoded(self, frames: bytes, count: int, timeout_s: float | None) -> int:
         """Publishes whose frames the caller has made; the number of the last."""
         async with self._turn:
@@ -107,7 +217,7 @@ class Publisher:
             with self._link.wanting():
                 async with asyncio.timeout(timeout_s):
                     while self._machine.confirms.low < last_no:
-                        self._check_open()
+                        self.check_open()
                         await self._link.changed()
         except TimeoutError:
             left = self._machine.confirms.unconfirmed()
@@ -117,10 +227,14 @@ class Publisher:
             returned, self._returned = self._returned, []
             raise PublishFailed(refused, returned)
 
+    def check_open(self) -> None:
+        if self._machine.state >= CHANNEL_CLOSING:
+            raise self._error()
+
     # events
 
     def confirmed(self, ranges: list[ConfirmRange]) -> None:
-        for decided in ranges:
+        for decided in self._tell_bulks(ranges) if self._bulks else ranges:
             if self._coming_back or self._waiters:
                 self._decide_singly(decided)
             elif not decided.acked:
@@ -138,6 +252,38 @@ class Publisher:
         for future in waiters.values():
             if not future.done():
                 future.set_exception(error())
+        bulks, self._bulks = self._bulks, []
+        for bulk in bulks:
+            bulk.end(error)
+
+    def _tell_bulks(self, ranges: list[ConfirmRange]) -> list[ConfirmRange]:
+        """What concerns no bulk."""
+        others: list[ConfirmRange] = []
+        for decided in ranges:
+            at = decided.first
+            place = bisect_right(self._bulks, at, key=_first_no) - 1
+            for bulk in self._bulks[max(place, 0) :]:
+                if bulk.first_no > decided.last:
+                    break
+                if bulk.last_no < at:
+                    continue
+                if at < bulk.first_no:
+                    others.append(ConfirmRange(at, bulk.first_no - 1, decided.acked))
+                    at = bulk.first_no
+                last = min(bulk.last_no, decided.last)
+                bulk.decide(ConfirmRange(at, last, decided.acked), self._coming_back)
+                at = last + 1
+            if at <= decided.last:
+                others.append(ConfirmRange(at, decided.last, decided.acked))
+        self._end_decided_bulks()
+        return others
+
+    def _end_decided_bulks(self) -> None:
+        ended = [bulk for bulk in self._bulks if bulk.is_decided()]
+        if ended:
+            self._bulks = [bulk for bulk in self._bulks if not bulk.is_decided()]
+            for bulk in ended:
+                bulk.end(None)
 
     def _decide_singly(self, decided: ConfirmRange) -> None:
         for number in range(decided.first, decided.last + 1):
@@ -155,18 +301,18 @@ class Publisher:
 
     async def _until_clear(self) -> None:
         """Returns when a publish may be written: the socket, the broker and the window all take it."""
-        self._check_open()
+        self.check_open()
         if self._is_clear():
             return
         with self._link.wanting():
             while not self._is_clear():
                 self._link.flush()
                 await self._link.changed()
-                self._check_open()
+                self.check_open()
 
     def _is_clear(self) -> bool:
         return self._link.takes_more and self.flows and self._machine.room() > 0
 
-    def _check_open(self) -> None:
-        if self._machine.state >= CHANNEL_CLOSING:
-            raise self._error()
+
+def _first_no(bulk: Bulk) -> int:
+    return bulk.first_no

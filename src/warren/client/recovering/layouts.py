@@ -1,0 +1,114 @@
+"""Layouts: put together, taken apart, and declared on a connection.
+
+What is exclusive belongs to the connection that declares it, so the consuming one declares everything, and the
+publishing one all but exclusive queues and what is bound to them.
+
+Declared for the first time, what is refused raises. Declared again after a failure, each thing stands for itself: one
+that is refused is told, and does not keep the others from being there.
+
+Not here: when (`recovering.line`).
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+from warren.client.channel import Channel
+from warren.client.connection import Connection
+from warren.client.errors import ChannelClosed, SettingsError
+from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
+
+Named = TypeVar("Named", ExchangeLayout, QueueLayout)
+Step = tuple[str, Callable[[Channel], Awaitable[object]]]
+"""What is declared, in words, and how."""
+
+
+def merged(known: Layout, more: Layout) -> Layout:
+    """Both; of what they both name the later counts."""
+    return Layout(
+        _by_name(known.exchanges + more.exchanges),
+        _by_name(known.queues + more.queues),
+        known.bindings + tuple(each for each in more.bindings if each not in known.bindings),
+    )
+
+
+def shared(layout: Layout) -> Layout:
+    """Without what belongs to a single connection."""
+    exclusive = {queue.name for queue in layout.queues if queue.exclusive}
+    return Layout(
+        layout.exchanges,
+        tuple(queue for queue in layout.queues if not queue.exclusive),
+        tuple(each for each in layout.bindings if each.to_exchange or each.destination not in exclusive),
+    )
+
+
+def about_queue(layout: Layout, name: str) -> Layout:
+    """A queue and its bindings."""
+    return Layout(
+        (),
+        tuple(queue for queue in layout.queues if queue.name == name),
+        tuple(each for each in layout.bindings if not each.to_exchange and each.destination == name),
+    )
+
+
+def check(layout: Layout) -> None:
+    names = [exchange.name for exchange in layout.exchanges] + [queue.name for queue in layout.queues]
+    if not all(names):
+        raise SettingsError("every queue and exchange of a layout has a name, so that it can be declared again")
+
+
+async def declare(connection: Connection, layout: Layout) -> None:
+    """All of it; a `ChannelClosed` if something is refused."""
+    async with await connection.channel() as channel:
+        for _, step in _steps(layout):
+            await step(channel)
+
+
+async def declare_again(connection: Connection, layout: Layout, refused: Callable[[str, ChannelClosed], None]) -> None:
+    """All that the broker takes."""
+    channel: Channel | None = None
+    for name, step in _steps(layout):
+        if channel is None or not channel.is_open:
+            channel = await connection.channel()
+        try:
+            await step(channel)
+        except ChannelClosed as error:
+            refused(name, error)
+    if channel is not None:
+        await channel.close()
+
+
+def _by_name(layouts: tuple[Named, ...]) -> tuple[Named, ...]:
+    return tuple({each.name: each for each in layouts}.values())
+
+
+def _steps(layout: Layout) -> Iterator[Step]:
+    for exchange in layout.exchanges:
+        yield f"exchange {exchange.name!r}", _exchange(exchange)
+    for queue in layout.queues:
+        yield f"queue {queue.name!r}", _queue(queue)
+    for binding in layout.bindings:
+        yield f"the binding from {binding.source!r} to {binding.destination!r}", _binding(binding)
+
+
+def _exchange(layout: ExchangeLayout) -> Callable[[Channel], Awaitable[object]]:
+    return lambda channel: channel.declare_exchange(
+        layout.name, layout.kind, durable=layout.durable, arguments=layout.arguments
+    )
+
+
+def _queue(layout: QueueLayout) -> Callable[[Channel], Awaitable[object]]:
+    return lambda channel: channel.declare_queue(
+        layout.name,
+        durable=layout.durable,
+        exclusive=layout.exclusive,
+        auto_delete=layout.auto_delete,
+        arguments=layout.arguments,
+    )
+
+
+def _binding(layout: BindingLayout) -> Callable[[Channel], Awaitable[object]]:
+    def bind(channel: Channel) -> Awaitable[object]:
+        call = channel.bind_exchange if layout.to_exchange else channel.bind_queue
+        return call(layout.destination, layout.source, layout.routing_key, layout.arguments)
+
+    return bind

@@ -1,0 +1,265 @@
+"""Publishing that outlives its connection: one row of calls, and one task that writes them in their order.
+
+Whoever publishes puts a call into the row and waits for its end. The task writes what waits, as far as the window of
+its channel has room, and confirms end calls from the front. When the channel ends, all that is undecided waits again
+and goes out on the next channel before anything that came later. So
+
+- what was confirmed is never written again, and what was not is, until it is decided or its caller gives up;
+- what is written twice is the same message, and the broker may have both;
+- two messages that were published one after the other are first written in that order, and resent in that order.
+
+**The awkward case** is a message that makes the broker close the channel: its exchange is missing, or may not be
+written to. The broker says that a publish was wrong, but not which one, and what else was on the channel is lost with
+it. An exchange that the broker names as missing condemns all messages to it. Else the undecided are sent again, half as
+many at a time, and waited for, until the one is alone on its channel that ends it. Only then, and only if it was never
+written before, is it certain that the broker has not got it.
+
+Not here: what became of each message (`recovering.call`), connections (`recovering.line`).
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from warren.client.channel import Channel
+from warren.client.errors import (
+    CallTimeout,
+    CannotConnect,
+    CannotConvert,
+    ChannelClosed,
+    ClientError,
+    ConnectionClosed,
+    ConnectionLost,
+    LoginRefused,
+)
+from warren.client.link import Error
+from warren.client.recovering.call import Call, Suspect
+from warren.client.recovering.line import Line
+from warren.client.transport import Outgoing
+from warren.errors import NOT_FOUND
+
+
+class Sender:
+    """The publishing side of a transport; at most `window` publishes are on the wire and undecided."""
+
+    def __init__(self, line: Line, window: int) -> None:
+        self._line = line
+        self._window = window
+        # in order; a dict, because calls leave from anywhere
+        self._row: dict[Call, None] = {}
+        # of them, those of which something may wait to be written
+        self._unwritten: OrderedDict[Call, None] = OrderedDict()
+        self._undecided = 0
+        # how many are tried at once, and how many are still to be, while a message is sought that ends channels
+        self._limit: int | None = None
+        self._sought = 0
+        self._refusal: Error | None = None
+        self._wake = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._writer: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._writer = asyncio.create_task(self._write_for_ever(), name="warren publishing")
+
+    @property
+    def undecided(self) -> int:
+        return self._undecided
+
+    async def publish(self, messages: Sequence[Outgoing], timeout_s: float | None) -> list[ClientError | None]:
+        call = self._enter(messages)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await call.ended
+        except TimeoutError:
+            call.give_up(lambda was_written: self._out_of_time(was_written, timeout_s or 0.0))
+        except asyncio.CancelledError:
+            call.give_up(lambda _: CallTimeout("the publish was cancelled"))
+            raise
+        return call.outcomes
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        while not self._has_room.is_set():
+            await self._has_room.wait()
+        if self._refusal is not None:
+            raise self._refusal()
+        self._enter(messages)
+
+    async def drained(self) -> None:
+        """Returns when nothing is undecided."""
+        while self._row:
+            await asyncio.wait([next(reversed(self._row)).ended])
+
+    async def close(self, refusal: Error) -> None:
+        """Take nothing more, and give up what is left."""
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.wait([self._writer])
+        self._refuse(refusal)
+
+    def refuse(self, refusal: Error) -> None:
+        """Take nothing more."""
+        self._refusal = refusal
+        self._has_room.set()
+
+    def _enter(self, messages: Sequence[Outgoing]) -> Call:
+        call = Call(messages)
+        if self._refusal is not None:
+            refusal = self._refusal
+            call.give_up(lambda _: _not_sent(refusal()))
+        elif messages:
+            self._row[call] = None
+            self._undecided += len(messages)
+            self._look_for_room()
+            call.ended.add_done_callback(lambda _: self._leave(call))
+            self._unwritten[call] = None
+            self._wake.set()
+        return call
+
+    def _leave(self, call: Call) -> None:
+        self._row.pop(call, None)
+        self._unwritten.pop(call, None)
+        self._undecided -= len(call.messages)
+        self._look_for_room()
+
+    def _look_for_room(self) -> None:
+        if self._undecided < self._window or self._refusal is not None:
+            self._has_room.set()
+        else:
+            self._has_room.clear()
+
+    def _refuse(self, refusal: Error) -> None:
+        self.refuse(refusal)
+        for call in list(self._row):
+            call.give_up(self._final_error)
+
+    # writing
+
+    async def _write_for_ever(self) -> None:
+        while True:
+            try:
+                connection = await self._line.connection()
+            except ClientError:
+                assert self._line.failure is not None
+                self._refuse(self._line.failure)
+                return
+            try:
+                channel = await connection.channel(confirms=True, window=self._window)
+                await self._write_on(channel)
+            except ClientError as error:
+                self._take_back(error)
+
+    async def _write_on(self, channel: Channel) -> None:
+        """Write all that waits, and whatever comes; ends when the channel has, with the reason."""
+        self._unwritten = OrderedDict.fromkeys(self._row)
+        while True:
+            while self._unwritten:
+                call = next(iter(self._unwritten))
+                while call.waits:
+                    await self._write_part(channel, call)
+                # the call may have left by itself
+                self._unwritten.pop(call, None)
+            self._wake.clear()
+            await self._wake.wait()
+            channel.publisher.check_open()
+
+    async def _write_part(self, channel: Channel, call: Call) -> None:
+        part = call.next_part(self._limit or len(call.messages))
+        part.on_break = self._wake.set
+        call.begin(part)
+        try:
+            await channel.publisher.send_bulk(part.bulk, part.exchange, part.routing_key, part.mandatory)
+        except ValueError as mistake:
+            call.stopped(part)
+            if call.waits:
+                call.fail_next(CannotConvert(f"the message cannot be encoded: {mistake}"))
+        else:
+            call.stopped(part)
+        if self._limit is not None:
+            await self._decided(channel, part.bulk.sent)
+
+    # what may have ended a channel
+
+    async def _decided(self, channel: Channel, count: int) -> None:
+        """Nothing else is written before these are decided."""
+        await channel.wait_for_confirms()
+        self._sought -= count
+        if self._sought <= 0:
+            self._limit = None
+
+    def _take_back(self, error: ClientError) -> None:
+        suspects = [suspect for call in self._row for suspect in call.take_back()]
+        if not suspects or not _blames_a_publish(error):
+            return
+        named = [each for each in suspects if _is_missing(error, each.exchange)]
+        culprits = named or (suspects if len(suspects) == 1 else [])
+        if culprits:
+            self._condemn(culprits, error)
+            self._limit = None
+        else:
+            self._limit = max(1, min(self._limit or len(suspects), len(suspects)) // 2)
+            self._sought = len(suspects)
+
+    def _condemn(self, culprits: list[Suspect], error: ClientError) -> None:
+        # one of several may have been taken before whatever made the next one impossible
+        certain = len(culprits) == 1 and not culprits[0].before and isinstance(error, ChannelClosed)
+        of_calls: dict[Call, dict[int, ClientError]] = {}
+        for culprit in culprits:
+            of_calls.setdefault(culprit.call, {})[culprit.place] = _verdict(error, certain)
+        for call, errors in of_calls.items():
+            call.fail(errors)
+
+    # errors
+
+    def _out_of_time(self, was_written: bool, timeout_s: float) -> ClientError:
+        if was_written:
+            if self._line.is_up:
+                return CallTimeout(f"the publish was not confirmed within {timeout_s:g} s")
+            return ConnectionLost(f"the connection was lost, and not there again within {timeout_s:g} s")
+        if not self._line.is_up:
+            return self._cannot_connect()
+        reason = self._line.blocked_reason
+        said = f" (it says: {reason})" if reason else ""
+        return _not_sent(CallTimeout(f"the broker took no publishes for {timeout_s:g} s{said}"))
+
+    def _final_error(self, was_written: bool) -> ClientError:
+        assert self._refusal is not None
+        refusal = self._refusal()
+        if was_written:
+            return ConnectionLost(f"the publish was not confirmed before the end: {refusal}")
+        if isinstance(refusal, LoginRefused) or self._line.is_up:
+            return _not_sent(refusal)
+        return self._cannot_connect()
+
+    def _cannot_connect(self) -> CannotConnect:
+        return CannotConnect(self._line.trouble.attempts if self._line.trouble is not None else ())
+
+
+def _blames_a_publish(error: ClientError) -> bool:
+    """Whether what was sent may have ended it, and would again; a connection says so by a code that is not passing."""
+    if isinstance(error, ChannelClosed):
+        return error.code != 0
+    return isinstance(error, ConnectionClosed) and error.code != 0 and not error.retriable
+
+
+def _is_missing(error: ClientError, exchange: str) -> bool:
+    """Whether the broker says that there is no such exchange, in the words that brokers have for it."""
+    return isinstance(error, ChannelClosed) and error.code == NOT_FOUND and f"no exchange '{exchange}' " in error.text
+
+
+def _verdict(error: ClientError, certain: bool) -> ClientError:
+    """One for each message; `certain` is that the broker has not got it."""
+    copy: ClientError
+    if isinstance(error, ChannelClosed):
+        copy = ChannelClosed(str(error), error.code, error.text, error.method)
+    else:
+        assert isinstance(error, ConnectionClosed)
+        copy = ConnectionClosed(str(error), error.code, error.text)
+    if certain:
+        copy.outcome = "rejected"
+    return copy
+
+
+def _not_sent(error: ClientError) -> ClientError:
+    error.outcome = "not_sent"
+    return error

@@ -1,0 +1,229 @@
+"""A queue's messages, whatever happens to the connection meanwhile.
+
+    taken up ──the channel or connection ended, or basic.cancel──▶ down ──consumed again──▶ taken up
+        └────────────────────────── refused for good ──▶ failed
+
+Whoever reads notices that the consumer has ended, and a task takes the subscription up again, for as long as that may
+pass: the reader waits, or gives up and comes back, without consequence. A cancel by the broker (its queue was deleted,
+or got another home) leaves the channel as it is, and what is in hand can be settled on it; the queue is declared again
+if it is in the layout, and consumed again.
+
+What had come on a channel that has ended, and was not handed out, is dropped: the broker delivers it again. Without
+acks it does not, so there it is handed out.
+
+A stream for which an offset was named goes on behind the last message that was handed out.
+
+Not here: settling (`recovering.incoming`), what may pass (`recovering.judging`).
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from warren.client.channel import Channel
+from warren.client.connection import Connection
+from warren.client.consumer import Consumer
+from warren.client.errors import CallTimeout, ChannelClosed, ClientError, ConnectionClosed
+from warren.client.link import Error
+from warren.client.machine.deliveries import Delivery
+from warren.client.recovering.backoff import Backoff
+from warren.client.recovering.incoming import Desk, HeldMessage
+from warren.client.recovering.judging import may_pass
+from warren.client.recovering.line import Line
+from warren.client.recovering.notices import Bulletin, SubscriptionDown, SubscriptionUp
+from warren.wire.values import Table
+
+STREAM_OFFSET: Final = "x-stream-offset"
+STREAM_GROUP: Final = "x-stream-group"
+KEPT_BY_BROKER: Final = "stored"
+
+Redeclare = Callable[[Connection, str], Awaitable[None]]
+"""Has what the layout says of a queue on the broker again."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be consumed, and how."""
+
+    queue: str
+    prefetch: int
+    no_ack: bool
+    exclusive: bool
+    arguments: Table
+
+    @property
+    def follows_offsets(self) -> bool:
+        named = self.arguments.get(STREAM_OFFSET)
+        return named is not None and named != KEPT_BY_BROKER and STREAM_GROUP not in self.arguments
+
+
+class KeptSubscription:
+    """A `Subscription` of AMQP; read by one task."""
+
+    def __init__(self, wish: Wish, line: Line, redeclare: Redeclare, bulletin: Bulletin) -> None:
+        self._wish = wish
+        self._line = line
+        self._redeclare = redeclare
+        self._bulletin = bulletin
+        self._desk: Desk | None = None
+        self._consumer: Consumer | None = None
+        # came and not handed out yet
+        self._pending: deque[Delivery] = deque()
+        self._last_offset: int | None = None
+        self._cancelled = False
+        self._failure: Error | None = None
+        self._taking_up: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was cancelled, and nothing of it is in anybody's hands."""
+        return self._cancelled and not self.in_hand
+
+    @property
+    def in_hand(self) -> int:
+        return self._desk.in_hand if self._desk is not None else 0
+
+    async def begin(self, connection: Connection) -> None:
+        """For the first time: what the broker refuses is raised."""
+        await self._consume(connection)
+
+    async def batch(self, timeout_s: float | None = None) -> list[HeldMessage]:
+        """All that are there, at least one; none if the time is over, or it was cancelled."""
+        await self._fill(timeout_s)
+        if self._desk is None or not self._pending:
+            return []
+        pending, self._pending = self._pending, deque()
+        self._follow(pending[-1])
+        return self._desk.hand_out(pending)
+
+    async def __aiter__(self) -> AsyncIterator[HeldMessage]:
+        while True:
+            await self._fill(None)
+            if self._desk is None or not self._pending:
+                return
+            delivery = self._pending.popleft()
+            self._follow(delivery)
+            [message] = self._desk.hand_out([delivery])
+            yield message
+
+    async def cancel(self) -> None:
+        """Ask for no more; what was not handed out goes back. What was may still be settled."""
+        if self._cancelled:
+            return
+        self._cancelled = True
+        self._changed.set()
+        if self._consumer is not None:
+            with contextlib.suppress(ClientError):
+                await self._consumer.cancel()
+                self._pending.extend(await self._consumer.batch())
+        if not self._wish.no_ack:
+            self._give_back()
+        if self._desk is not None:
+            self._desk.retire()
+
+    async def idle(self) -> None:
+        """Returns when nothing of it is in anybody's hands."""
+        if self._desk is not None:
+            await self._desk.idle()
+
+    # reading
+
+    async def _fill(self, timeout_s: float | None) -> None:
+        """Returns when something is pending, when the time is over, or when it was cancelled."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not self._has_pending() and not self._cancelled:
+                    await self._read()
+        if self._cancelled and not self._wish.no_ack:
+            self._give_back()
+
+    def _has_pending(self) -> bool:
+        if self._pending and self._desk is not None and not self._desk.gives_out:
+            self._pending.clear()
+        return bool(self._pending)
+
+    async def _read(self) -> None:
+        if self._failure is not None:
+            raise self._failure()
+        if self._consumer is None:
+            self._changed.clear()
+            await self._changed.wait()
+            return
+        try:
+            # a read that is interrupted has taken nothing out of the consumer's inbox
+            self._pending.extend(await self._consumer.batch())
+        except ClientError as error:
+            self._go_down(error)
+
+    def _follow(self, last: Delivery) -> None:
+        if self._wish.follows_offsets:
+            offset = last.headers.get(STREAM_OFFSET)
+            if isinstance(offset, int):
+                self._last_offset = offset
+
+    def _give_back(self) -> None:
+        pending, self._pending = self._pending, deque()
+        if self._desk is not None:
+            self._desk.give_back(pending)
+
+    # taking up
+
+    def _go_down(self, error: ClientError) -> None:
+        self._consumer = None
+        self._bulletin.tell(SubscriptionDown(self._line.role, self._wish.queue, error))
+        self._taking_up = asyncio.create_task(self._take_up(error), name=f"warren subscription {self._wish.queue}")
+
+    async def _take_up(self, error: ClientError) -> None:
+        backoff = Backoff()
+        while not self._cancelled:
+            if isinstance(error, ChannelClosed):
+                if not may_pass(error):
+                    self._fail(error)
+                    return
+                await asyncio.sleep(backoff.next_s())
+            try:
+                connection = await self._line.connection()
+            except ClientError as final:
+                self._fail(final)
+                return
+            try:
+                await self._redeclare(connection, self._wish.queue)
+                await self._consume(connection)
+            except (ChannelClosed, ConnectionClosed, CallTimeout) as again:
+                error = again
+                continue
+            self._bulletin.tell(SubscriptionUp(self._line.role, self._wish.queue))
+            self._changed.set()
+            return
+
+    def _fail(self, error: ClientError) -> None:
+        self._failure = lambda: error
+        self._changed.set()
+
+    async def _consume(self, connection: Connection) -> None:
+        desk = self._desk
+        if desk is None or not desk.is_usable:
+            desk = Desk(await connection.channel(), self._wish.no_ack)
+        try:
+            consumer = await self._ask_for_messages(desk.channel)
+        except BaseException:
+            # the answer may come yet, and deliveries behind it that nobody would take
+            desk.retire()
+            raise
+        self._desk, self._consumer = desk, consumer
+        if self._cancelled:
+            self._desk.retire()
+
+    async def _ask_for_messages(self, channel: Channel) -> Consumer:
+        wish = self._wish
+        await channel.prefetch(wish.prefetch)
+        arguments = dict(wish.arguments)
+        if self._last_offset is not None:
+            arguments[STREAM_OFFSET] = self._last_offset + 1
+        return await channel.consume(
+            wish.queue, no_ack=wish.no_ack, exclusive=wish.exclusive, arguments=arguments or None
+        )

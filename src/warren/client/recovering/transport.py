@@ -1,0 +1,226 @@
+"""The transport over AMQP: two connections that keep themselves alive, and what runs on them.
+
+Publishing and consuming have a connection each: a broker that is short of memory or disk stops reading from those who
+publish, and acks on the same connection would stop with the publishes.
+
+Not here: connections (`recovering.line`), publishes (`recovering.sending`), subscriptions (`recovering.subscription`).
+"""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from warren.client.connecting import CALL_TIMEOUT_S, Dialer
+from warren.client.connection import Connection
+from warren.client.errors import CallTimeout, CannotConnect, ChannelClosed, ClientError, ConnectionClosed
+from warren.client.recovering import layouts
+from warren.client.recovering.incoming import Desk, HeldMessage
+from warren.client.recovering.line import Line, transport_closed
+from warren.client.recovering.notices import Bulletin, LayoutRefused, Observer
+from warren.client.recovering.sending import Sender
+from warren.client.recovering.subscription import KeptSubscription, Wish
+from warren.client.transport import Layout, Outgoing
+from warren.wire.values import Table
+
+Result = TypeVar("Result")
+
+WINDOW: Final = 16_384
+"""How many publishes may be undecided at once, unless the program says otherwise."""
+
+CLOSE_S: Final = 10.0
+PARTING_S: Final = 1.0
+"""What is left for closing connections in any case."""
+
+
+async def open(
+    url: str,
+    *,
+    name: str = "",
+    window: int = WINDOW,
+    call_timeout_s: float = CALL_TIMEOUT_S,
+    ssl_context: ssl.SSLContext | None = None,
+    observer: Observer | None = None,
+) -> "RecoveringTransport":
+    """A transport to the brokers of an AMQP URL; raises if none lets it in after as many attempts as the URL says.
+
+    `name` is shown to the broker's operators, `observer` is called with each `Notice` of what becomes of connections
+    and subscriptions.
+    """
+    if window < 1:
+        raise ValueError("a window has room for one publish at least")
+
+    def dialer(role: str) -> Dialer:
+        named = f"{name} ({role})" if name else role
+        return Dialer(url, name=named, call_timeout_s=call_timeout_s, ssl_context=ssl_context)
+
+    transport = RecoveringTransport(dialer, window, call_timeout_s, Bulletin(observer))
+    await transport.start()
+    return transport
+
+
+class RecoveringTransport:
+    """A `Transport` over AMQP; made by `open`."""
+
+    def __init__(self, dialer: Callable[[str], Dialer], window: int, call_timeout_s: float, bulletin: Bulletin) -> None:
+        self._bulletin = bulletin
+        self._call_timeout_s = call_timeout_s
+        self._layout = Layout()
+        self._publishing = Line("publishing", dialer("publishing"), self._prepare_publishing, bulletin)
+        self._consuming = Line("consuming", dialer("consuming"), self._prepare_consuming, bulletin)
+        self._sender = Sender(self._publishing, window)
+        self._subscriptions: list[KeptSubscription] = []
+        # by queue, for what is fetched
+        self._desks: dict[str, Desk] = {}
+        self._closing = False
+
+    async def start(self) -> None:
+        await self._publishing.open()
+        try:
+            await self._consuming.open()
+        except BaseException:
+            await self._publishing.close(PARTING_S)
+            raise
+        self._sender.start()
+
+    @property
+    def blocked_reason(self) -> str | None:
+        """Why the broker takes no publishes at the moment, in its words; publishes wait meanwhile."""
+        return self._publishing.blocked_reason
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether both connections are up."""
+        return self._publishing.is_up and self._consuming.is_up
+
+    @property
+    def undecided(self) -> int:
+        """How many messages were handed over whose calls the broker has not decided."""
+        return self._sender.undecided
+
+    # publishing
+
+    async def publish(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> list[ClientError | None]:
+        """Returns when each is decided or the time is over: for each None if the broker has it, or what went wrong.
+
+        What is not decided when the connection ends is sent again, in order, so the broker may get it twice.
+        """
+        return await self._sender.publish(messages, timeout_s)
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        """One way: returns when there is room for them, and nobody learns what became of them.
+
+        They are sent again, too, if the connection ends before the broker has them.
+        """
+        await self._sender.send(messages)
+
+    # consuming
+
+    async def subscribe(
+        self,
+        queue: str,
+        *,
+        prefetch: int = 100,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        arguments: Table | None = None,
+    ) -> KeptSubscription:
+        """A queue's messages from now on; a `ChannelClosed` if the broker refuses it now."""
+        wish = Wish(queue, prefetch, no_ack, exclusive, arguments or {})
+        subscription = KeptSubscription(wish, self._consuming, self._declare_queue_again, self._bulletin)
+        await self._insist(subscription.begin)
+        self._subscriptions = [each for each in self._subscriptions if not each.is_over]
+        self._subscriptions.append(subscription)
+        return subscription
+
+    async def get(self, queue: str, *, no_ack: bool = False) -> HeldMessage | None:
+        """The first ready message of a queue, if it has one."""
+
+        async def fetch(connection: Connection) -> HeldMessage | None:
+            desk = self._desks.get(queue)
+            if desk is None or not desk.channel.is_open:
+                desk = self._desks[queue] = Desk(await connection.channel())
+            delivery = await desk.channel.get(queue, no_ack=no_ack)
+            if delivery is None:
+                return None
+            return HeldMessage(delivery, desk) if no_ack else desk.hand_out([delivery])[0]
+
+        return await self._insist(fetch)
+
+    # topology
+
+    async def declare(self, layout: Layout) -> None:
+        """Have all of it on the broker now, and again after each failure of the connection."""
+        layouts.check(layout)
+        await self._insist(lambda connection: layouts.declare(connection, layout))
+        self._layout = layouts.merged(self._layout, layout)
+
+    async def _prepare_publishing(self, connection: Connection) -> None:
+        await self._declare_again(connection, layouts.shared(self._layout), self._publishing)
+
+    async def _prepare_consuming(self, connection: Connection) -> None:
+        await self._declare_again(connection, self._layout, self._consuming)
+
+    async def _declare_queue_again(self, connection: Connection, queue: str) -> None:
+        await self._declare_again(connection, layouts.about_queue(self._layout, queue), self._consuming)
+
+    async def _declare_again(self, connection: Connection, layout: Layout, line: Line) -> None:
+        def refused(name: str, error: ChannelClosed) -> None:
+            self._bulletin.tell(LayoutRefused(line.role, name, error))
+
+        await layouts.declare_again(connection, layout, refused)
+
+    async def _insist(self, call: Callable[[Connection], Awaitable[Result]]) -> Result:
+        """Make a call on the consuming connection; again if that ends meanwhile, until the time for a call is over."""
+        if self._closing:
+            raise transport_closed()
+        try:
+            async with asyncio.timeout(self._call_timeout_s):
+                while True:
+                    connection = await self._consuming.connection()
+                    try:
+                        return await call(connection)
+                    except ConnectionClosed as error:
+                        # what the broker blames on the call it would blame on it again
+                        if error.code and not error.retriable:
+                            raise
+        except TimeoutError:
+            if not self._consuming.is_up and self._consuming.trouble is not None:
+                raise CannotConnect(self._consuming.trouble.attempts) from None
+            raise CallTimeout(f"the broker did not answer within {self._call_timeout_s:g} s") from None
+
+    # its end
+
+    async def close(self, deadline_s: float = CLOSE_S) -> None:
+        """Take no more, finish what is in hand, and end within the deadline.
+
+        Publishes that are undecided are waited for, subscriptions are cancelled, and what was handed out may be
+        settled; what is not settled by then goes back to its queue.
+        """
+        loop = asyncio.get_running_loop()
+        end_at_s = loop.time() + deadline_s
+        self._closing = True
+        self._sender.refuse(transport_closed)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(end_at_s - min(PARTING_S, deadline_s / 4)):
+                await asyncio.gather(self._sender.drained(), self._finish_consuming())
+        await self._sender.close(transport_closed)
+        left_s = max(end_at_s - loop.time(), 0.05)
+        # a broker that takes no publishes does not read a goodbye either
+        goodbye_s = min(left_s, PARTING_S) if self.blocked_reason else left_s
+        await asyncio.gather(self._publishing.close(goodbye_s), self._consuming.close(left_s))
+
+    async def _finish_consuming(self) -> None:
+        await asyncio.gather(*(subscription.cancel() for subscription in self._subscriptions))
+        await asyncio.gather(*(subscription.idle() for subscription in self._subscriptions))
+        await asyncio.gather(*(desk.idle() for desk in self._desks.values()))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
