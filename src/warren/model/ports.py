@@ -313,6 +313,10 @@ class QueueLog(ABC):
         After a crash an entry that may have been handed out must be known, so that is written down first.
         """
 
+    def serves(self) -> bool:
+        """Whether nobody else can be handing out what this one has; if not, `PagedIn.lent` follows when that is so."""
+        return True
+
     def kept(self) -> tuple[int, int]:
         """How many of its messages are still there after a restart, and the bytes of their bodies."""
         return 0, 0

@@ -109,6 +109,9 @@ class Groups:
                 del self._groups[group.name]
         return group
 
+    def any(self) -> bool:
+        return len(self._groups) > 0
+
     def all(self) -> list[Group]:
         return [self._groups[name] for name in sorted(self._groups)]
 

@@ -118,7 +118,7 @@ class Stream(OwnQueue, FlushWaiter):
         """Others hold it, too, from here on."""
         self._log = log
         self._shelving.mirror(log, archive)
-        self._audience.bookmarks.mirror(log)
+        self._audience.mirror(log)
 
     def is_read(self) -> bool:
         """Whether what the journal has was read since the node started."""
@@ -256,7 +256,8 @@ class Stream(OwnQueue, FlushWaiter):
         return
 
     def lent(self) -> None:
-        return
+        """Groups may be served again."""
+        self.wake()
 
     def stop(self, reason: str) -> None:
         if self.deleted or self._stopped_because:

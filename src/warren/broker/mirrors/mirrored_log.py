@@ -83,6 +83,9 @@ class MirroredLog(QueueLog):
         self._mastery.touch()
         return False
 
+    def serves(self) -> bool:
+        return self._mastery.serving.allowed()
+
     def remember(self, name: str, offset: i64) -> None:
         # what a reader has done with is settled: whatever becomes of the step, it is true
         self._book.remember(name, offset)

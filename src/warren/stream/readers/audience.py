@@ -8,7 +8,9 @@ nothing, and is given nothing more. Where a group begins is written down before 
 next member begins there, too.
 
 At a new master of a mirrored stream no group is served until its members, who were at the one before, have had time to
-come: the first to come would be served, and another one holds what it was given there.
+come: the first to come would be served, and another one holds what it was given there. And no master serves a group
+while another may do so, who was made master without it or has not heard of it: groups are handed things out as queues
+hand out (`QueueLog.serves`). Whoever reads for itself is served by any master: what is settled stays what it is.
 
 Not here: what kind of reader a consumer is (`opening`), when they are served (`stream.stream`), who is active
 (`stream.groups`).
@@ -42,9 +44,12 @@ class Audience(Timed):
         self.groups: Groups = Groups(max(partition_index(source.stream), 0))
         self._where: str = f"queue '{source.stream.name}' in vhost '{source.stream.vhost}'"
         self._source: Source = source
+        self._log: QueueLog = log
         self._opening: Opening = Opening(source, self.bookmarks)
         # no group is served before
         self._reunited_at_ms: i64 = 0
+        # some group has nobody who is served, because another master may be serving it
+        self._held_back: bool = False
         self._readers: dict[Consumer, Reader] = {}
         # members of groups that have no reader
         self._waiting: dict[Consumer, None] = {}
@@ -52,6 +57,11 @@ class Audience(Timed):
         self._retiring: dict[Consumer, Group] = {}
         # readers of groups of which nothing is written down
         self._unmarked: dict[Reader, str] = {}
+
+    def mirror(self, log: QueueLog) -> None:
+        """Others hold the stream, too, from here on."""
+        self._log = log
+        self.bookmarks.mirror(log)
 
     def __len__(self) -> int:
         return len(self._readers) + len(self._waiting)
@@ -117,9 +127,22 @@ class Audience(Timed):
         turn.set_timer(self._reunited_at_ms, self)
 
     def timer_fired(self) -> None:
+        self._look_at_all()
+        self._source.stream.wake()
+
+    def _look_at_all(self) -> None:
+        self._held_back = False
         for group in self.groups.all():
             self._look_at(group)
-        self._source.stream.wake()
+
+    def _may_begin(self) -> bool:
+        """Whether members may become active."""
+        if self._source.turn.now_ms < self._reunited_at_ms:
+            return False
+        if not self._log.serves():
+            self._held_back = True
+            return False
+        return True
 
     def _look_at(self, group: Group) -> None:
         """Let whoever is chosen take over, if the member before it holds nothing."""
@@ -134,8 +157,7 @@ class Audience(Timed):
             self._end(self._readers.pop(active))
             self._waiting[active] = None
             group.retired()
-        reunited = self._source.turn.now_ms >= self._reunited_at_ms
-        chosen = group.activate() if reunited else None
+        chosen = group.activate() if self._may_begin() else None
         if chosen is not None:
             del self._waiting[chosen]
             reader = self._opening.reader(chosen)
@@ -155,10 +177,14 @@ class Audience(Timed):
 
     def serve(self, tail: Tail) -> str:
         """Everybody gets what is there for them, and they have room for; what is damaged, if anything is."""
+        grouped = self.groups.any()
+        alone = not grouped or self._log.serves()
+        if alone and self._held_back:
+            self._look_at_all()
         if self._unmarked:
             self._mark_beginnings(tail)
         for consumer, reader in list(self._readers.items()):
-            if consumer in self._retiring:
+            if grouped and (consumer in self._retiring or (not alone and self.groups.of(consumer) is not None)):
                 continue
             while consumer.able() and reader.find(tail):
                 before = reader.offset
