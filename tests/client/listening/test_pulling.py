@@ -1,0 +1,71 @@
+"""Groups of messages, taken when the program asks and settled as one."""
+
+import asyncio
+
+import pytest
+
+from tests.client.conftest import run
+from tests.client.listening.worlds import World, fill, is_empty, queue_of, taken
+from warren.client.listening import Puller
+
+BODIES = [b"%d" % number for number in range(25)]
+
+
+def test_messages_come_in_full_groups_and_the_rest_when_the_time_is_over(world: World) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport, BODIES)
+        sizes, bodies = [], []
+        async with Puller(transport, queue, group_size=10) as puller:
+            while group := await puller.take(wait_s=0.5):
+                sizes.append(len(group))
+                bodies += [message.body for message in group]
+                group.ack()
+        assert (sizes, bodies) == ([10, 10, 5], BODIES)
+        assert await is_empty(transport, queue)
+        await transport.close()
+
+    run(scenario())
+
+
+def test_a_full_group_does_not_wait(world: World) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport)
+        async with Puller(transport, queue, group_size=2) as puller:
+            taking = asyncio.create_task(puller.take(wait_s=60))
+            await fill(transport, queue, [b"one", b"two"])
+            async with asyncio.timeout(20):
+                group = await taking
+            assert (group[0].body, [message.body for message in group[1:]]) == (b"one", [b"two"])
+            group.ack()
+            group.nack()
+        assert await is_empty(transport, queue)
+        await transport.close()
+
+    run(scenario())
+
+
+def test_a_group_that_is_refused_and_what_was_not_handed_out_go_back(world: World) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport, BODIES)
+        async with Puller(transport, queue, group_size=10) as puller:
+            group = await puller.take(wait_s=20)
+            assert len(group) == 10
+            group.nack()
+        back = await taken(transport, queue, 25)
+        assert sorted(message.body for message in back) == sorted(BODIES)
+        await transport.close()
+
+    run(scenario())
+
+
+def test_a_group_has_room_for_a_message(world: World) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        with pytest.raises(ValueError, match="one message at least"):
+            Puller(transport, "orders", group_size=0)
+        await transport.close()
+
+    run(scenario())

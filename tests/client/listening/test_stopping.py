@@ -1,0 +1,72 @@
+"""Stopping in good order."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from tests.client.conftest import run
+from tests.client.listening.worlds import World, is_empty, queue_of, taken, until
+from warren.client.listening import (
+    Arrival,
+    Listener,
+)
+
+
+def test_stopping_finishes_what_is_in_hand_and_gives_back_the_rest(world: World) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport, [b"%d" % number for number in range(10)])
+        begun, finish = asyncio.Event(), asyncio.Event()
+        handled: list[bytes] = []
+
+        async def handle(arrival: Arrival[bytes]) -> None:
+            begun.set()
+            await finish.wait()
+            handled.append(arrival.body)
+
+        listener = Listener(transport, queue, handle)
+        await listener.start()
+        await begun.wait()
+        stopping = asyncio.create_task(listener.stop())
+        rest = await taken(transport, queue, 9)
+        assert not stopping.done()
+        finish.set()
+        await stopping
+        assert handled == [b"0"]
+        assert sorted(message.body for message in rest) == [b"%d" % number for number in range(1, 10)]
+        assert await is_empty(transport, queue)
+        await transport.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+def test_a_handler_that_does_not_end_is_left_behind_at_the_deadline(world: World, kind: str) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport, [b"slow"])
+        begun, end = threading.Event(), threading.Event()
+
+        async def wait_for_ever(arrival: Arrival[bytes]) -> None:
+            begun.set()
+            await asyncio.get_running_loop().create_future()
+
+        def block(arrival: Arrival[bytes]) -> None:
+            begun.set()
+            end.wait(20)
+            arrival.ack()
+
+        listener = Listener(transport, queue, wait_for_ever if kind == "async" else block)
+        await listener.start()
+        await until(begun.is_set)
+        began = time.monotonic()
+        await listener.stop(deadline_s=0.2)
+        assert time.monotonic() - began < 5
+        [back] = await taken(transport, queue, 1)
+        end.set()
+        assert (back.body, back.redelivered) == (b"slow", True)
+        await transport.close()
+
+    run(scenario())

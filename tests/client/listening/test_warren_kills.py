@@ -1,0 +1,112 @@
+"""Brokers that are killed while listeners work: no message is lost, and listeners go on."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client.conftest import run, url_of
+from tests.client.listening.worlds import World, fill, queue_of, until
+from tests.support.node_process import NodeProcess
+from tests.support.rabbitmq import RabbitMQ
+from warren.client import Message, Properties
+from warren.client.listening import Arrival, Listener, Retries
+
+COUNT = 300
+TRIES = 3
+
+
+@pytest.fixture(params=["warren", "rabbitmq"])
+def killed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[World, Callable[[], None]]]:
+    """A broker of the test's own, and what kills it and starts it again."""
+    if request.param == "warren":
+        node = NodeProcess(tmp_path / "node")
+        yield World(url_of(node.amqp)), node.crash
+        node.kill()
+        return
+    server = RabbitMQ()
+
+    def crash() -> None:
+        server.kill()
+        server.start()
+
+    yield World(server.url), crash
+    server.close()
+
+
+def order(number: int) -> Message:
+    properties = Properties(message_id=str(number), delivery_mode=2, headers={"x-key": str(number % 7)})
+    return Message(b"order", properties)
+
+
+def test_every_message_is_handled_or_parked_whenever_the_broker_dies(killed: tuple[World, Callable[[], None]]) -> None:
+    world, crash = killed
+
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport, [order(number) for number in range(COUNT)])
+        handled: Counter[str] = Counter()
+        tries = 0
+
+        async def handle(arrival: Arrival[bytes]) -> None:
+            nonlocal tries
+            tries += 1
+            await asyncio.sleep(0.002)
+            number = int(arrival.properties.message_id or "")
+            if number % 10 == 0 or (number % 3 == 0 and arrival.retries == 0):
+                raise OSError("not this time")
+            handled[str(number)] += 1
+
+        listener = Listener(transport, queue, handle, concurrency=4, prefetch=40, retries=Retries(TRIES, (0.05, 0.1)))
+        async with listener:
+            for threshold in (COUNT // 4, COUNT // 2):
+                await until(lambda least=threshold: tries >= least)  # type: ignore[misc]
+                await asyncio.to_thread(crash)
+            poison = {str(number) for number in range(0, COUNT, 10)}
+            await until(lambda: len(handled) == COUNT - len(poison), 60.0)
+            parked = await all_parked(world, queue, poison)
+        assert set(handled) == {str(number) for number in range(COUNT)} - poison
+        assert parked.keys() == poison
+        await transport.close()
+
+    run(scenario())
+
+
+async def all_parked(world: World, queue: str, expected: set[str]) -> Counter[str]:
+    """What is in the parking queue, when all that is expected is there."""
+    transport = await world.open()
+    found: Counter[str] = Counter()
+    async with asyncio.timeout(40):
+        while found.keys() != expected:
+            message = await transport.get(f"{queue}.parked")
+            if message is None:
+                await asyncio.sleep(0.01)
+                continue
+            message.ack()
+            assert message.headers["x-retries"] == TRIES - 1
+            found[message.properties.message_id or ""] += 1
+    await transport.close()
+    return found
+
+
+def test_a_listener_goes_on_where_it_was_when_its_broker_is_back(killed: tuple[World, Callable[[], None]]) -> None:
+    world, crash = killed
+
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport, [order(number) for number in range(3)])
+        seen: list[str] = []
+
+        async def handle(arrival: Arrival[bytes]) -> None:
+            seen.append(arrival.properties.message_id or "")
+
+        async with Listener(transport, queue, handle):
+            await until(lambda: len(seen) >= 3)
+            await asyncio.to_thread(crash)
+            await fill(transport, queue, [order(3)])
+            await until(lambda: "3" in seen)
+        await transport.close()
+
+    run(scenario())
