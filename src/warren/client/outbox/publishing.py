@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from warren.client.errors import CannotConvert, ChannelClosed, ClientError
+from warren.client.errors import CannotConvert, ChannelClosed, ClientError, ConnectionClosed
 from warren.client.machine.publishing import Message
 from warren.client.outbox.stored_properties import stored_properties
 from warren.client.transport import Outgoing, Transport
@@ -95,6 +95,6 @@ def _judged(row: PendingRow, trouble: ClientError | None) -> Judged:
 
 def _is_its_fault(trouble: ClientError) -> bool:
     """Whether it is the message that is wrong, or where it goes, and not the way there."""
-    if isinstance(trouble, ChannelClosed):
-        return trouble.code != 0
+    if isinstance(trouble, ChannelClosed | ConnectionClosed):
+        return trouble.code != 0 and not trouble.retriable
     return trouble.outcome == "rejected" or isinstance(trouble, CannotConvert)

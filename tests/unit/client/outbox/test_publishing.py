@@ -41,6 +41,8 @@ def verdicts(judged: list[Judged]) -> list[Verdict]:
         (CallTimeout("no confirm in time"), UNDECIDED),
         (ConnectionLost("gone"), UNDECIDED),
         (ConnectionClosed("closed by us"), UNDECIDED),
+        (ConnectionClosed("the broker stops", 320), UNDECIDED),
+        (ConnectionClosed("a message that ends connections", 501), REFUSED),
         (CannotConnect([("broker:5672", "connection refused")]), UNDECIDED),
         (LoginRefused("no such user"), UNDECIDED),
     ],
