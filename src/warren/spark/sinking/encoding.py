@@ -152,16 +152,21 @@ class RowEncoder:
         return b"".join([b"\x03" + CHANNEL + len(part).to_bytes(4, "big") + part + END for part in parts])
 
     def _row_ids(self, columns: Mapping[str, Any], method: Part, properties: "Properties", fields: Part) -> Part:
-        """The message id where there is one; else by everything that the row says."""
+        """The message id where there is one; else by everything that the row says.
+
+        Also by what all rows of the piece have in common: the row may come again among others.
+        """
         given = columns.get("message_id")
-        if given is not None and given.null_count == 0:
-            return given.cast(BINARY)
-        variable = [
-            part for part in (method, properties.before, properties.behind, fields) if not isinstance(part, bytes)
-        ]
-        whole = joined(*(joined(integer(length(part), 4), part) for part in variable), columns["body"])
+        if given is not None:
+            given = given.cast(BINARY)
+            # the broker takes an empty id for none
+            given = pc.if_else(pc.equal(given, b""), pa.scalar(None, BINARY), given)
+            if given.null_count == 0:
+                return given
+        parts = (method, integer(properties.flags, 2), properties.before, properties.behind, fields)
+        whole = joined(*(joined(integer(length(part), 4), part) for part in parts), columns["body"])
         ids = pa.array(self._ids.of(views(whole)), BINARY)
-        return ids if given is None else pc.coalesce(given.cast(BINARY), ids)
+        return ids if given is None else pc.coalesce(given, ids)
 
 
 @dataclass(frozen=True)

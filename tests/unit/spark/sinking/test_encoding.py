@@ -136,10 +136,11 @@ def test_slices_of_columns_are_read_as_they_are() -> None:
     ]
 
 
-def test_an_id_is_the_message_id_or_depends_on_all_the_row_says() -> None:
-    def ids(**columns: Any) -> list[object]:
-        return [(each[3].headers or {})["x-warren-publishing-id"] for each in published(encoder(), **columns)]
+def ids(**columns: Any) -> list[object]:
+    return [(each[3].headers or {})["x-warren-publishing-id"] for each in published(encoder(), **columns)]
 
+
+def test_an_id_is_the_message_id_or_depends_on_all_the_row_says() -> None:
     assert ids(body=[b"1", b"1"], message_id=["a", "b"]) == ["a", "b"]
     mixed = ids(body=[b"1", b"1"], message_id=pa.array(["a", None]))
     assert mixed[0] == "a"
@@ -147,6 +148,28 @@ def test_an_id_is_the_message_id_or_depends_on_all_the_row_says() -> None:
     by_key = ids(body=[b"1", b"1"], routing_key=["a", "b"])
     assert by_key[0] != by_key[1]
     assert by_key == ids(body=[b"1", b"1"], routing_key=["b", "a"])[::-1]
+    kind = pa.struct([("correlation_id", pa.string()), ("reply_to", pa.string())])
+    properties = pa.array([{"correlation_id": "a"}, {"reply_to": "a"}], kind)
+    assert len({str(each).partition(".")[0] for each in ids(body=[b"1", b"1"], properties=properties)}) == 2
+
+
+def test_an_id_does_not_depend_on_the_rows_beside() -> None:
+    kind = pa.struct([("priority", pa.int32())])
+    rows = [
+        {"body": b"1", "message_id": None, "headers": None, "properties": None},
+        {"body": b"2", "message_id": "m", "headers": None, "properties": None},
+        {"body": b"3", "message_id": None, "headers": [("a", "b")], "properties": None},
+        {"body": b"4", "message_id": "", "headers": None, "properties": {"priority": 4}},
+    ]
+
+    def found(*some: dict[str, Any]) -> list[object]:
+        kinds = {"body": pa.binary(), "message_id": pa.string(), "headers": TEXTS, "properties": kind}
+        return ids(**{name: pa.array([row[name] for row in some], each) for name, each in kinds.items()})
+
+    together = found(*rows)
+    assert together == [each for row in rows for each in found(row)]
+    assert together == found(*rows[::-1])[::-1]
+    assert (together[1], len(set(together))) == ("m", 4)
 
 
 @pytest.mark.parametrize(
