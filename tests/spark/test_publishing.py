@@ -1,6 +1,8 @@
 """What the sink has sent is confirmed, or sent again: on real nodes that are killed, and without Spark."""
 
+import signal
 import threading
+import time
 import uuid
 
 import pyarrow as pa
@@ -66,6 +68,22 @@ def test_a_queue_that_stays_full_is_an_error_after_the_deadline(
     options = write_options({"url": url, "routingKey": name, "timeout": "1"})
     with pytest.raises(SinkError, match="1000 messages are not confirmed: "):
         sent(options, batches_of(1000, 10), author)
+
+
+def test_rows_that_take_longer_than_the_timeout_to_be_made_have_all_of_it_to_be_confirmed(
+    node: NodeProcess, url: str, broker: blocking.Channel, queue: str, author: Author
+) -> None:
+    options = write_options({"url": url, "routingKey": queue, "timeout": "2"})
+    with ConfirmedPublisher(options.broker, "test") as publisher:
+        (piece,) = RowEncoder(options, author, publisher.payload_max).pieces(batches_of(1000, 10)[0])
+        time.sleep(2.1)
+        node.process.send_signal(signal.SIGSTOP)
+        waker = threading.Timer(0.7, node.process.send_signal, [signal.SIGCONT])
+        waker.start()
+        publisher.send(piece)
+        publisher.finish()
+    waker.join()
+    assert broker.declare_queue(queue, passive=True).messages == 1000
 
 
 def test_a_wrong_password_is_an_error_at_once(node: NodeProcess) -> None:

@@ -2,7 +2,8 @@
 
 What is not confirmed is kept. When the connection ends, another is made, to the first host of the URL that answers, and
 all of it is sent again; the broker drops what it has already. The same is done when a queue refuses messages, in case
-it takes them a moment later. That goes on until the deadline: `timeout` seconds in which nothing was confirmed.
+it takes them a moment later. That goes on until the deadline: `timeout` seconds in which something waited and nothing
+was confirmed. How long rows take to be made does not count.
 
 Invariant: `finish` returns only when every message that was sent is confirmed. A message that comes back, because no
 queue was there for it, is an error at once.
@@ -42,7 +43,7 @@ class ConfirmedPublisher:
         self._numbers: deque[int] = deque()
         self._bytes = 0
         self._count = 0
-        self._deadline = time.monotonic() + broker.timeout_s
+        self._wait_from_now()
         self._connection, self._channel = self._connect()
 
     @property
@@ -51,6 +52,8 @@ class ConfirmedPublisher:
 
     def send(self, piece: Piece) -> None:
         """Send messages; returns when few enough are unconfirmed."""
+        if not self._pieces:
+            self._wait_from_now()
         self._pieces.append(piece)
         self._bytes += len(piece.frames)
         self._count += piece.count
@@ -84,7 +87,7 @@ class ConfirmedPublisher:
         self._numbers.popleft()
         self._bytes -= len(piece.frames)
         self._count -= piece.count
-        self._deadline = time.monotonic() + self._broker.timeout_s
+        self._wait_from_now()
 
     def _persist(self, step: Callable[[], None]) -> None:
         """Do something with the channel; after trouble that may pass, everything unconfirmed is sent again instead."""
@@ -134,6 +137,9 @@ class ConfirmedPublisher:
             else:
                 assert channel.number == CHANNEL
                 return connection, channel
+
+    def _wait_from_now(self) -> None:
+        self._deadline = time.monotonic() + self._broker.timeout_s
 
     def _left_s(self) -> float:
         return max(self._deadline - time.monotonic(), 0.1)
