@@ -10,8 +10,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from warren.client import Message, Properties, blocking
-from warren.spark.options import QueueOptions, read_options
-from warren.spark.queue_source import QueueStreamReader
+from warren.spark.options import OptionError, QueueOptions, read_options
+from warren.spark.queue_source import QueueBrowser, QueueStreamReader, stream_reader
+from warren.spark.queues.intake import IntakeError
 from warren.spark.queues.staging import StagingError
 
 START = {"next": 0}
@@ -172,3 +173,26 @@ def test_a_folder_belongs_to_one_query_and_one_queue(
 def test_staged_messages_that_are_gone_are_missed(options: QueueOptions, folder: Path) -> None:
     with pytest.raises(StagingError, match=r"staged messages 3 to 4 are not in"):
         reader_of(options).partitions({"next": 3}, {"next": 5})
+
+
+def test_a_browser_that_is_given_nothing_says_so(url: str, broker: blocking.Channel, queue: str) -> None:
+    alone = f"{queue}-alone"
+    broker.declare_queue(alone, arguments={"x-single-active-consumer": True})
+    fill(broker, alone, *"abc")
+    broker.prefetch(1)
+    other = broker.consume(alone)
+    other.batch(10.0)
+    options = read_options({"url": url, "queue": alone, "timeout": "1"})
+    assert isinstance(options, QueueOptions)
+    (partition,) = QueueBrowser(options).partitions()
+    with pytest.raises(IntakeError, match="has 2 messages and delivers none of them"):
+        list(QueueBrowser(options).read(partition))
+    broker.delete_queue(alone)
+
+
+@pytest.mark.parametrize("folder", ["s3a://bucket/staged", "hdfs:/staged"])
+def test_a_folder_that_is_not_mounted_is_refused(url: str, queue: str, folder: str) -> None:
+    options = read_options({"url": url, "queue": queue, "stagingDir": folder})
+    assert isinstance(options, QueueOptions)
+    with pytest.raises(OptionError, match="stagingDir is a folder of a file system that all machines mount"):
+        stream_reader(options)

@@ -1,16 +1,19 @@
-"""A mirrored stream whose master is killed while a task reads it, without Spark: rows come once, and in order."""
+"""A mirrored stream or queue whose master is killed while it is read, without Spark: rows come once, and in order."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.cluster.mirrored import await_another_master, await_in_sync, standing
 from tests.cluster.trio import Trio
-from tests.spark.streams import publish
+from tests.spark.streams import number_in, publish
+from tests.spark.test_queue_reader import START, bodies, latest
 from tests.spark.test_stream_reading import each_number
 from tests.support.node_process import NodeProcess
 from warren.client import blocking
-from warren.spark.options import Broker
+from warren.spark.options import Broker, QueueOptions, read_options
+from warren.spark.queue_source import QueueStreamReader
 from warren.spark.streams.feed import Wanted
 from warren.spark.streams.link import Bounds
 from warren.spark.streams.places import StreamPlaces
@@ -55,3 +58,31 @@ def test_a_read_goes_on_at_another_master(trio: Trio) -> None:
     await_another_master(trio, [STREAM], master)
     assert places.bounds() == {0: Bounds(0, ROWS)}
     places.close()
+
+
+def test_what_is_staged_is_known_when_another_master_delivers_it_again(trio: Trio, tmp_path: Path) -> None:
+    url = url_of(list(trio.nodes))
+    with blocking.connect(url) as connection:
+        channel = connection.channel(confirms=True)
+        channel.declare_queue("orders", durable=True, arguments={"x-ha-mode": "all"})
+        await_in_sync(trio, ["orders"])
+        publish(channel, "orders", range(400))
+    master = next(node for node in trio.nodes if node.name == standing(trio, "orders").master)
+    others = url_of([node for node in trio.nodes if node is not master])
+    options = read_options({"url": others, "queue": "orders", "stagingDir": str(tmp_path)})
+    assert isinstance(options, QueueOptions)
+    reader = QueueStreamReader(options, str(tmp_path))
+    end = latest(reader, reader.initialOffset(), 400)
+    found = bodies(reader, START, end)
+    master.kill()
+    await_another_master(trio, ["orders"], master)
+    with blocking.connect(others) as connection:
+        publish(connection.channel(confirms=True), "orders", range(400, 410))
+    further = latest(reader, end, 410)
+    assert further == {"next": 410}
+    found += bodies(reader, end, further)
+    assert [number_in(body.encode()) for body in found] == list(range(410))
+    reader.commit(further)
+    reader.stop()
+    with blocking.connect(others) as connection:
+        assert connection.channel().delete_queue("orders") == 0

@@ -17,7 +17,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from warren.client import ClientError, blocking
+from warren.client import ClientError, Delivery, blocking
 from warren.spark.options import OptionError, QueueOptions
 from warren.spark.queues.identity import arrival
 from warren.spark.queues.intake import IntakeError, QueueIntake
@@ -56,7 +56,17 @@ def stream_reader(options: QueueOptions) -> DataSourceStreamReader:
             "readStream of a queue needs option stagingDir: a folder that driver and executors share, "
             "where messages are kept until they are processed"
         )
-    return QueueStreamReader(options, options.staging_dir.removeprefix("file://"))
+    return QueueStreamReader(options, _local(options.staging_dir))
+
+
+def _local(folder: str) -> str:
+    """The path of a folder that may be said as an address."""
+    scheme, colon, path = folder.partition(":/")
+    if not colon:
+        return folder
+    if scheme != "file":
+        raise OptionError(f"option stagingDir is a folder of a file system that all machines mount, not {folder!r}")
+    return "/" + path.lstrip("/")
 
 
 class Browse(InputPartition):
@@ -79,19 +89,35 @@ class QueueBrowser(DataSourceReader):
         queue = self._options.queue
         try:
             with blocking.connect(self._options.broker.url, name=f"spark browser {queue}") as connection:
-                channel = connection.channel()
-                left = channel.declare_queue(queue, passive=True).messages
-                consumer = channel.consume(queue) if left else None
-                first = 0
-                while consumer is not None and left > 0:
-                    deliveries = consumer.batch(LAST_WAIT_S)[:left]
-                    if not deliveries:
-                        break
-                    yield shown(rows_of([arrival(each) for each in deliveries], first), self._options.columns)
-                    first += len(deliveries)
-                    left -= len(deliveries)
+                yield from self._rows(connection.channel())
         except ClientError as trouble:
             raise IntakeError(f"queue {queue!r} cannot be read: {trouble}") from None
+
+    def _rows(self, channel: blocking.Channel) -> Iterator[Any]:
+        first, left = 0, self._waiting(channel)
+        if not left:
+            return
+        # without it another master of a mirrored queue would deliver everything again
+        consumer = channel.consume(self._options.queue, arguments={"x-cancel-on-ha-failover": True})
+        while left > 0 and (deliveries := self._some(channel, consumer)[:left]):
+            yield shown(rows_of([arrival(each) for each in deliveries], first), self._options.columns)
+            first += len(deliveries)
+            left -= len(deliveries)
+
+    def _some(self, channel: blocking.Channel, consumer: blocking.Consumer) -> list[Delivery]:
+        """What came; nothing if other consumers have taken the rest."""
+        deadline = time.monotonic() + self._options.broker.timeout_s
+        while not (deliveries := consumer.batch(LAST_WAIT_S)):
+            waiting = self._waiting(channel)
+            if not waiting:
+                # what came before that answer
+                return consumer.batch(0.0)
+            if time.monotonic() > deadline:
+                raise IntakeError(f"queue {self._options.queue!r} has {waiting} messages and delivers none of them")
+        return deliveries
+
+    def _waiting(self, channel: blocking.Channel) -> int:
+        return channel.declare_queue(self._options.queue, passive=True).messages
 
 
 class StagedPartition(InputPartition):

@@ -21,12 +21,17 @@ from warren.client import CannotConnect, ChannelClosed, ClientError, Delivery, b
 from warren.errors import ACCESS_REFUSED
 from warren.spark.options import Broker
 from warren.spark.queues.identity import POSITION, Arrival, arrival
+from warren.wire.values import Table
 
 Result = TypeVar("Result")
 
 RETRY_DELAY_S: Final = 0.2
 FLOWING_S: Final = 0.02
 """How long a queue that delivers may pause before it is taken for empty."""
+
+
+ARGUMENTS: Final[Table] = {POSITION: True, "x-cancel-on-ha-failover": True}
+"""Another master of a mirrored queue delivers again what was not acked. On this connection that would look new."""
 
 
 class IntakeError(RuntimeError):
@@ -182,7 +187,7 @@ class QueueIntake:
             self._unclaimed[identity].append(offset)
         self._channel = self._connection.channel()
         self._channel.select_transactions()
-        self._consumer = self._channel.consume(self._queue, exclusive=True, arguments={POSITION: True})
+        self._consumer = self._channel.consume(self._queue, exclusive=True, arguments=ARGUMENTS)
 
     def _connect(self) -> blocking.Connection:
         return blocking.connect(self._broker.url, name=f"spark source {self._queue}")

@@ -120,8 +120,12 @@ class Staging:
         owner = _text(place)
         if owner is None:
             part = place.with_suffix(".part")
-            part.write_text(json.dumps({"queue": queue}))
+            with part.open("w") as file:
+                json.dump({"queue": queue}, file)
+                file.flush()
+                os.fsync(file.fileno())
             part.rename(place)
+            self._flush_folder()
         elif json.loads(owner)["queue"] != queue:
             raise StagingError(f"option stagingDir: {self._folder} has messages of another queue; each needs its own")
 
