@@ -37,6 +37,9 @@ WRITE: Final = (*COMMON, "exchange", "routingKey", "publisher", "mandatory")
 OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 """What Spark hands on to every sink though it is meant for Spark itself."""
 
+COUNT_DIGITS_MAX: Final = 18
+"""Spark has room for no more."""
+
 TIMEOUT_S: Final = 60.0
 
 
@@ -187,8 +190,8 @@ class _Said:
         text = self.text(name)
         if text is None:
             return None
-        if not (text.isascii() and text.isdigit()) or int(text) < 1:
-            raise OptionError(f"option {name} is a whole number from 1 on, not {text!r}")
+        if not (text.isascii() and text.isdigit() and len(text) <= COUNT_DIGITS_MAX) or int(text) < 1:
+            raise OptionError(f"option {name} is a whole number from 1 on, not {text[:40]!r}")
         return int(text)
 
     def truth(self, name: str, default: bool) -> bool:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from warren.client import ChannelClosed, ClientError, blocking
+from warren.client import CallTimeout, ChannelClosed, ClientError, blocking
 from warren.spark.options import Broker
 from warren.wire.values import Table
 
@@ -102,7 +102,9 @@ class StreamLink:
             except ChannelClosed as refusal:
                 raise (no_stream(queue) if PROBE in refusal.text else refusal) from None
             answers = consumer.batch(ANSWER_S)
-        headers = answers[0].headers if answers else {}
+        if not answers:
+            raise CallTimeout(f"{queue!r} did not tell its offsets within {ANSWER_S:g} s, as a stream does")
+        headers = answers[0].headers
         if "x-stream-end" not in headers and "x-stream-partitions" not in headers:
             # a broker that knows no probes
             raise no_stream(queue)

@@ -123,7 +123,8 @@ def _place(option: str, text: str) -> Place:
         wanted = f"{EARLIEST}, {LATEST}, an offset, an ISO time, {TIMESTAMP}MILLISECONDS, or JSON of these"
         raise OptionError(f"option {option} is {wanted}, not {text!r}") from None
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return AtTime(round(aware.timestamp() * 1000))
+    # no message is older than the clock that says when it came
+    return AtTime(max(round(aware.timestamp() * 1000), 0))
 
 
 def _is_number(text: str) -> bool:
