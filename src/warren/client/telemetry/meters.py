@@ -1,0 +1,93 @@
+"""What is counted, and how long things take.
+
+Not here: when (`telemetry.traced`, `telemetry.incoming`).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from opentelemetry import metrics
+from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+
+from warren.client.errors import ClientError
+from warren.client.telemetry.naming import (
+    CONSUMER,
+    DESTINATION,
+    ERROR_TYPE,
+    OPERATION_NAME,
+    OUTCOME,
+    SCOPE,
+    SETTLEMENT,
+    SYSTEM,
+    place,
+)
+from warren.client.transport import Outgoing
+
+
+class Tallies(Protocol):
+    """What an inbox has counted."""
+
+    @property
+    def consumer(self) -> str: ...
+    @property
+    def duplicates(self) -> int: ...
+
+
+def observe(inbox: Tallies, *, meter_provider: MeterProvider | None = None) -> None:
+    """Have the inbox's duplicates in a metric, from now on and while the program runs."""
+
+    def duplicates(_: CallbackOptions) -> Iterable[Observation]:
+        yield Observation(inbox.duplicates, {CONSUMER: inbox.consumer})
+
+    metrics.get_meter(SCOPE, meter_provider=meter_provider).create_observable_counter(
+        "warren.client.duplicate.messages", [duplicates], "{message}", "Messages that the inbox had already"
+    )
+
+
+class Meters:
+    """What is counted, each by place; a place is an exchange or a queue."""
+
+    def __init__(self, provider: MeterProvider | None) -> None:
+        meter = metrics.get_meter(SCOPE, meter_provider=provider)
+        counter = meter.create_counter
+        self._sent = counter("messaging.client.sent.messages", "{message}", "Messages that were to be published")
+        self._confirmed = counter("warren.client.confirmed.messages", "{message}", "Messages that the broker has")
+        self._failed = counter("warren.client.failed.messages", "{message}", "Publishes that failed, by their outcome")
+        self._consumed = counter("messaging.client.consumed.messages", "{message}", "Messages that came")
+        self._redelivered = counter("warren.client.redelivered.messages", "{message}", "Of those, not the first time")
+        self._handled = counter("warren.client.handled.messages", "{message}", "Messages that were settled, and how")
+        self._operation = meter.create_histogram(
+            "messaging.client.operation.duration", "s", "From the publish until it is decided"
+        )
+        self._process = meter.create_histogram(
+            "messaging.process.duration", "s", "From the message, or its handler's begin, until it is settled"
+        )
+
+    def published(self, where: str, error: BaseException | None, seconds: float) -> None:
+        attributes = _counted("publish", where, error)
+        self._sent.add(1, attributes)
+        self._operation.record(seconds, attributes)
+        if error is not None:
+            outcome = error.outcome if isinstance(error, ClientError) else "unknown"
+            self._failed.add(1, {**attributes, OUTCOME: outcome})
+
+    def confirmed(self, messages: Sequence[Outgoing], outcomes: Sequence[ClientError | None]) -> None:
+        for message, error in zip(messages, outcomes, strict=True):
+            if error is None:
+                self._confirmed.add(1, _counted("publish", place(message), None))
+
+    def consumed(self, queue: str, redelivered: bool) -> None:
+        attributes = _counted("process", queue, None)
+        self._consumed.add(1, attributes)
+        if redelivered:
+            self._redelivered.add(1, attributes)
+
+    def handled(self, queue: str, how: str, error: BaseException | None, seconds: float) -> None:
+        attributes = _counted("process", queue, error)
+        self._process.record(seconds, attributes)
+        self._handled.add(1, {**attributes, SETTLEMENT: how})
+
+
+def _counted(operation: str, place: str, error: BaseException | None) -> dict[str, str]:
+    attributes = {SYSTEM: "rabbitmq", OPERATION_NAME: operation, DESTINATION: place}
+    return attributes if error is None else {**attributes, ERROR_TYPE: type(error).__qualname__}
