@@ -7,7 +7,8 @@ Not here: what the broker does (`testing.broker`), which faults there are (`test
 """
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from warren.client.errors import (
@@ -42,28 +43,33 @@ class MemoryTransport:
         # each has one message, or had
         self._getters: list[Consumer] = []
         self._waiters = Waiters()
-        self._is_closed = False
+        self._undecided = 0
+        self._is_closing = False
         broker.transports.append(self)
 
     async def publish(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> list[ClientError | None]:
         """For each None if the broker has it, or what went wrong."""
         were_taken = False
+        self._undecided += 1
         try:
             async with asyncio.timeout(timeout_s):
-                await self._until_flowing()
+                await self._until_taken()
+                were_taken = True
                 with self._broker.lock:
-                    were_taken = True
                     decided = self._decide(messages)
                 await asyncio.sleep(self._broker.faults.delay_s)
         except TimeoutError:
             return [_too_late(were_taken) for _ in messages]
         except ConnectionClosed as closed:
             return [closed for _ in messages]
+        finally:
+            self._undecided -= 1
+            self.wake()
         return decided
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """One way: nobody learns what became of them."""
-        await self._until_flowing()
+        await self._until_taken()
         with self._broker.lock:
             self._decide(messages)
 
@@ -91,7 +97,7 @@ class MemoryTransport:
         with self._broker.lock:
             self._check_open()
             self._broker.tick()
-            subscription = MemorySubscription(self._broker, consume)
+            subscription = MemorySubscription(self._broker, consume, self.wake)
             self._subscriptions.append(subscription)
             return subscription
 
@@ -106,7 +112,7 @@ class MemoryTransport:
             if entry is None:
                 return None
             self._getters = [*(each for each in self._getters if each.unacked), getter]
-            return MemoryIncoming(self._broker, getter, entry)
+            return MemoryIncoming(self._broker, getter, entry, self.wake)
 
     async def declare(self, layout: Layout) -> None:
         """Have all of it on the broker now, and again after each failure of the connection."""
@@ -117,15 +123,20 @@ class MemoryTransport:
             self._layouts.append(layout)
 
     async def close(self, deadline_s: float = 10.0) -> None:
-        """Take no more, and give back what was not settled, which takes no time here."""
+        """Take no more; when what is in hand is settled, or the time is over, end, and give back what is not."""
         with self._broker.lock:
-            if not self._is_closed:
-                self._is_closed = True
+            self._is_closing = True
+            self.wake()
+        for subscription in self._subscriptions:
+            await subscription.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline_s):
+                await self._until(self._is_idle)
+        with self._broker.lock:
+            if self in self._broker.transports:
                 self._broker.transports.remove(self)
-                self._waiters.wake()
-                for subscription in self._subscriptions:
-                    subscription.end()
                 self._leave()
+                self.wake()
 
     # for the broker's faults
 
@@ -135,7 +146,7 @@ class MemoryTransport:
         self._resume()
 
     def wake(self) -> None:
-        """Publishes that waited may have a chance."""
+        """Whoever waits looks again."""
         self._waiters.wake()
 
     def _leave(self) -> None:
@@ -160,17 +171,25 @@ class MemoryTransport:
             self._broker.bind(binding)
 
     def _check_open(self) -> None:
-        if self._is_closed:
-            closed = ConnectionClosed("the transport was closed")
-            closed.outcome = "not_sent"
-            raise closed
+        if self._is_closing:
+            raise _closed()
 
-    async def _until_flowing(self) -> None:
-        """Returns when the broker takes publishes."""
+    async def _until_taken(self) -> None:
+        """Returns when the broker takes publishes; those that wait have the time until the end of the connection."""
+        with self._broker.lock:
+            self._check_open()
+        await self._until(lambda: not self._broker.faults.is_blocked or self not in self._broker.transports)
+        if self not in self._broker.transports:
+            raise _closed()
+
+    def _is_idle(self) -> bool:
+        consumers = [subscription.consumer for subscription in self._subscriptions]
+        return not self._undecided and not any(consumer.unacked for consumer in [*consumers, *self._getters])
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
         while True:
             with self._broker.lock:
-                self._check_open()
-                if not self._broker.faults.is_blocked:
+                if holds():
                     return
                 changed = self._waiters.add()
             await changed.wait()
@@ -206,6 +225,12 @@ class MemoryTransport:
         if not queues and outgoing.mandatory:
             return _returned(message)
         return None if all_have_it else _refused()
+
+
+def _closed() -> ConnectionClosed:
+    closed = ConnectionClosed("the transport was closed")
+    closed.outcome = "not_sent"
+    return closed
 
 
 def _refused() -> PublishFailed:

@@ -25,11 +25,13 @@ _SHORTEST_WAIT_S = 0.005
 class MemoryIncoming:
     """A message that came; it is settled once."""
 
-    def __init__(self, broker: "MemoryBroker", consumer: Consumer, entry: Entry) -> None:
+    def __init__(self, broker: "MemoryBroker", consumer: Consumer, entry: Entry, settled: Callable[[], None]) -> None:
+        """`settled` is called when it was."""
         self.redelivered = entry.redelivered
         self._broker = broker
         self._consumer = consumer
         self.entry = entry
+        self._settled = settled
         self._is_settled = consumer.no_ack
 
     @property
@@ -59,11 +61,13 @@ class MemoryIncoming:
                     self._broker.nack(self._consumer, self.entry, requeue=True)
                 else:
                     self._broker.ack(self._consumer, self.entry)
+                self._settled()
 
     def nack(self, *, requeue: bool = True) -> None:
         with self._broker.lock:
             if self._settles():
                 self._broker.nack(self._consumer, self.entry, requeue)
+                self._settled()
 
     def _settles(self) -> bool:
         """Whether the broker waits for it: what a lost connection had is the broker's again."""
@@ -99,8 +103,14 @@ class Waiters:
 class MemorySubscription:
     """What a transport gets from one queue."""
 
-    def __init__(self, broker: "MemoryBroker", consume: Callable[["MemorySubscription"], Consumer]) -> None:
+    def __init__(
+        self,
+        broker: "MemoryBroker",
+        consume: Callable[["MemorySubscription"], Consumer],
+        settled: Callable[[], None],
+    ) -> None:
         self._broker = broker
+        self._settled = settled
         self._consume = consume
         self._waiters = Waiters()
         self._inbox: deque[MemoryIncoming] = deque()
@@ -136,7 +146,7 @@ class MemorySubscription:
     # for its transport
 
     def hand(self, consumer: Consumer, entry: Entry) -> None:
-        self._inbox.append(MemoryIncoming(self._broker, consumer, entry))
+        self._inbox.append(MemoryIncoming(self._broker, consumer, entry, self._settled))
         self._waiters.wake()
 
     def end(self, error: ClientError | None = None) -> None:
