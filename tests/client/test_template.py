@@ -10,8 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.client.conftest import run
+from tests.support.ports import free_port
 from warren.cli.main import run as run_command
-from warren.client import BatchFailed, CannotConvert, ChannelClosed, ClientError, PublishFailed, blocking
+from warren.client import (
+    BatchFailed,
+    CannotConnect,
+    CannotConvert,
+    ChannelClosed,
+    ClientError,
+    LoginRefused,
+    PublishFailed,
+    blocking,
+)
 from warren.client.converters import TextConverter, payload_of
 from warren.client.settings import Absence, Settings, SettingsBuilder, absences
 from warren.client.template import Template, open_template, with_alternate
@@ -184,15 +194,18 @@ def test_the_blocking_face_does_the_same(settings: Settings, names: tuple[str, s
     assert taken(settings.url, names[1]) == ["a", "b", "c", "d", "f"]
 
 
-def test_an_error_in_the_block_is_the_programs_own_and_the_thread_ends(settings: Settings) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, SystemExit])
+def test_an_error_in_the_block_is_the_programs_own_and_the_thread_ends(
+    settings: Settings, error: type[BaseException]
+) -> None:
     kept: list[blocking_template.Template] = []
 
     def fail() -> None:
         with blocking_template.open_template(settings) as template:
             kept.append(template)
-            raise ZeroDivisionError
+            raise error
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(error):
         fail()
     with pytest.raises(ClientError, match="closed"):
         kept[0].send("a")
@@ -262,6 +275,22 @@ def test_the_check_command_says_what_is_missing(
     with blocking_template.open_template(settings):
         assert run_command(["client", "check", str(file)]) == 0
     assert capsys.readouterr().out == f"{file}: the broker has all of it\n"
+
+
+def test_a_host_that_does_not_answer_is_told_by_its_address() -> None:
+    port = free_port()
+    settings = SettingsBuilder().hosts(f"127.0.0.1:{port}").build()
+    with (
+        pytest.raises(CannotConnect, match=rf"127\.0\.0\.1:{port}: nobody listens there"),
+        blocking_template.open_template(settings),
+    ):
+        pass
+
+
+def test_a_login_that_the_broker_refuses_is_told(broker: str) -> None:
+    settings = SettingsBuilder().url(broker.replace("guest:guest@", "guest:wrong@")).build()
+    with pytest.raises(LoginRefused), blocking_template.open_template(settings):
+        pass
 
 
 def test_settings_whose_layout_the_broker_refuses_open_nothing(settings: Settings, names: tuple[str, str]) -> None:

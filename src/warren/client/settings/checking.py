@@ -105,7 +105,9 @@ def _template(section: Section) -> TemplateSettings:
 def _exchange(section: Section) -> ExchangeLayout:
     kind = section.text("type", "direct", max_bytes=NAME_BYTES_MAX)
     if kind not in EXCHANGE_KINDS and not kind.startswith("x-"):
-        section.refuse("type", f"is one of {', '.join(EXCHANGE_KINDS)}, or begins with x-, not {kind!r}")
+        section.refuse(
+            "type", f"is one of {', '.join(EXCHANGE_KINDS)}, or begins with x-, not {section.quoted('type')}"
+        )
     found = ExchangeLayout(section.name("name"), kind, section.flag("durable", True), _arguments(section))
     section.end()
     return found
@@ -141,7 +143,7 @@ def _distinct(found: Iterable[tuple[Named, Section]]) -> tuple[Named, ...]:
     things: dict[str, Named] = {}
     for thing, section in found:
         if thing.name in things:
-            section.refuse("name", f"is that of another one, too: {thing.name!r}")
+            section.refuse("name", f"is that of another one, too: {section.quoted('name')}")
         things[thing.name] = thing
     return tuple(things.values())
 

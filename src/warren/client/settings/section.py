@@ -4,7 +4,8 @@ Whoever reads a section asks for its keys with the kind each must have, so what 
 those questions. A properties file has text only, and so has a variable of the environment: there a number or a flag is
 read from its text.
 
-Invariant: an error quotes what stands in the file, never what a variable was replaced by.
+Invariant: an error quotes what stands in the file, never what a variable was replaced by. Of a URL's options alone the
+URL's own reader tells what it found.
 
 Not here: which sections and keys there are (`settings.checking`).
 """
@@ -71,6 +72,10 @@ class Section:
     def refuse(self, name: str, reason: str) -> NoReturn:
         self.source.refuse(self._path(name), reason)
 
+    def quoted(self, name: str) -> str:
+        """What stands there, for an error."""
+        return repr(self._values.get(name))
+
     def text(self, name: str, default: str = "", *, max_bytes: int | None = None) -> str:
         value = self._take(name)
         if value is None:
@@ -95,7 +100,7 @@ class Section:
     def choice(self, name: str, choices: Sequence[str], default: str) -> str:
         text = self.text(name, default)
         if text not in choices:
-            self.refuse(name, f"is one of {', '.join(choices)}, not {self._quoted(name)}")
+            self.refuse(name, f"is one of {', '.join(choices)}, not {self.quoted(name)}")
         return text
 
     def flag(self, name: str, default: bool) -> bool:
@@ -106,7 +111,7 @@ class Section:
             return value
         text = self._from_text(name, value)
         if text is None or text.lower() not in FLAGS:
-            self.refuse(name, f"is true or false, not {self._quoted(name)}")
+            self.refuse(name, f"is true or false, not {self.quoted(name)}")
         return FLAGS[text.lower()]
 
     def number(self, name: str, default: int, lowest: int, highest: int) -> int:
@@ -117,7 +122,7 @@ class Section:
         if text is not None and re.fullmatch(r"[+-]?[0-9]{1,20}", text):
             value = int(text)
         if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-            self.refuse(name, f"is a whole number from {lowest} to {highest}, not {self._quoted(name)}")
+            self.refuse(name, f"is a whole number from {lowest} to {highest}, not {self.quoted(name)}")
         return value
 
     def seconds(self, name: str, default: float, highest: float) -> float:
@@ -129,7 +134,7 @@ class Section:
         if text is not None and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
             value = float(text)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= highest:
-            self.refuse(name, f"is a number of seconds above 0, at most {highest:g}, not {self._quoted(name)}")
+            self.refuse(name, f"is a number of seconds above 0, at most {highest:g}, not {self.quoted(name)}")
         return float(value)
 
     def texts(self, name: str) -> list[str]:
@@ -191,9 +196,6 @@ class Section:
             return None
         resolved = self.source.resolved(value, self._path(name))
         return resolved.strip() if self.source.textual or resolved != value else None
-
-    def _quoted(self, name: str) -> str:
-        return repr(self._values.get(name))
 
 
 def _kind(value: object) -> str:

@@ -18,8 +18,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from warren.client.loop_thread import LoopThread
 from warren.client.settings import Settings
-from warren.client.template import opening
 from warren.client.template import template as on_loop
+from warren.client.template.opening import open_transport
 from warren.client.template.preparing import Overrides
 from warren.client.transport import Outgoing
 
@@ -84,13 +84,12 @@ def open_template(settings: Settings) -> Iterator[Template]:
     """A template on a transport of its own, in a thread of its own."""
     thread = LoopThread()
     try:
-        opened = opening.open_template(settings)
-        inner = thread.run(opened.__aenter__())
+        transport = thread.run(open_transport(settings))
         try:
-            yield Template(thread, inner)
-        except BaseException as error:
-            thread.run(opened.__aexit__(type(error), error, error.__traceback__))
-            raise
-        thread.run(opened.__aexit__(None, None, None))
+            template = Template(thread, on_loop.Template.of(transport, settings.template))
+            yield template
+            template.drain()
+        finally:
+            thread.run(transport.close())
     finally:
         thread.stop()

@@ -15,16 +15,27 @@ from contextlib import asynccontextmanager
 from warren.client import recovering
 from warren.client.settings import Settings
 from warren.client.template.template import Template
+from warren.client.transport import Transport
 
 
 @asynccontextmanager
 async def open_template(settings: Settings) -> AsyncIterator[Template]:
     """A template on a transport of its own."""
-    transport = await recovering.open(settings.url, name=settings.name)
+    transport = await open_transport(settings)
     try:
-        await transport.declare(settings.layout)
         template = Template.of(transport, settings.template)
         yield template
         await template.drain()
     finally:
         await transport.close()
+
+
+async def open_transport(settings: Settings) -> Transport:
+    """A transport that has found, or made, everything that the settings name."""
+    transport = await recovering.open(settings.url, name=settings.name)
+    try:
+        await transport.declare(settings.layout)
+    except BaseException:
+        await transport.close()
+        raise
+    return transport

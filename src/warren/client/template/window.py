@@ -5,6 +5,8 @@
 What is submitted in one step of the loop is published together, in the order in which it was submitted; in parts, so
 that a window of which a part is decided is filled again while the rest is on its way.
 
+A part of which something failed is logged in one line, because a program may not look at all of its futures.
+
 Invariants: a place in the window is taken before a message is gathered, and given back when it is decided, whatever
 that decision is; each future is decided exactly once.
 
@@ -12,12 +14,15 @@ Not here: what a message is (`template.preparing`).
 """
 
 import asyncio
+import logging
+from collections.abc import Sequence
 
 from warren.client.errors import ClientError
 from warren.client.template.preparing import message_id_of
 from warren.client.transport import Outgoing, Transport
 
 PARTS = 4
+LOGGER = logging.getLogger("warren.client.template")
 
 Submitted = tuple[Outgoing, "asyncio.Future[str]"]
 
@@ -60,26 +65,35 @@ class Window:
             task.add_done_callback(self._publishing.discard)
 
     async def _publish(self, part: list[Submitted]) -> None:
+        decisions: Sequence[BaseException | None]
         try:
             decisions = await self._transport.publish([outgoing for outgoing, _ in part], self._timeout_s)
+        except ClientError as error:
+            decisions = [error] * len(part)
         except BaseException as error:
-            for _, future in part:
-                _fail(future, error)
-            if not isinstance(error, Exception):
-                raise
-        else:
-            for (outgoing, future), decision in zip(part, decisions, strict=True):
-                _decide(future, outgoing, decision)
+            _decide_all(part, [error] * len(part))
+            raise
         finally:
             for _ in part:
                 self._room.release()
+        _decide_all(part, decisions)
+        _log_failures(part, decisions)
 
 
-def _decide(future: "asyncio.Future[str]", outgoing: Outgoing, error: ClientError | None) -> None:
-    if error is not None:
-        _fail(future, error)
-    elif not future.done():
-        future.set_result(message_id_of(outgoing))
+def _decide_all(part: list[Submitted], decisions: "Sequence[BaseException | None]") -> None:
+    for (outgoing, future), error in zip(part, decisions, strict=True):
+        if error is not None:
+            _fail(future, error)
+        elif not future.done():
+            future.set_result(message_id_of(outgoing))
+
+
+def _log_failures(part: list[Submitted], decisions: "Sequence[BaseException | None]") -> None:
+    failures = [(at, error) for at, error in enumerate(decisions) if error is not None]
+    if failures:
+        at, error = failures[0]
+        facts = {"failed": len(failures), "of": len(part), "first_id": message_id_of(part[at][0]), "error": str(error)}
+        LOGGER.warning("submitted messages failed, the first: %s", error, extra=facts)
 
 
 def _fail(future: "asyncio.Future[str]", error: BaseException) -> None:

@@ -172,6 +172,20 @@ def test_each_future_tells_what_became_of_its_own_message() -> None:
     sending(body)
 
 
+def test_what_failed_is_logged_also_if_nobody_looks_at_its_future(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(broker: MemoryBroker, transport: MemoryTransport) -> None:
+        template = Template(transport, routing_key=QUEUE, window=100)
+        broker.faults.refuse(2)
+        futures = [await template.submit(number, message_id=f"m{number}") for number in range(4)]
+        await template.drain()
+        assert [future.exception() is None for future in futures] == [False, False, True, True]
+        [record] = caplog.records
+        assert (record.name, record.levelname) == ("warren.client.template", "WARNING")
+        assert [vars(record)[name] for name in ("failed", "of", "first_id")] == [2, 4, "m0"]
+
+    sending(body)
+
+
 def test_a_future_that_was_given_up_costs_no_room() -> None:
     async def body(broker: MemoryBroker, transport: MemoryTransport) -> None:
         template = Template(transport, routing_key=QUEUE, window=1)
