@@ -67,6 +67,14 @@ CHANNEL = [
 ]
 
 PACKAGES = {
+    "warren.client.batches": [
+        "BATCH_BYTES_MAX",
+        "BatchBody",
+        "batch_messages",
+        "batch_records",
+        "json_text",
+        "plain_text",
+    ],
     "warren.client.converters": [
         "BytesConverter",
         "CONVERTERS",
@@ -77,6 +85,31 @@ PACKAGES = {
         "body_of",
         "payload_of",
     ],
+    "warren.client.listening": [
+        "Acknowledge",
+        "Arrival",
+        "Filter",
+        "Handler",
+        "ImmediateAck",
+        "Listener",
+        "MessageGroup",
+        "Program",
+        "Puller",
+        "RejectAndDontRequeue",
+        "Requester",
+        "Retries",
+        "StreamReading",
+        "Unwanted",
+        "backoff",
+        "group_layout",
+        "group_queue",
+        "header_key",
+        "parking_queue",
+        "retry_queue",
+        "routed",
+        "tagged",
+    ],
+    "warren.client.inbox": ["Inbox"],
     "warren.client.settings": [
         "Absence",
         "Finding",
@@ -87,6 +120,7 @@ PACKAGES = {
         "lint",
         "read_settings",
     ],
+    "warren.client.telemetry": ["Traced", "in_span", "observe", "stamped"],
     "warren.client.template": ["Overrides", "Template", "new_message_id", "open_template", "with_alternate"],
     "warren.client.template.blocking": ["Template", "open_template"],
 }
