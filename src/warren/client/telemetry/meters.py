@@ -3,7 +3,7 @@
 Not here: when (`telemetry.traced`, `telemetry.incoming`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 from opentelemetry import metrics
@@ -19,9 +19,7 @@ from warren.client.telemetry.naming import (
     SCOPE,
     SETTLEMENT,
     SYSTEM,
-    place,
 )
-from warren.client.transport import Outgoing
 
 
 class Tallies(Protocol):
@@ -63,18 +61,16 @@ class Meters:
             "messaging.process.duration", "s", "From the message, or its handler's begin, until it is settled"
         )
 
-    def published(self, where: str, error: BaseException | None, seconds: float) -> None:
+    def published(self, where: str, error: BaseException | None, seconds: float, confirms: bool) -> None:
+        """Without `confirms` it was sent one way, and nobody knows whether the broker has it."""
         attributes = _counted("publish", where, error)
         self._sent.add(1, attributes)
         self._operation.record(seconds, attributes)
         if error is not None:
             outcome = error.outcome if isinstance(error, ClientError) else "unknown"
             self._failed.add(1, {**attributes, OUTCOME: outcome})
-
-    def confirmed(self, messages: Sequence[Outgoing], outcomes: Sequence[ClientError | None]) -> None:
-        for message, error in zip(messages, outcomes, strict=True):
-            if error is None:
-                self._confirmed.add(1, _counted("publish", place(message), None))
+        elif confirms:
+            self._confirmed.add(1, attributes)
 
     def consumed(self, queue: str, redelivered: bool) -> None:
         attributes = _counted("process", queue, None)

@@ -43,7 +43,6 @@ class Traced:
             self._published(messages, spans, [error] * len(spans), began)
             raise
         self._published(messages, spans, outcomes, began)
-        self._meters.confirmed(messages, outcomes)
         return outcomes
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
@@ -54,7 +53,7 @@ class Traced:
         except BaseException as error:
             self._published(messages, spans, [error] * len(spans), began)
             raise
-        self._published(messages, spans, [None] * len(spans), began)
+        self._published(messages, spans, [None] * len(spans), began, confirms=False)
 
     async def subscribe(
         self,
@@ -91,14 +90,19 @@ class Traced:
         return self._tracer.start_span(f"publish {place(outgoing)}", parent, SpanKind.PRODUCER, attributes)
 
     def _published(
-        self, messages: Sequence[Outgoing], spans: Sequence[Span], errors: Sequence[BaseException | None], began: float
+        self,
+        messages: Sequence[Outgoing],
+        spans: Sequence[Span],
+        errors: Sequence[BaseException | None],
+        began: float,
+        confirms: bool = True,
     ) -> None:
         seconds = time.perf_counter() - began
         for message, span, error in zip(messages, spans, errors, strict=True):
             if error is not None:
                 fail(span, error)
             span.end()
-            self._meters.published(place(message), error, seconds)
+            self._meters.published(place(message), error, seconds, confirms)
 
     def _came(self, message: Incoming, queue: str, no_ack: bool) -> Incoming:
         self._meters.consumed(queue, message.redelivered)
