@@ -18,6 +18,7 @@ from warren.client import Message, Properties, blocking
 from warren.pipeline import tables
 from warren.pipeline.audit import counters
 from warren.pipeline.audit.job import KIND, VERSION, Outcome, Settings, run
+from warren.pipeline.audit.judging import Taken
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 from warren.pipeline.trace import job as trace_job
@@ -83,12 +84,13 @@ def settings(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Settings:
     """The counters are taken first, then the trace is read."""
-    taken_at = datetime.now(UTC)
+    asked_at = datetime.now(UTC)
     host, port = node.addresses["http"]
     said = counters.from_broker(f"http://{host}:{port}", "guest", "guest")
+    taken = Taken(asked_at, datetime.now(UTC))
     lake = Folder(str(tmp_path_factory.mktemp("audit") / "lake"))
     trace_job.run(spark, trace_job.Settings(lake.uri, stream=StreamSource(url, "trace", declare=True)))
-    return Settings(lake, said, lake.child("audit"), taken_at)
+    return Settings(lake, said, lake.child("audit"), taken)
 
 
 @pytest.fixture(scope="module")
@@ -134,11 +136,11 @@ def test_what_was_published_before_the_trace_began_is_told_apart(outcome: Outcom
 
 def test_the_outcome_is_told_as_a_table(outcome: Outcome) -> None:
     text = told(outcome).splitlines()
-    titles = "vhost queue published confirmed delivered acked in queue lost duplicated out of order"
+    titles = "vhost queue published confirmed delivered acked in queue lost duplicated out of order excused"
     assert " ".join(text[0].split()) == titles
     assert f"purged: lost: id:purged {MESSAGES - HELD}" in text
     assert "1 publishes came to no queue" in text
-    assert text[-1] == f"6 queues: {HELD} lost, 0 duplicated, 0 out of order"
+    assert text[-1] == f"6 queues: {HELD} lost, 0 duplicated, 0 out of order, 0 excused"
 
 
 def test_the_table_is_what_was_told(spark: SparkSession, settings: Settings, outcome: Outcome) -> None:

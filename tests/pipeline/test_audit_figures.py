@@ -13,7 +13,7 @@ from tests.pipeline.stories import Story, after
 from warren.pipeline.audit import counters
 from warren.pipeline.audit.figures import figures, unroutable
 from warren.pipeline.audit.findings import findings
-from warren.pipeline.audit.judging import judged
+from warren.pipeline.audit.judging import Taken, judged
 from warren.pipeline.trace.passages import passages
 
 FAULTS = ("lost", "duplicated", "out_of_order")
@@ -66,6 +66,9 @@ def _dead_letters(story: Story) -> dict[str, Mapping[str, Any]]:
     story.published("late", "timed")
     story.dead_lettered("late", "timed", "expired", "graves", "robbed graves")
     story.consumed("late", "graves")
+    story.dead_lettered("late", "timed", "expired", "haunted graves")
+    for _ in range(2):
+        story.delivered("late", "haunted graves")
     for name, queue, pause in (("again", "tried", "pause"), ("digest:again", "tried equal", "pause equal")):
         story.published(name, queue)
         story.delivered(name, queue)
@@ -74,8 +77,9 @@ def _dead_letters(story: Story) -> dict[str, Mapping[str, Any]]:
         story.dead_lettered(name, pause, "expired", queue)
         story.consumed(name, queue)
     return {
-        "timed": {"lost": 0, "dead_lettered": 1},
+        "timed": {"lost": 0, "dead_lettered": 2},
         "graves": {"lost": 0, "published": 0, "delivered": 1},
+        "haunted graves": {"lost": 0, "duplicated": 1, "findings": [("duplicated", "id:late")]},
         "robbed graves": {"lost": 1, "findings": [("lost", "id:late")]},
         "tried": {"lost": 0, "duplicated": 0, "delivered": 2},
         "pause": {"lost": 0, "duplicated": 0},
@@ -165,7 +169,7 @@ def audited(spark: SparkSession, expected: dict[str, Mapping[str, Any]]) -> tupl
     for tell in STORIES:
         tell(story)
     story.published("kept for ever", "kept")
-    ways = judged(passages(story.frame(spark)), after(len(story.rows))).persist()
+    ways = judged(passages(story.frame(spark)), taken(len(story.rows))).persist()
     counted = counters.frame(spark, counters.parsed(_counters(list(expected)), "the test").queues)
     rows = findings(ways, figures(ways, counted), 10).collect()
     nowhere = unroutable(ways, counted).collect()[0]["publishes"]
@@ -201,5 +205,34 @@ def test_what_was_published_after_the_counters_were_taken_is_not_missed(spark: S
     story.published("too late", "orders")
     counted = counters.frame(spark, counters.parsed([{"vhost": "/", "name": "orders", "messages": 0}], "").queues)
     ways = passages(story.frame(spark))
-    assert figures(judged(ways, after(0)), counted).collect()[0]["lost"] == 1
+    assert figures(judged(ways, taken(0)), counted).collect()[0]["lost"] == 1
     assert figures(judged(ways, None), counted).collect()[0]["lost"] == 2
+
+
+def test_what_waited_then_and_was_delivered_since_hides_no_loss(spark: SparkSession) -> None:
+    story = Story()
+    story.published("lost", "orders")
+    story.published("waiting", "orders")
+    story.published("on its way", "orders")
+    story.delivered("on its way", "orders")
+    story.delivered("waiting", "orders")
+    waiting = [{"vhost": "/", "name": "orders", "messages": 1}]
+    counted = counters.frame(spark, counters.parsed(waiting, "").queues)
+    ways = passages(story.frame(spark))
+    (row,) = figures(judged(ways, Taken(after(2), after(3))), counted).collect()
+    assert (row["lost"], row["in_queue"], row["note"]) == (1, 1, "")
+
+
+def test_those_that_wait_are_taken_for_those_that_nobody_confirmed(spark: SparkSession) -> None:
+    story = Story()
+    for name in ("a", "b"):
+        story.published(name, "orders")
+    story.confirmed("a", "orders")
+    waiting = [{"vhost": "/", "name": "orders", "messages": 1}]
+    counted = counters.frame(spark, counters.parsed(waiting, "").queues)
+    (row,) = figures(judged(passages(story.frame(spark)), taken(5)), counted).collect()
+    assert (row["lost"], row["excused"]) == (1, 0)
+
+
+def taken(number: int) -> Taken:
+    return Taken(after(number), after(number))

@@ -32,7 +32,9 @@ COLUMNS = (
     "lost",
     "duplicated",
     "out_of_order",
+    "excused",
 )
+SUMS = ("lost", "duplicated", "out_of_order", "excused")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -48,7 +50,10 @@ def audit(
         str, typer.Option(metavar="FILE", help="In place of --http: what GET /api/queues answered.")
     ] = "",
     until: Annotated[
-        str, typer.Option(metavar="TIME", help="With --counters: when they were taken, as 2026-11-16T08:30:00Z.")
+        str, typer.Option(metavar="TIME", help="With --counters: when they were asked for, as 2026-11-16T08:30:00Z.")
+    ] = "",
+    answered: Annotated[
+        str, typer.Option(metavar="TIME", help="With --until: when the counters were there; the same if not given.")
     ] = "",
     queue: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be given again.")] = None,
     out: Annotated[str, typer.Option(metavar="DIR", help="Where the result goes; LAKE/audit if not given.")] = "",
@@ -62,15 +67,22 @@ def audit(
         raise ConfigError("an audit needs the broker's counters: give either --http or --counters")
     if until and not counters:
         raise ConfigError("--until belongs to --counters: counters that are taken by --http are of this moment")
+    if answered and not until:
+        raise ConfigError(
+            "--answered belongs to --until: it says when the counters were there that were asked for then"
+        )
     with needed_packages():
         from warren.pipeline.audit import counters as broker
         from warren.pipeline.audit.job import Settings, run
+        from warren.pipeline.audit.judging import Taken
         from warren.pipeline.folder import Folder
 
-    taken_at = datetime.now(UTC) if http else _time(until)
+    asked_at = datetime.now(UTC) if http else _time(until)
     said = broker.from_broker(http, user, password) if http else broker.from_file(counters)
+    answered_at = datetime.now(UTC) if http else _time(answered) or asked_at
+    taken = Taken(asked_at, answered_at) if asked_at and answered_at else None
     target = Folder(out) if out else Folder(lake).child("audit")
-    settings = Settings(Folder(lake), said, target, taken_at, tuple(queue or ()), listed)
+    settings = Settings(Folder(lake), said, target, taken, tuple(queue or ()), listed)
     settings.check()
     with spark_session("audit", master, memory, conf) as spark:
         outcome = run(spark, settings)
@@ -88,7 +100,7 @@ def told(outcome: "Outcome") -> str:
         lines.append(f"{outcome.unroutable} publishes came to no queue")
     if outcome.copies_dropped:
         lines.append(f"traces have dropped {outcome.copies_dropped} copies: what is missing may be among them")
-    sums = [f"{outcome.total(name)} {name.replace('_', ' ')}" for name in ("lost", "duplicated", "out_of_order")]
+    sums = [f"{outcome.total(name)} {name.replace('_', ' ')}" for name in SUMS]
     return "\n".join([*lines, f"{len(outcome.queues)} queues: {', '.join(sums)}"])
 
 

@@ -2,10 +2,11 @@
 
     figures(judged, counters) -> DataFrame
 
-With `missing` messages that came to the queue and are not known to have left it (`audit.judging`), and `in_queue` of
-them at most still waiting there:
+With `missing` messages that came to the queue and are not known to have left it (`audit.judging`), and at most as many
+of them still waiting there as were `in_queue` and have not left it since:
 
-    lost            what is missing beyond those that may wait, and beyond those that may be excused
+    lost            what is missing beyond those that may wait, and beyond those that may be excused. Nobody knows which
+                    ones wait, and so those that could be excused are taken for them first
     excused         what else is missing. The broker kept its word all the same, or may have: the message's expiration
                     had passed; the queue has limits and no dead-letter exchange, or refuses what is too much; the queue
                     is mirrored and the message was never confirmed
@@ -72,6 +73,7 @@ def _seen() -> list[Column]:
     delivered = sql.when(sql.col("deliveries") > 0, sql.greatest(sql.col("first_deliveries"), sql.lit(1))).otherwise(0)
     return [
         sql.sum("publishes").alias("published"),
+        sql.sum("attempts").alias("attempts"),
         sql.count_if(sql.col("confirmed") > 0).alias("confirmed_any"),
         sql.sum(delivered).alias("delivered"),
         sql.sum("deliveries").alias("deliveries"),
@@ -94,6 +96,7 @@ def _wrong() -> list[Column]:
     unconfirmed = (sql.col("confirmed") == 0) | sql.col("expirable")
     return [
         sql.sum("missing").alias("missing"),
+        sql.count_if("waited").alias("waited"),
         sql.sum(sql.when(unconfirmed, sql.col("missing")).otherwise(0)).alias("missing_unconfirmed"),
         sql.sum(sql.when(sql.col("expirable"), sql.col("missing")).otherwise(0)).alias("missing_expirable"),
         sql.sum("repeated").alias("repeated"),
@@ -112,17 +115,18 @@ def _balanced(queues: DataFrame) -> DataFrame:
         .when(mirrored, sql.col("missing_unconfirmed"))
         .otherwise(sql.col("missing_expirable"))
     )
-    gone = sql.greatest(none, sql.col("missing") - sql.coalesce("in_queue", none))
-    unpublished = _lacking("broker_published", "published")
+    still = sql.greatest(none, sql.coalesce("in_queue", none) - sql.col("waited"))
+    gone = sql.greatest(none, sql.col("missing") - still)
+    excused = sql.least(gone, sql.greatest(none, excusable - still))
+    unpublished = _lacking("broker_published", "attempts")
     sure = sql.col("repeated") - sql.col("guessed")
-    balanced = queues.withColumns({"gone": gone, "lost": sql.greatest(none, gone - excusable)}).withColumns(
+    balanced = queues.withColumns({"lost": gone - excused, "excused": excused}).withColumns(
         {
             "confirmed": sql.when(mirrored, sql.col("confirmed_any")),
-            "excused": sql.col("gone") - sql.col("lost"),
             "duplicated": sure + sql.greatest(none, sql.col("guessed") - unpublished),
             "unpublished": unpublished,
             "undelivered": _lacking("broker_delivered", "deliveries"),
-            "unexpected": sql.greatest(none, sql.coalesce("in_queue", none) - sql.col("missing")),
+            "unexpected": sql.greatest(none, still - sql.col("missing")),
             "in_queue": sql.coalesce("in_queue", none),
         }
     )

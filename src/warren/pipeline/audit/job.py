@@ -10,7 +10,6 @@ Not here: where counters come from (`audit.counters`), the lake (`pipeline.trace
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final, final
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -20,7 +19,7 @@ from warren.pipeline import tables
 from warren.pipeline.audit import counters as broker
 from warren.pipeline.audit.figures import FAULTS, figures, unroutable
 from warren.pipeline.audit.findings import findings
-from warren.pipeline.audit.judging import judged
+from warren.pipeline.audit.judging import Taken, judged
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 from warren.pipeline.progress import watch
@@ -39,8 +38,8 @@ class Settings:
     lake: Folder
     counters: broker.Counters
     out: Folder
-    until: datetime | None = None
-    """When the counters were taken: what was published later is not missed in them."""
+    taken: Taken | None = None
+    """When the counters were taken: what was published later is not missed in them. None: after everything else."""
     queues: tuple[str, ...] = ()
     """Only these; all if there are none."""
     listed: int = 100
@@ -49,8 +48,12 @@ class Settings:
     def check(self) -> None:
         """What can be said before Spark is there."""
         trace_lake.check(self.lake)
-        if self.until is not None and self.until.tzinfo is None:
-            raise PipelineError(f"{self.until.isoformat()} has no time zone, and an audit needs to know it")
+        if self.taken is not None:
+            for at in (self.taken.asked_at, self.taken.answered_at):
+                if at.tzinfo is None:
+                    raise PipelineError(f"{at.isoformat()} has no time zone, and an audit needs to know it")
+            if self.taken.answered_at < self.taken.asked_at:
+                raise PipelineError("the broker cannot have answered before it was asked for its counters")
         if self.listed < 1:
             raise PipelineError("a list of findings has at least one")
         for each in self.counters.queues:
@@ -83,7 +86,7 @@ def run(spark: SparkSession, settings: Settings) -> Outcome:
     """Audit, and make the result the table."""
     settings.check()
     counted = broker.frame(spark, settings.counters.queues)
-    everything = judged(passages(trace_lake.events(spark, settings.lake)), settings.until).persist()
+    everything = judged(passages(trace_lake.events(spark, settings.lake)), settings.taken).persist()
     asked_for = _asked_for(everything, settings.queues)
     totals = figures(asked_for, counted).persist()
     try:
@@ -116,7 +119,8 @@ def _check_names(ways: DataFrame, settings: Settings) -> None:
 
 def _facts(settings: Settings, lost_way: int) -> dict[str, object]:
     return {
-        "until": None if settings.until is None else settings.until.isoformat(),
+        "until": None if settings.taken is None else settings.taken.asked_at.isoformat(),
+        "answered": None if settings.taken is None else settings.taken.answered_at.isoformat(),
         "queues": list(settings.queues),
         "unroutable": lost_way,
         "copies_dropped": settings.counters.copies_dropped,

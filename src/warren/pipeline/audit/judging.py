@@ -1,9 +1,10 @@
 """What each message's way through a queue says for itself, before the queue's counters are known.
 
-    judged(passages, until) -> DataFrame        passages, with these columns
+    judged(passages, taken) -> DataFrame        passages, with these columns
 
-    missing         1 or more: it came to the queue, and is not known to have left it. Messages that came after `until`
-                    are not judged.
+    missing         1 or more: it came to the queue, and is not known to have left it. Messages that came after the
+                    counters were asked for are not judged.
+    waited          it left the queue, after the counters were there: it is among those that they say were waiting
     expirable       it is missing, and its own `expiration` has passed
     repeated        how many deliveries, or publishes under its id, there are beyond what there should be
     guessed         the part of `repeated` that is of messages without an id: equal messages that were published while
@@ -24,6 +25,7 @@ same source are compared, so that no clock is asked.
 Not here: what is lost (`audit.figures`).
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -49,8 +51,17 @@ WAY: Final = (
 )
 
 
-def judged(passages: DataFrame, until: datetime | None) -> DataFrame:
-    """Passages with what they say."""
+@dataclass(frozen=True)
+class Taken:
+    """When the broker was asked for its counters, and when it had answered; what lies between may be in them or not."""
+
+    asked_at: datetime
+    answered_at: datetime
+
+
+def judged(passages: DataFrame, taken: Taken | None) -> DataFrame:
+    """Passages with what they say; without a time all of them were over when the counters were taken."""
+    until = None if taken is None else taken.asked_at
     counted = passages.withColumns(
         {
             "without_id": sql.col("message_key").startswith(WITHOUT_ID),
@@ -58,7 +69,7 @@ def judged(passages: DataFrame, until: datetime | None) -> DataFrame:
             "went": _seen() + sql.col("died_waiting"),
             "in_time": _by(until),
         }
-    ).withColumns({"missing": _missing(), "repeated": _repeated()})
+    ).withColumns({"missing": _missing(), "waited": _waited(taken), "repeated": _repeated()})
     never_came = (sql.col("entered") == 0) & (sql.col("deliveries") > 0) & (_of_equals(sql.col("entered")) == 0)
     told = counted.withColumns(
         {
@@ -82,6 +93,13 @@ def _by(until: datetime | None) -> Column:
     return sql.lit(True) if until is None else sql.coalesce(sql.col("entered_at") <= sql.lit(until), sql.lit(True))
 
 
+def _waited(taken: Taken | None) -> Column:
+    if taken is None:
+        return sql.lit(False)
+    left_at = sql.least("first_delivered_at", "acked_at", "dead_lettered_at")
+    return sql.coalesce(sql.col("in_time") & (left_at > sql.lit(taken.answered_at)), sql.lit(False))
+
+
 def _of_equals(figure: Column) -> Column:
     """The sum over all messages that are equal to this one; of a message with an id there is only one."""
     return sql.sum(figure).over(Window.partitionBy(*EQUALS))
@@ -101,7 +119,8 @@ def _repeated() -> Column:
     """Beyond one for each time it came; of equal messages without an id each publish is one that came."""
     extra = _of_equals(sql.col("first_deliveries") - sql.col("entered"))
     anonymous = sql.when(_of_equals(sql.col("entered")) > 0, extra).otherwise(0)
-    named = sql.greatest(sql.col("publishes"), sql.col("first_deliveries") - sql.col("arrivals")) - 1
+    beyond = sql.col("first_deliveries") - sql.greatest(sql.col("entered"), sql.lit(1))
+    named = sql.greatest(sql.col("publishes") - 1, beyond)
     return _once(sql.when(sql.col("without_id"), anonymous).otherwise(named))
 
 

@@ -74,7 +74,9 @@ ADDED_HEADERS: Final = (
     "CC",
     "BCC",
 )
-DEATHS: Final = "struct<`x-death`: array<struct<exchange: string, `routing-keys`: array<string>>>>"
+DEATHS: Final = (
+    "struct<`x-death`: array<struct<exchange: string, queue: string, reason: string, `routing-keys`: array<string>>>>"
+)
 KEPT_PROPERTIES: Final = (
     "content_type",
     "content_encoding",
@@ -158,7 +160,13 @@ def _message_key() -> Column:
 
 def _identity() -> Column:
     """What makes a message that says nothing itself the one that it is, as text."""
-    first_death = sql.try_element_at("deaths", sql.lit(-1))
+    # a death that happens again moves to the front, so the last one need not be the first that happened
+    first_deaths = sql.filter(
+        "deaths",
+        lambda death: (death["queue"] == sql.col("table")["x-first-death-queue"])
+        & (death["reason"] == sql.col("table")["x-first-death-reason"]),
+    )
+    first_death = sql.coalesce(_first(first_deaths), sql.try_element_at("deaths", sql.lit(-1)))
     own_headers = sql.map_filter("table", lambda name, _: ~name.isin(*ADDED_HEADERS))
     return sql.to_json(
         sql.struct(
