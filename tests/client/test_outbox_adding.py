@@ -4,13 +4,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, func, select, update
 from sqlalchemy.orm import Session
 
 from warren.client import Message, Properties
 from warren.client.errors import CannotConvert
 from warren.client.outbox import Outbox
-from warren.client.tables import OUTBOX
+from warren.client.tables import OUTBOX, database_time
 
 
 def rows(engine: Engine) -> list[Any]:
@@ -82,6 +82,16 @@ def test_two_messages_with_one_id_are_a_mistake(database: Engine, change: dict[s
         with pytest.raises(ValueError, match=f"another message with business id 'a', with another {named}"):
             Outbox().add(transaction, b"one", business_id="a", **change)
     assert len(rows(database)) == 1
+
+
+def test_a_row_is_sent_again_on_demand(database: Engine) -> None:
+    with database.begin() as transaction:
+        Outbox().add(transaction, b"one", business_id="a")
+        transaction.execute(update(OUTBOX).values(status="failed", attempt=3, due_at=database_time(60)))
+        assert Outbox().resend(transaction, "a")
+        assert not Outbox().resend(transaction, "b")
+    [row] = rows(database)
+    assert (row.status, row.attempt, row.due_at) == ("pending", 3, None)
 
 
 def test_what_no_broker_could_take_is_refused_at_once(database: Engine) -> None:

@@ -11,7 +11,7 @@ import uuid
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import select, text, update
 
 from warren.client.errors import CannotConvert
 from warren.client.machine.publishing import Message
@@ -71,6 +71,17 @@ class Outbox:
         _write(executor, known, content)
         return known
 
+    def resend(self, executor: Executor, business_id: str) -> bool:
+        """Have a row published once more, whatever became of it, in the caller's own transaction; whether it is there.
+
+        The same as changing its status to `pending` by hand, but the relay hears of it at once.
+        """
+        row = update(OUTBOX).where(OUTBOX.c.business_id == business_id).values(status="pending", due_at=None)
+        found = executor.execute(row.returning(OUTBOX.c.id)).first() is not None
+        if found:
+            _tell(executor)
+        return found
+
 
 def _chosen(*choices: str | None) -> str:
     return next(choice for choice in choices if choice is not None)
@@ -96,8 +107,13 @@ def _write(executor: Executor, business_id: str, content: dict[str, Any]) -> Non
     written = row.on_conflict_do_nothing(index_elements=[OUTBOX.c.business_id]).returning(OUTBOX.c.id)
     if executor.execute(written).first() is None:
         _check_same(executor, business_id, content)
-    elif dialect_of(executor) == "postgresql":
-        # told when the transaction commits, and once however often it is said
+    else:
+        _tell(executor)
+
+
+def _tell(executor: Executor) -> None:
+    """The relay hears it when the transaction commits, and once however often it is said."""
+    if dialect_of(executor) == "postgresql":
         executor.execute(text(f"NOTIFY {CHANNEL}"))
 
 

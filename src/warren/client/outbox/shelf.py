@@ -18,6 +18,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 
 from sqlalchemy import (
     ColumnElement,
@@ -71,6 +72,7 @@ class Shelf:
         self._settings = settings
         self._holder = uuid.uuid4().hex
         self._lease: Lease | None = None
+        self._looked_at: datetime | None = None
         # a renewal that a thread has yet to finish must not come after the release
         self._one_at_a_time = threading.Lock()
 
@@ -104,6 +106,7 @@ class Shelf:
     def rows(self) -> list[PendingRow]:
         """The first that may go, in the order of their ids."""
         with self._engine.connect() as connection:
+            self._looked_at = connection.execute(select(database_time())).scalar_one()
             return [PendingRow._make(row) for row in connection.execute(_rows_that_may_go(self._settings.batch_rows))]
 
     def settle(self, judged: Sequence[Judged]) -> bool:
@@ -120,10 +123,10 @@ class Shelf:
         return True
 
     def next_due_s(self) -> float | None:
-        """How long until a row may go that must wait now."""
-        waiting = select(func.min(ROW.due_at), database_time()).where(_STILL_PENDING, ROW.due_at > database_time())
+        """How long until a row may go that had to wait when `rows` looked."""
+        waiting = and_(_STILL_PENDING, ROW.due_at > self._looked_at)
         with self._engine.connect() as connection:
-            due_at, now = connection.execute(waiting).one()
+            due_at, now = connection.execute(select(func.min(ROW.due_at), database_time()).where(waiting)).one()
         return None if due_at is None else max((due_at - now).total_seconds(), 0.0)
 
     def clean(self) -> int:

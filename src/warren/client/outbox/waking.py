@@ -9,9 +9,11 @@ Not here: how often to look (`outbox.relay`).
 """
 
 import asyncio
+import contextlib
 from typing import Protocol
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
 
 from warren.client.outbox.adding import CHANNEL
 
@@ -105,4 +107,7 @@ class _Listening:
         return True
 
     def close(self) -> None:
-        self._connection.close()
+        self._driver.close()
+        # what is left of it rolls back, for which it is too late
+        with contextlib.suppress(DBAPIError):
+            self._connection.close()

@@ -1,0 +1,273 @@
+"""The outbox from end to end: real databases, a real node and a real RabbitMQ."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine, select, text, update
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+
+from tests.client.conftest import run, url_of
+from tests.client.databases import opened, postgres_url
+from tests.support.node_process import NodeProcess
+from tests.support.ports import free_port
+from tests.support.postgres import Postgres
+from warren.client import CannotConnect, Message, Properties, recovering
+from warren.client.outbox import Outbox, Relay, RelaySettings
+from warren.client.tables import OUTBOX, create_tables
+from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
+
+DEADLINE_S = 30.0
+SLOW_POLL = RelaySettings(listening_poll_s=600, backoff_s=0.05)
+
+
+@pytest.fixture
+def postgres(postgres_server: Postgres) -> Iterator[Engine]:
+    with opened(postgres_url(postgres_server)) as engine:
+        create_tables(engine)
+        yield engine
+
+
+@pytest.fixture(params=["warren", "rabbitmq"])
+def broker(request: pytest.FixtureRequest) -> str:
+    """Of either kind."""
+    if request.param == "warren":
+        return str(request.getfixturevalue("url"))
+    return str(request.getfixturevalue("rabbitmq").url)
+
+
+@asynccontextmanager
+async def running(relay: Relay) -> Any:
+    task = asyncio.create_task(relay.run())
+    try:
+        yield task
+    finally:
+        relay.stop()
+        await task
+
+
+def add(engine: Engine, body: str, **options: Any) -> None:
+    with engine.begin() as transaction:
+        Outbox().add(transaction, body.encode(), business_id=body, **options)
+
+
+def rows(engine: Engine) -> dict[str, Any]:
+    with engine.connect() as connection:
+        return {row.business_id: row for row in connection.execute(select(OUTBOX).order_by(OUTBOX.c.id))}
+
+
+def statuses(engine: Engine) -> dict[str, str]:
+    return {name: row.status for name, row in rows(engine).items()}
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+def test_what_was_written_arrives_with_all_that_belongs_to_it(database: Engine, broker: str, queue: str) -> None:
+    message = Message(b"100", Properties(content_type="text/plain", headers={"branch": 4, "raw": b"\x00"}))
+    with database.begin() as transaction:
+        Outbox(routing_key=queue).add(transaction, message, business_id="deposit-1", ordering_key="account 1")
+
+    async def main() -> None:
+        transport = await recovering.open(broker)
+        await transport.declare(Layout(queues=(QueueLayout(queue),)))
+        relay = Relay(database, transport)
+        assert await relay.drain() == 1
+        with database.begin() as transaction:
+            transaction.execute(update(OUTBOX).values(status="pending"))
+        assert await Relay(database, transport).drain() == 1
+        for attempt in (1, 2):
+            incoming = await transport.get(queue, no_ack=True)
+            assert incoming is not None
+            properties = incoming.properties
+            assert (incoming.body, properties.message_id, properties.delivery_mode) == (b"100", "deposit-1", 2)
+            assert properties.content_type == "text/plain"
+            assert incoming.headers == {"branch": 4, "raw": b"\x00", "x-attempt": attempt, "x-key": "account 1"}
+        await transport.close()
+
+    run(main())
+
+
+def test_rows_that_no_broker_takes_fail_with_the_reason_and_others_go_through(
+    database: Engine, broker: str, queue: str, unique: Callable[[str], str]
+) -> None:
+    exchange = unique("exchange")
+    for number in range(50):
+        add(database, f"good {number}", routing_key=queue)
+        if number == 20:
+            add(database, "unroutable", exchange=exchange, routing_key="nowhere", ordering_key="a")
+            add(database, "behind it", routing_key=queue, ordering_key="a")
+        if number == 30:
+            add(database, "no exchange", exchange="missing", routing_key=queue)
+
+    async def main() -> None:
+        transport = await recovering.open(broker)
+        await transport.declare(Layout(exchanges=(ExchangeLayout(exchange),), queues=(QueueLayout(queue),)))
+        async with running(
+            Relay(database, transport, RelaySettings(tries=2, backoff_s=0.01, poll_s=0.01, listening_poll_s=600))
+        ):
+            await until(lambda: list(statuses(database).values()).count("failed") == 2)
+            found = statuses(database)
+            assert {name for name, status in found.items() if status == "failed"} == {"unroutable", "no exchange"}
+            assert {name for name, status in found.items() if status == "pending"} == {"behind it"}
+            assert "NO_ROUTE" in rows(database)["unroutable"].last_error
+            assert "no exchange 'missing'" in rows(database)["no exchange"].last_error
+            await transport.declare(Layout(bindings=(BindingLayout(exchange, queue, "nowhere"),)))
+            with database.begin() as transaction:
+                assert Outbox().resend(transaction, "unroutable")
+            await until(lambda: statuses(database)["behind it"] == "sent")
+            assert rows(database)["unroutable"].attempt == 3
+        await transport.close()
+
+    run(main())
+
+
+def test_a_broker_that_is_down_for_a_while_delays_and_loses_nothing(
+    database: Engine, start: Callable[..., NodeProcess]
+) -> None:
+    node = start()
+
+    async def main() -> None:
+        transport = await recovering.open(url_of(node.amqp))
+        await transport.declare(Layout(queues=(QueueLayout("orders"),)))
+        settings = RelaySettings(publish_timeout_s=0.5, backoff_s=0.05, poll_s=0.01)
+        async with running(Relay(database, transport, settings)):
+            add(database, "before", routing_key="orders", ordering_key="a")
+            await until(lambda: statuses(database)["before"] == "sent")
+            await asyncio.to_thread(node.kill)
+            add(database, "meanwhile", routing_key="orders", ordering_key="a")
+            await asyncio.to_thread(node.start)
+            add(database, "after", routing_key="orders", ordering_key="a")
+            await until(lambda: statuses(database)["after"] == "sent")
+        bodies = []
+        while incoming := await transport.get("orders", no_ack=True):
+            bodies.append(incoming.body)
+        assert list(dict.fromkeys(bodies)) == [b"before", b"meanwhile", b"after"]
+        await transport.close()
+
+    run(main())
+
+
+def test_postgresql_wakes_the_relay_when_a_transaction_commits(postgres: Engine, url: str, queue: str) -> None:
+    async def main() -> None:
+        transport = await recovering.open(url)
+        await transport.declare(Layout(queues=(QueueLayout(queue),)))
+        async with running(Relay(postgres, transport, SLOW_POLL)):
+            for number in range(3):
+                add(postgres, f"{number}", routing_key=queue)
+                await until(lambda: statuses(postgres)[f"{number}"] == "sent")  # noqa: B023
+        await transport.close()
+
+    run(main())
+
+
+def test_a_word_that_was_missed_is_made_up_for_by_looking(postgres: Engine, url: str, queue: str) -> None:
+    async def main() -> None:
+        transport = await recovering.open(url)
+        await transport.declare(Layout(queues=(QueueLayout(queue),)))
+        async with running(Relay(postgres, transport, RelaySettings(listening_poll_s=0.05))):
+            add(postgres, "told", routing_key=queue)
+            await until(lambda: statuses(postgres)["told"] == "sent")
+            with postgres.begin() as transaction:
+                transaction.execute(OUTBOX.insert().values(business_id="untold", routing_key=queue, body=b""))
+            await until(lambda: statuses(postgres)["untold"] == "sent")
+        await transport.close()
+
+    run(main())
+
+
+def cut_all_connections(engine: Engine) -> None:
+    with engine.begin() as connection:
+        others = "datname IS NOT NULL AND pid <> pg_backend_pid()"
+        connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))
+
+
+def test_a_database_that_cuts_every_connection_is_taken_up_again(postgres: Engine, url: str, queue: str) -> None:
+    async def main() -> None:
+        relays_engine = create_engine(postgres.url)
+        transport = await recovering.open(url)
+        await transport.declare(Layout(queues=(QueueLayout(queue),)))
+        settings = RelaySettings(listening_poll_s=600, backoff_s=0.05, lease_s=0.5)
+        async with running(Relay(relays_engine, transport, settings)):
+            for number in range(3):
+                add(postgres, f"{number}", routing_key=queue)
+                await until(lambda: statuses(postgres)[f"{number}"] == "sent")  # noqa: B023
+                cut_all_connections(postgres)
+        relays_engine.dispose()
+        await transport.close()
+
+    run(main())
+
+
+def test_a_lower_id_that_commits_later_is_not_skipped(postgres: Engine, url: str, queue: str) -> None:
+    async def main() -> None:
+        transport = await recovering.open(url)
+        await transport.declare(Layout(queues=(QueueLayout(queue),)))
+        async with running(Relay(postgres, transport, SLOW_POLL)):
+            with postgres.begin() as slow:
+                Outbox().add(slow, b"", business_id="slow", routing_key=queue)
+                add(postgres, "fast", routing_key=queue)
+                await until(lambda: statuses(postgres) == {"fast": "sent"})
+            await until(lambda: statuses(postgres) == {"slow": "sent", "fast": "sent"})
+        assert rows(postgres)["slow"].id < rows(postgres)["fast"].id
+        await transport.close()
+
+    run(main())
+
+
+def test_two_transactions_that_add_the_same_message_leave_one(postgres: Engine) -> None:
+    with postgres.begin() as first:
+        Outbox().add(first, b"same", business_id="a")
+
+        async def second() -> None:
+            await asyncio.to_thread(add_same, postgres)
+
+        async def main() -> None:
+            waiting = asyncio.create_task(second())
+            await until(lambda: waits_for_a_lock(postgres))
+            first.commit()
+            await waiting
+
+        run(main())
+    assert len(rows(postgres)) == 1
+
+
+def add_same(engine: Engine) -> None:
+    with engine.begin() as transaction:
+        Outbox().add(transaction, b"same", business_id="a")
+
+
+def waits_for_a_lock(engine: Engine) -> bool:
+    with engine.connect() as connection:
+        waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        return bool(connection.execute(waiting).scalar_one())
+
+
+def test_an_asynchronous_session_adds_by_run_sync(postgres: Engine) -> None:
+    async def main() -> None:
+        engine = create_async_engine(postgres.url)
+        async with AsyncSession(engine) as session, session.begin():
+            await session.run_sync(lambda own: Outbox().add(own, b"one", business_id="a"))
+        await engine.dispose()
+
+    run(main())
+    assert statuses(postgres) == {"a": "pending"}
+
+
+def test_a_server_that_does_not_answer_is_told_at_the_start(url: str) -> None:
+    async def main() -> None:
+        transport = await recovering.open(url)
+        nowhere = create_engine(f"postgresql+psycopg://warren:secret@127.0.0.1:{free_port()}/bank")
+        began = time.monotonic()
+        with pytest.raises(CannotConnect, match=r"cannot connect to postgresql\+psycopg://warren:\*\*\*@127.*refused"):
+            await Relay(nowhere, transport).run()
+        assert time.monotonic() - began < DEADLINE_S
+        await transport.close()
+
+    run(main())
