@@ -84,6 +84,10 @@ class Consumer(ABC):
     def cancelled(self) -> None:
         """The queue is gone: tell the client, forget the consumer."""
 
+    def ended(self) -> None:
+        """The queue cannot serve it, and goes on without it: tell the client, forget the consumer."""
+        self.cancelled()
+
     def moved(self, queue: "QueuePort") -> None:
         """Another takes its queue's place: whatever it does from here on it does there."""
         return
@@ -316,6 +320,11 @@ class QueueLog(ABC):
     def serves(self) -> bool:
         """Whether nobody else can be handing out what this one has; if not, `PagedIn.lent` follows when that is so."""
         return True
+
+    def damaged(self, reason: str) -> bool:
+        """Something that was in the journal, and is in the stream's files now, cannot be read; whether another node
+        takes this one's place, and serves whoever wants it."""
+        return False
 
     def kept(self) -> tuple[int, int]:
         """How many of its messages are still there after a restart, and the bytes of their bodies."""

@@ -15,6 +15,7 @@ from warren.model.message import Entry
 from warren.model.ports import Consumer, QueuePort
 from warren.model.told_position import wants_position
 from warren.remote.reading_on import is_stream
+from warren.remote.records import FOR_GOOD
 from warren.wire.values import Table
 
 if TYPE_CHECKING:
@@ -100,7 +101,11 @@ class HostedConsumer(Consumer):
 
     def cancelled(self) -> None:
         self.stopped = True
-        self._hosting.consumer_gone(self)
+        self._hosting.consumer_gone(self, 0)
+
+    def ended(self) -> None:
+        self.stopped = True
+        self._hosting.consumer_gone(self, FOR_GOOD)
 
 
 def give_back_unseen(queue: QueuePort, entries: list[Entry], overtaken: bool) -> None:

@@ -98,9 +98,9 @@ class Hosting:
         else:
             self._link.send_message(records.DELIVER, flags, consumer.number, entry.message)
 
-    def consumer_gone(self, consumer: HostedConsumer) -> None:
+    def consumer_gone(self, consumer: HostedConsumer, flags: i64) -> None:
         if self._consumers.pop(int(consumer.number), None) is not None:
-            records.write_words(self._link.output(), records.GONE, 0, [int(consumer.number)])
+            records.write_words(self._link.output(), records.GONE, flags, [int(consumer.number)])
 
     def tell(self, kind: i64, number: i64, word: i64) -> None:
         """Something about a queue."""

@@ -311,6 +311,7 @@ class Link:
         elif kind == records.GONE:
             subscription = self._subscriptions.pop(int(arguments.longlong()), None)
             if subscription is not None:
+                subscription.ended = reader.flags & records.FOR_GOOD != 0
                 subscription.queue.consumer_gone(subscription)
         elif kind == records.OPENED:
             opened = self._queues.get(int(arguments.longlong()))

@@ -97,6 +97,10 @@ AT_POSITION: Final[i64] = 16
 IDENTIFIED: Final[i64] = 32
 """A publisher that repeats it is known by its headers (`model.identity`)."""
 
+# of a consumer that is gone
+FOR_GOOD: Final[i64] = 1
+"""Its queue cannot serve it, and goes on without it."""
+
 # of a queue that is defined
 MIRRORED: Final[i64] = 1
 

@@ -306,7 +306,7 @@ class RemoteQueue(StandIn):
         """The queue lets go of its consumers: it is no more, or cannot go on."""
         gone = self._subscriptions.pop(subscription.consumer, None)
         # whoever does not know yet that it consumes asks the next master, if this one is no more
-        if gone is not None and (subscription.started or self.opening is None):
+        if gone is not None and (subscription.started or subscription.ended or self.opening is None):
             self._dismiss(subscription, ChannelFault(NOT_FOUND, f"no {self._where()}"))
 
     def link_lost(self) -> None:
@@ -388,7 +388,7 @@ class RemoteQueue(StandIn):
         if subscription.started and self.successor is not None and not self.deleted:
             self.successor.take_over(subscription.consumer, subscription.offset())
         elif subscription.started:
-            subscription.consumer.cancelled()
+            subscription.let_go()
         else:
             # the client does not know of it yet, and will be told why it does not consume
             subscription.answer.failed(fault)

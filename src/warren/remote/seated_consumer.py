@@ -49,6 +49,10 @@ class SeatedConsumer(Consumer):
         if self.attached:
             self.detach()
 
+    def ended(self) -> None:
+        self.attached = False
+        self._seat.let_go(self.consumer)
+
     def detach(self) -> None:
         """Its master is lost."""
         self.attached = False

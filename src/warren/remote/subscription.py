@@ -36,6 +36,8 @@ class Subscription:
         self.number: i64 = link.subscribe(self)
         self.answer: Answer = answer
         self.started: bool = False
+        # its queue cannot serve it, whoever is master
+        self.ended: bool = False
         # nobody is given anything of a stream twice, so what a client has need not be kept for it
         self._of_stream: bool = is_stream(queue.arguments)
         # the last delivery that was handed on
@@ -82,6 +84,12 @@ class Subscription:
         # where it began was told with the answer
         place.began(self.answer.ready - 1)
         return place.offset()
+
+    def let_go(self) -> None:
+        if self.ended:
+            self.consumer.ended()
+        else:
+            self.consumer.cancelled()
 
     def waits(self) -> bool:
         """Whether something is there for a client that knows of it."""

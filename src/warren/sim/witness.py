@@ -65,7 +65,7 @@ from warren.wire.methods import (
     TxCommitOk,
 )
 
-DAMAGE = ("journal.damaged", "queue.stopped", "compaction.failed")
+DAMAGE = ("journal.damaged", "queue.stopped", "stream.damaged", "compaction.failed")
 AWAITED = (ExchangeDeclareOk, QueueDeclareOk, QueueBindOk, QueueUnbindOk, QueueDeleteOk, TxCommitOk)
 
 

@@ -5,7 +5,8 @@ is settled goes to the archive, and from the journal when it is there. What an a
 
 After a restart the tail is read from the journal first; what arrives meanwhile stands behind it and waits.
 
-A stream whose `close` was called is over; one whose files are damaged is *stopped*, as a queue is.
+A stream whose `close` was called is over; one that lacks something when it starts is *stopped*, as a queue is. What is
+found damaged later is the affair of whoever wants to read it.
 
 Not here: the theory (`stream`), where a reader is (`stream.reader`), what goes when (`stream.catalog`).
 """
@@ -29,7 +30,7 @@ from warren.stream.catalog import Catalog
 from warren.stream.groups import Group
 from warren.stream.offsets import OFFSET_MASK, offset_of
 from warren.stream.readers.audience import Audience
-from warren.stream.readers.reader import Source
+from warren.stream.readers.reader import Reader, Source
 from warren.stream.settings import StreamSettings
 from warren.stream.shelving import Shelving
 from warren.stream.tail import Tail
@@ -71,6 +72,8 @@ class Stream(OwnQueue, FlushWaiter):
         self._audience: Audience = Audience(Source(self, turn, catalog, archive), log)
         self._woken: bool = False
         self._stopped_because: str = ""
+        # what readers met of it, which was told
+        self._damage: dict[str, None] = {}
         # something came in this turn; and where the stream ended with each batch that is not on disk yet
         self._fresh: bool = False
         self._unsettled: deque[i64] = deque()
@@ -189,9 +192,19 @@ class Stream(OwnQueue, FlushWaiter):
         if self._backlog.unread():
             self._backlog.read_on(self._log, self)
         else:
-            damage = self._audience.serve(self._tail)
-            if damage:
-                self.stop(damage)
+            for reader in self._audience.serve(self._tail):
+                self._let_go_of(reader)
+
+    def _let_go_of(self, reader: Reader) -> None:
+        """Whoever wants what is damaged cannot go on here; everybody else can."""
+        reason = reader.damage
+        if self._log.damaged(reason):
+            return
+        if reason not in self._damage:
+            self._damage[reason] = None
+            self._turn.note("error", "stream.damaged", {"vhost": self.vhost, "queue": self.name, "reason": reason})
+        self.remove_consumer(reader.consumer)
+        reader.consumer.ended()
 
     def ack(self, entry: Entry) -> None:
         self._audience.acked(entry)

@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.stream.stage import PretendArchive, PretendReader, Stage, message_of, numbered
 from warren.errors import ChannelFault, ConnectionFault
+from warren.model.effects import Note
 from warren.model.message import Envelope, Message
 from warren.model.ports import REJECTED
 from warren.stream.chunk import ChunkHead
@@ -181,15 +182,33 @@ def test_what_a_stream_does_not_do_is_refused() -> None:
         stage.stream.add_consumer(PretendReader(x_stream_offset="soon"))
 
 
-def test_a_damaged_chunk_stops_the_stream_and_says_where() -> None:
+def test_a_damaged_chunk_is_the_end_of_those_who_read_it_and_of_nobody_else() -> None:
+    stage = Stage()
+    stage.fill(3_000)
+    data = stage.archive.segments[1]
+    end = int(ChunkHead(data, 0).count)
+    stage.archive.segments[1] = data[:5_000] + bytes([data[5_000] ^ 1]) + data[5_001:]
+    readers = [stage.reader(x_stream_offset="first"), stage.reader(x_stream_offset=7)]
+    assert [reader.was_cancelled for reader in readers] == [True, True]
+    assert [reader.offsets() for reader in readers] == [[], []]
+    told = [
+        one.fields["reason"] for one in stage.turn.effects if isinstance(one, Note) and one.name == "stream.damaged"
+    ]
+    assert told == ["a chunk is damaged: segment 1 of the stream at byte 0"]
+    behind = stage.reader(x_stream_offset=end)
+    stage.fill(5)
+    assert behind.offsets() == list(range(end, 3_005))
+    assert not behind.was_cancelled
+
+
+def test_a_group_ends_with_the_chunk_that_none_of_its_members_can_read() -> None:
     stage = Stage()
     stage.fill(3_000)
     data = stage.archive.segments[1]
     stage.archive.segments[1] = data[:5_000] + bytes([data[5_000] ^ 1]) + data[5_001:]
-    reader = stage.reader(x_stream_offset="first")
-    assert reader.was_cancelled
-    with pytest.raises(ChannelFault, match="a chunk is damaged: segment 1 of the stream at byte 0"):
-        stage.stream.check_usable()
+    members = [stage.reader(x_stream_group="g", x_stream_member=name, x_stream_offset="first") for name in "ab"]
+    assert [member.was_cancelled for member in members] == [True, True]
+    assert (stage.stream.groups(), stage.stream.consumer_count()) == ([], 0)
 
 
 def test_a_deleted_stream_is_gone_with_its_readers_and_files() -> None:

@@ -109,15 +109,16 @@ class ReadingStream(PastReader, ArchiveAsker):
         self._asked = None
         if self._over or kept is None:
             return
-        if error:
-            self.fail(error)
-            return
-        try:
-            self._chunk = Chunk(data)
-        except StoreError as fault:
-            self.fail(f"{fault}: segment {kept.segment} of the stream at byte {kept.at}")
-            return
-        self._go_on()
+        if not error:
+            try:
+                self._chunk = Chunk(data)
+            except StoreError as fault:
+                error = str(fault)
+        if error and self._catalog.from_position(kept.first_position) is kept:
+            self.fail(f"{error}: segment {kept.segment} of the stream at byte {kept.at}")
+        else:
+            # what was dropped before it could be read is gone
+            self._go_on()
 
     def _pass_on(self, position: i64, arrived_ms: i64, payload: bytes, payload_crc: i64) -> None:
         self._from = position + 1

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.broker.mirrored_streams.stream_copy import StreamCopy
 from warren.mirroring import messages
 from warren.mirroring.difference import difference
 from warren.model.copies import PastReader, PastTaker, Span
@@ -30,6 +31,8 @@ WINDOW_BYTES: Final[i64] = 1024 * 1024
 """What may be sent and not be taken in."""
 
 LOOK_EVERY_MS: Final[i64] = 1_000
+AGAIN_MS: Final[i64] = 60_000
+"""When to try again to read what could not be read."""
 
 
 @final
@@ -78,10 +81,12 @@ class CatchingUp(PastTaker, Timed):
         self._asking: bool = False
         self._over: bool = False
         self._looking: bool = False
+        # what could not be read is not read before
+        self._again_at_ms: i64 = 0
 
     def look(self) -> None:
         """Begin, if it may; else see whether it lacks nothing any more."""
-        if self._over or self._reader is not None:
+        if self._over or self._reader is not None or self._rings.turn.now_ms < self._again_at_ms:
             return
         # what a step before its first removes is gone from here when that is settled, and it will not hear of it
         if self._mastery.queue is None or self._mastery.master.settled < self._began:
@@ -164,9 +169,14 @@ class CatchingUp(PastTaker, Timed):
             self._send(head, name.encode("utf-8", "surrogateescape"))
 
     def past_failed(self, reason: str) -> None:
-        """It cannot be read; the newcomer goes without, and is not in sync."""
-        self._over = True
+        """It cannot be read: the newcomer goes without, and is not in sync, unless it can be read another time."""
         self._part.note("error", "mirror.cannot_catch_up", {"node": self.node, "reason": reason})
+        self._reader = None
+        self._keep_for_later()
+        self._again_at_ms = self._rings.turn.now_ms + AGAIN_MS
+        self._rings.turn.set_timer(self._again_at_ms, self)
+        if isinstance(self._mastery.copy, StreamCopy):
+            self._mastery.damaged(reason)
 
     def is_under_way(self) -> bool:
         return self._reader is not None and not self._over
@@ -179,11 +189,15 @@ class CatchingUp(PastTaker, Timed):
             return False
         reader.cancel()
         self._reader = None
+        self._keep_for_later()
+        self._look_later()
+        return True
+
+    def _keep_for_later(self) -> None:
+        """What it was sent it has: it lacks the rest."""
         self._asked = False
         self._theirs = sorted([*self._theirs, *self._sent], key=_first_of)
         self._sent = []
-        self._look_later()
-        return True
 
     def cancel(self) -> None:
         self._over = True

@@ -22,6 +22,7 @@ from warren.broker.mirrors.making import mirror_stream
 from warren.broker.mirrors.mastery import Mastery
 from warren.broker.mirrors.mirrored_log import MirroredLog, max_priority_of
 from warren.broker.mirrors.upstream import LinkUpstream
+from warren.broker.mirrors.why_another import why_another
 from warren.broker.moves.adopting import hold_all
 from warren.errors import InvariantBroken
 from warren.mirroring.messages import epoch_of
@@ -64,7 +65,7 @@ class Part(CopyAsker, Timed, FlushWaiter):
         self._prepared: bool = False
         # what it should hold is not here, or cannot be read at all
         self._lacks: bool = False
-        self._unreadable: bool = False
+        self.unreadable: bool = False
         self.over: bool = False
         # the node knows of a later version than this part has acted on
         self.is_behind: bool = False
@@ -113,9 +114,24 @@ class Part(CopyAsker, Timed, FlushWaiter):
         return self._rings.own_run[0] in self.ring.synced_names()
 
     def copy_damaged(self, reason: str) -> None:
-        self._unreadable = True
-        self._tell_damage(reason)
-        self.act()
+        if not self.unreadable:
+            self.unreadable = True
+            self._tell_damage(reason)
+        if self.mastery is not None:
+            self._rings.placing.look(self)
+        else:
+            self._drop_out()
+            self.act()
+
+    def _drop_out(self) -> None:
+        """Nobody is to count on what it holds: it asks to join as one that has nothing whole, and says no more."""
+        self._stop_timer()
+        if self._prepared and self._is_counted_on() and self._master_is_there(self.ring):
+            self.mirror.whole = False
+            self.upstream.node = self.ring.master
+            self.mirror.follow(self.ring.epoch)
+        self._prepared = False
+        self.mirror.leave()
 
     def _tell_damage(self, reason: str) -> None:
         """It holds nothing it could vouch for, and takes part no more until another is master, who has everything."""
@@ -165,26 +181,13 @@ class Part(CopyAsker, Timed, FlushWaiter):
         leads = self.mastery is not None and ring.epoch == before.epoch
         for name, facts in changes_between(before, ring):
             if name == PROMOTED:
-                facts["reason"] = self._why_another()
+                facts["reason"] = why_another(self._rings, self._predecessor)
             if leads and name == IN_SYNC:
                 self.note("info", "mirror.in_sync", facts)
             elif leads and name == DROPPED:
                 self.note("warning", "mirror.dropped", facts)
             elif name != PROMOTED or ring.master_run != self._rings.own_run:
                 self.story.tell(self._rings.turn.now_ms, name, facts)
-
-    def _why_another(self) -> str:
-        """What became of the master before, as far as this node can tell."""
-        rings, run = self._rings, self._predecessor
-        if run is None:
-            return "the queue was declared"
-        if run[0] == rings.own_run[0]:
-            return f"{run[0]} was master before, and has restarted"
-        if rings.has_ended(run):
-            return f"{run[0]} has stopped"
-        if rings.incarnation_reached(run[0]) == run[1]:
-            return f"{run[0]} handed it over"
-        return f"{run[0]} is not reached"
 
     def policies_changed(self) -> None:
         self._bound_window()
@@ -207,6 +210,10 @@ class Part(CopyAsker, Timed, FlushWaiter):
                     self._begin(ring, mastery)
                 return
             self._step_down()
+            if self.unreadable:
+                self._drop_out()
+                self._be_a_newcomer_if_it_may()
+                return
         if ring.master_run == self._rings.own_run:
             self._lead(ring)
         else:
@@ -218,7 +225,7 @@ class Part(CopyAsker, Timed, FlushWaiter):
             return
         if self._lacks:
             self.copy_prepared()
-        elif self._unreadable and isinstance(self.copy, StreamCopy) and self._master_is_there(self.ring):
+        elif self.unreadable and isinstance(self.copy, StreamCopy) and self._master_is_there(self.ring):
             self._begin_anew()
 
     def _lead(self, ring: Ring) -> None:
@@ -236,7 +243,7 @@ class Part(CopyAsker, Timed, FlushWaiter):
             "node": ring.master,
             "epoch": ring.epoch,
             "in_sync": ",".join(ring.synced_names()),
-            "reason": self._why_another(),
+            "reason": why_another(self._rings, self._predecessor),
             "pending": len(self.mirror.steps),
         }
         self.note("info", "mirror.promoted", facts)

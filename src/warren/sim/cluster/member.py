@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 RETRY_MS = 200
 MOVING_MS = 50
 FOUNDING = 1
-DAMAGE = ("journal.damaged", "queue.stopped", "compaction.failed", "link.broken")
+DAMAGE = ("journal.damaged", "queue.stopped", "stream.damaged", "compaction.failed", "link.broken")
 
 
 class Member(Process):

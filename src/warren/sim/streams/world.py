@@ -61,7 +61,7 @@ class StreamNode(Process):
             self._world.checkers.complain("the node checks itself", f"{type(error).__name__}: {error}")
 
     def _noted(self, note: Note) -> None:
-        if note.name in ("queue.stopped", "journal.damaged") or note.level == "critical":
+        if note.name in ("queue.stopped", "stream.damaged", "journal.damaged") or note.level == "critical":
             self._world.checkers.complain("nothing is damaged", f"{note.name}: {note.fields}")
 
     def _answered(self, effect: Answered) -> None:

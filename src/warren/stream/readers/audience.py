@@ -175,8 +175,9 @@ class Audience(Timed):
 
     # -- what they get and deal with
 
-    def serve(self, tail: Tail) -> str:
-        """Everybody gets what is there for them, and they have room for; what is damaged, if anything is."""
+    def serve(self, tail: Tail) -> list[Reader]:
+        """Everybody gets what is there for them, and they have room for; those for whom that cannot be read."""
+        damaged: list[Reader] = []
         grouped = self.groups.any()
         alone = not grouped or self._log.serves()
         if alone and self._held_back:
@@ -197,8 +198,8 @@ class Audience(Timed):
                 # else a client that acks nothing would have the node keep whatever it reads
                 entry.drop_message()
             if reader.damage:
-                return reader.damage
-        return ""
+                damaged.append(reader)
+        return damaged
 
     def acked(self, entry: Entry) -> None:
         self.bookmarks.settled(entry, back=False)

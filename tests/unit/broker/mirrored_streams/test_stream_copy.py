@@ -177,6 +177,28 @@ def test_what_is_read_can_be_held_by_another_as_it_is() -> None:
     assert [past.expires_at_ms for past in other.read(other.copy.spans())] == [1_000 + n for n in range(30)]
 
 
+def test_what_is_dropped_before_it_could_be_read_for_another_is_passed_over() -> None:
+    world = StreamCopyWorld()
+    world.settle(range(120))
+    newcomer = Newcomer()
+    reader = world.copy.read(world.copy.spans(), newcomer)
+    reader.more(300_000)
+    # one thread reads and another deletes: the file is gone before it is opened
+    dropped = world.catalog.expire(1, 0)
+    world.archive.drop(dropped)
+    ((segment, _at, _length, asker),) = world.archive.reading
+    assert segment in dropped
+    world.archive.reading = []
+    asker.archive_read(b"", "No such file or directory")
+    for _round in range(100):
+        if newcomer.over:
+            break
+        world.go_on()
+        reader.more(300_000)
+    assert newcomer.damage == ""
+    assert [offset_of(past.position) for past in newcomer.taken] == list(range(int(world.catalog.first()), 120))
+
+
 def test_a_promoted_one_archives_most_of_what_its_journal_has_before_it_is_handed_over() -> None:
     world = StreamCopyWorld()
     world.copy.begin_catching_up()
