@@ -24,7 +24,10 @@ RUN_S = 600.0
 class Command:
     """One run of a job."""
 
-    def __init__(self, log: Path, *arguments: str, master: str = LOCAL, conf: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, log: Path, *arguments: str, master: str = LOCAL, conf: tuple[str, ...] = (), folder: Path | None = None
+    ) -> None:
+        """`folder` is the one it runs in, if not this process's."""
         self.log = log
         settings = [word for each in (*SMALL, *conf) for word in ("--conf", each)]
         environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
@@ -32,6 +35,7 @@ class Command:
             self._process = subprocess.Popen(
                 [WARREN, "pipeline", *arguments, "--master", master, "--memory", "700m", *settings],
                 env=environment,
+                cwd=folder,
                 stdout=out,
                 stderr=out,
                 start_new_session=True,

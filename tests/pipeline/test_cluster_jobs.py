@@ -87,6 +87,20 @@ def test_a_job_on_a_cluster_leaves_what_it_leaves_here(
     assert job.left(tmp_path) == expected
 
 
+def test_a_result_in_a_folder_that_each_machine_has_for_itself_is_refused(
+    cluster: StandaloneCluster, tmp_path: Path
+) -> None:
+    """Drivers and workers run in folders of their own, which stand for disks of their own."""
+    (tmp_path / "a.csv").write_text("id\n1\n2\n")
+    (tmp_path / "b.csv").write_text("id\n1\n3\n")
+    log = tmp_path / "log"
+    books = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), "--key", "id"]
+    words = ["reconcile", *books, "--out", "/proc/self/cwd/found"]
+    Command(log, *words, master=cluster.url, conf=EXECUTORS, folder=tmp_path).finish(2)
+    assert "warren: Spark wrote 2 rows to /proc/self/cwd/found/unfinished/suspects, and here are 0" in log.read_text()
+    assert not (tmp_path / "found").exists()
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_through_connect_leaves_what_it_leaves_here(
     name: str, here: Here, server: ConnectServer, tmp_path: Path

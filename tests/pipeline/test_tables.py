@@ -1,6 +1,11 @@
 """Tables that are replaced whole: the old one counts until the new one is there, whatever becomes of its writer."""
 
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -28,6 +33,79 @@ def test_a_table_whose_writer_failed_midway_is_the_old_one(spark: SparkSession, 
     assert tables.read(spark, lake, "numbers", 1)[0].count() == 3
     tables.replace(spark.range(1), lake, "numbers", 1)
     assert len(lake.child("data").children()) == 1
+
+
+@pytest.fixture
+def unshared(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+    """A folder that this process has for itself, and Spark's Java for itself: each below the folder it runs in."""
+    name = f"unshared-{uuid.uuid4().hex}"
+    spark.range(1).write.parquet(f"file:///proc/self/cwd/{name}/where")
+    [place] = Path.cwd().glob(f"{name}/where")
+    monkeypatch.chdir(tmp_path)
+    yield Folder(f"/proc/self/cwd/{name}")
+    shutil.rmtree(place.parent)
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_rows_that_spark_wrote_and_nobody_finds_here_replace_nothing(
+    spark: SparkSession, unshared: Folder, tmp_path: Path, count: int
+) -> None:
+    old = Folder(str(tmp_path / "old"))
+    tables.replace(spark.range(3), old, "numbers", 1)
+    shutil.copytree(tmp_path / "old", str(unshared))
+    before = unshared.read_json("table.json"), unshared.child("data").children()
+    sentence = f"^Spark wrote {count} rows to /proc/.*, and here are 0 of them in 0 files: give a folder that"
+    with pytest.raises(PipelineError, match=sentence):
+        tables.replace(spark.range(count), unshared, "numbers", 1)
+    assert (unshared.read_json("table.json"), unshared.child("data").children()) == before
+
+
+def test_data_is_on_the_disk_before_it_counts(
+    spark: SparkSession, lake: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: set[int] = set()
+    wanted: set[int] = set()
+    fsync, put = os.fsync, Folder.put_json
+
+    def noting(handle: int) -> None:
+        fsync(handle)
+        flushed.add(os.fstat(handle).st_ino)
+
+    def looking(folder: Folder, name: str, value: Any) -> None:
+        data = Path(str(folder), "data")
+        wanted.update(path.stat().st_ino for path in (data, *data.rglob("*")) if path.suffix != ".crc")
+        assert wanted <= flushed
+        put(folder, name, value)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    monkeypatch.setattr(Folder, "put_json", looking)
+    tables.replace(spark.range(3), lake, "numbers", 1)
+    assert len(wanted) >= 3
+
+
+@pytest.mark.parametrize("dies_at", ["table.json", "one.txt", "two.txt"])
+def test_what_stands_beside_a_table_is_of_that_table(
+    spark: SparkSession, lake: Folder, monkeypatch: pytest.MonkeyPatch, dies_at: str
+) -> None:
+    put = Folder.put_text
+
+    def dying(folder: Folder, name: str, text: str) -> None:
+        if name == dies_at:
+            raise KeyboardInterrupt
+        put(folder, name, text)
+
+    def replaced(count: int) -> None:
+        tables.replace(spark.range(count), lake, "numbers", 1, None, {"one.txt": str(count), "two.txt": str(count)})
+
+    replaced(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "put_text", dying)
+        with pytest.raises(KeyboardInterrupt):
+            replaced(2)
+    rows = tables.read(spark, lake, "numbers", 1)[0].count()
+    assert {lake.read_text(name) for name in ("one.txt", "two.txt")} <= {str(rows), None}
+    replaced(2)
+    assert {lake.read_text(name) for name in ("one.txt", "two.txt")} == {"2"}
 
 
 def test_a_table_that_is_not_there_or_of_another_kind_or_version_is_refused(spark: SparkSession, lake: Folder) -> None:

@@ -1,6 +1,6 @@
 """A folder on any file system that Spark and Arrow both know, and the small files in it that say what counts.
 
-    lake    /data/lake    file:///data/lake    hdfs://host/lake    s3://bucket/lake
+    lake    /data/lake    file:///data/lake    hdfs://host/lake    s3a://bucket/lake
 
 `put_json` and `put_text` write whole or not at all, and what they wrote is durable when they return: on a disk beside
 the place, flushed, and moved there; on object stores in one piece, which is all they can do.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 import pyarrow as pa
-from pyarrow import fs
+from pyarrow import fs, parquet
 
 from warren.pipeline.errors import PipelineError
 
@@ -80,7 +80,7 @@ class Folder:
             raise PipelineError(f"{self}/{name} is not JSON") from None
 
     def put_json(self, name: str, value: Any) -> None:
-        self.put_text(name, json.dumps(value, indent=2, sort_keys=True) + "\n")
+        self.put_text(name, as_text(value))
 
     def put_text(self, name: str, text: str) -> None:
         """Whole or not at all, and durable."""
@@ -106,12 +106,29 @@ class Folder:
         elif found.type != fs.FileType.NotFound:
             self._files.delete_file(place)
 
+    def parquet_rows(self) -> list[int]:
+        """How many rows each Parquet file in it has."""
+        names = [name for name in self.children() if name.endswith(".parquet")]
+        return [parquet.read_metadata(self._place(name), filesystem=self._files).num_rows for name in names]
+
+    def flush(self) -> None:
+        """What is in it, whoever wrote that, is durable; object stores and HDFS see to that themselves."""
+        if isinstance(self._files, fs.LocalFileSystem):
+            for name in self.children():
+                _flush(Path(self._place(name)))
+            _flush(Path(self._path))
+
     def _place(self, name: str) -> str:
         return f"{self._path}/{name}" if name else self._path
 
     def _write(self, name: str, data: bytes) -> None:
         with self._files.open_output_stream(self._place(name)) as stream:
             stream.write(data)
+
+
+def as_text(value: Any) -> str:
+    """JSON as it is put."""
+    return json.dumps(value, indent=2, sort_keys=True) + "\n"
 
 
 def _put_on_disk(folder: Path, name: str, data: bytes) -> None:
@@ -122,7 +139,11 @@ def _put_on_disk(folder: Path, name: str, data: bytes) -> None:
         out.flush()
         os.fsync(out.fileno())
     beside.replace(folder / name)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _flush(folder)
+
+
+def _flush(place: Path) -> None:
+    handle = os.open(place, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

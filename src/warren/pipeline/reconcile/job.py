@@ -3,8 +3,8 @@
 ::
 
     OUT/table.json, OUT/data/       the keys that are not in balance, as a table (`pipeline.tables`)
-    OUT/summary.json                the counts
-    OUT/report.html                 the page
+    OUT/summary.json                the counts, beside the table
+    OUT/report.html                 the page, likewise
     OUT/unfinished/                 while it runs
 
 The ledgers are opened and their columns checked before anything is written, and the table is replaced in one step. A
@@ -26,7 +26,7 @@ from pyspark.sql import functions as sql
 
 from warren.pipeline import tables
 from warren.pipeline.errors import PipelineError
-from warren.pipeline.folder import Folder
+from warren.pipeline.folder import Folder, as_text
 from warren.pipeline.progress import watch
 from warren.pipeline.reconcile import comparing, ledgers, statuses
 from warren.pipeline.reconcile.ledgers import Opened
@@ -61,10 +61,11 @@ def run(spark: SparkSession, settings: Settings, out: Folder) -> Outcome:
             judged = _stored(spark, comparing.judged(_picked(settings, opened, keys), settings), work.child("judged"))
             outcome = _outcome(settings, counted, judged)
             result = _result(settings, judged)
-            lists = _lists(result, outcome)
-            tables.replace(result.orderBy("status", "key"), out, KIND, VERSION, facts(outcome))
-        out.put_json(SUMMARY, facts(outcome))
-        out.put_text(REPORT, page(reconciliation(outcome, lists)))
+            beside = {
+                SUMMARY: as_text(facts(outcome)),
+                REPORT: page(reconciliation(outcome, _lists(result, outcome))),
+            }
+            tables.replace(result.orderBy("status", "key"), out, KIND, VERSION, facts(outcome), beside)
     return outcome
 
 
@@ -89,7 +90,7 @@ def _kept(spark: SparkSession, ledger: Opened, work: Folder) -> Opened:
 
 
 def _stored(spark: SparkSession, frame: DataFrame, folder: Folder) -> DataFrame:
-    frame.write.parquet(folder.uri)
+    tables.write(frame, folder)
     return spark.read.schema(frame.schema).parquet(folder.uri)
 
 
