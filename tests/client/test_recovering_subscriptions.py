@@ -1,0 +1,251 @@
+"""Subscriptions that outlive connections, cancels and queues, on a broker that stays.
+
+All of it holds for RabbitMQ too (`WARREN_TEST_AMQP`).
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tests.client.conftest import run
+from tests.client.test_recovering import contents, numbered, only, proxy, proxy_target, taken, to, until
+from warren.client import ChannelClosed, Message, connect, recovering
+from warren.client.testing import FaultProxy
+from warren.client.transport import Layout, Outgoing, QueueLayout
+
+__all__ = ["proxy"]
+
+Unique = Callable[[str], str]
+
+
+def test_a_subscription_goes_on_after_a_cut_and_acks_from_before_do_nothing(proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(proxy.url) as transport:
+            await transport.declare(only(queue))
+            subscription = await transport.subscribe(queue, prefetch=5)
+            await transport.publish(numbered(queue, 20))
+            old = (await taken(subscription, 2))[:2]
+            proxy.cut()
+            await until(lambda: not transport.is_connected)
+            old[0].ack()
+            old[1].nack(requeue=False)
+            seen: list[bytes] = []
+            while len(seen) < 20:
+                for message in await subscription.batch():
+                    seen.append(message.body)
+                    message.ack()
+            assert seen == [b"%06d" % number for number in range(20)]
+            old[0].ack()
+
+        async with await connect(proxy_target(proxy)) as beside:
+            assert await (await beside.channel()).get(queue) is None
+
+    run(talk())
+
+
+def test_what_was_redelivered_says_so_and_is_handed_out_once_per_delivery(proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(proxy.url) as transport:
+            await transport.declare(only(queue))
+            await transport.publish(numbered(queue, 10))
+            subscription = await transport.subscribe(queue)
+            first = await taken(subscription, 10)
+            assert [message.redelivered for message in first] == [False] * 10
+            proxy.cut()
+            second = await taken(subscription, 10)
+            assert [message.redelivered for message in second] == [True] * 10
+            for message in (*first, *second):
+                message.ack()
+            assert await subscription.batch(0.2) == []
+
+    run(talk())
+
+
+def test_a_reader_may_come_and_go_while_nobody_is_there(proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(proxy.url) as transport:
+            await transport.declare(only(queue))
+            subscription = await transport.subscribe(queue)
+            proxy.cut(refuse=True)
+            for _ in range(20):
+                assert await subscription.batch(0.01) == []
+            proxy.restore()
+            await transport.publish(to(queue, b"x"))
+            [message] = await subscription.batch()
+            message.ack()
+
+    run(talk())
+
+
+def test_a_queue_of_the_layout_that_was_deleted_is_declared_and_consumed_again(url: str, queue: str) -> None:
+    notices: list[recovering.Notice] = []
+
+    async def talk() -> None:
+        async with await recovering.open(url, observer=notices.append) as transport:
+            await transport.declare(only(queue))
+            subscription = await transport.subscribe(queue)
+            await transport.publish(to(queue, b"before"))
+            [in_hand] = await subscription.batch()
+            reading = asyncio.ensure_future(subscription.batch())
+            async with await connect(url) as operator, await operator.channel() as channel:
+                await channel.delete_queue(queue)
+            while await transport.publish(to(queue, b"after")) != [None]:
+                await asyncio.sleep(0.01)
+            [message] = await reading
+            assert message.body == b"after"
+            in_hand.ack()
+            message.ack()
+            # the channel is as good as before: both acks were about deliveries that it had made
+            await transport.publish(to(queue, b"and on"))
+            [message] = await subscription.batch()
+            message.ack()
+            assert await contents(transport, queue) == []
+        assert [type(notice) for notice in notices] == [recovering.SubscriptionDown, recovering.SubscriptionUp]
+
+    run(talk())
+
+
+def test_a_queue_that_is_gone_for_good_is_told_to_the_reader(url: str, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(url) as transport:
+            async with await connect(url) as operator, await operator.channel() as channel:
+                await channel.declare_queue(queue)
+                subscription = await transport.subscribe(queue)
+                reading = asyncio.ensure_future(subscription.batch())
+                await asyncio.sleep(0)
+                await channel.delete_queue(queue)
+            with pytest.raises(ChannelClosed, match="404"):
+                await reading
+            with pytest.raises(ChannelClosed, match="404"):
+                await subscription.batch(0.1)
+            with pytest.raises(ChannelClosed, match="404"):
+                await transport.subscribe(queue)
+            with pytest.raises(ChannelClosed, match="404"):
+                await transport.get(queue)
+            await subscription.cancel()
+            assert await subscription.batch() == []
+
+    run(talk())
+
+
+def test_an_exclusive_consumer_comes_back_though_the_broker_still_sees_the_old_one(
+    proxy: FaultProxy, queue: str
+) -> None:
+    """The broker is not told of the cut: to it the old connection is alive until its heartbeats are missed."""
+
+    async def talk() -> None:
+        async with await recovering.open(f"{proxy.url}?heartbeat=1") as transport:
+            await transport.declare(only(queue))
+            subscription = await transport.subscribe(queue, exclusive=True)
+            proxy.stall("to_broker")
+            reading = asyncio.ensure_future(subscription.batch())
+            await until(lambda: not transport.is_connected)
+            proxy.restore()
+            assert await transport.publish(to(queue, b"x")) == [None]
+            [message] = await reading
+            message.ack()
+
+    run(talk())
+
+
+def test_a_cancel_gives_back_what_was_not_handed_out_and_lets_the_rest_be_settled(url: str, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(url) as transport:
+            await transport.declare(only(queue))
+            subscription = await transport.subscribe(queue, prefetch=10)
+            await transport.publish(numbered(queue, 10))
+            message = await anext(aiter(subscription))
+            await subscription.cancel()
+            assert await subscription.batch() == []
+            assert [message async for message in subscription] == []
+            async with await connect(url) as beside:
+                channel = await beside.channel()
+                while (await channel.declare_queue(queue, passive=True)).messages < 9:
+                    await asyncio.sleep(0.005)
+            message.ack()
+            assert len(await contents(transport, queue)) == 9
+            await subscription.cancel()
+
+    run(talk())
+
+
+def test_without_acks_what_has_come_is_handed_out_whatever_happened(proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(proxy.url) as transport:
+            await transport.declare(only(queue))
+            await transport.publish(numbered(queue, 10))
+            subscription = await transport.subscribe(queue, no_ack=True)
+            async with await connect(proxy_target(proxy)) as beside:
+                channel = await beside.channel()
+                while (await channel.declare_queue(queue, passive=True)).messages:
+                    await asyncio.sleep(0.005)
+            # what the broker has sent is here, behind it or on its way; a reply shows that all of it has come
+            assert await transport.get(queue) is None
+            proxy.cut()
+            await until(lambda: not transport.is_connected)
+            assert [message.body for message in await taken(subscription, 10)] == [b"%06d" % n for n in range(10)]
+            await transport.publish(to(queue, b"more"))
+            assert [message.body for message in await taken(subscription, 1)] == [b"more"]
+
+    run(talk())
+
+
+def test_a_stream_goes_on_behind_the_last_message_that_was_handed_out(proxy: FaultProxy, unique: Unique) -> None:
+    stream = unique("stream")
+    layout = Layout(queues=(QueueLayout(stream, arguments={"x-queue-type": "stream"}),))
+
+    async def talk() -> None:
+        async with await recovering.open(proxy.url) as transport:
+            await transport.declare(layout)
+            await transport.publish(numbered(stream, 30))
+            subscription = await transport.subscribe(stream, prefetch=10, arguments={"x-stream-offset": "first"})
+            seen: list[bytes] = []
+            async for message in subscription:
+                seen.append(message.body)
+                message.ack()
+                if len(seen) in (7, 19):
+                    proxy.cut()
+                    await until(lambda: not transport.is_connected)
+                if len(seen) == 30:
+                    break
+            assert seen == [b"%06d" % number for number in range(30)]
+
+    run(talk())
+
+
+def test_what_was_fetched_is_settled_and_fetching_goes_on_after_a_cut(proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(proxy.url) as transport:
+            await transport.declare(only(queue))
+            await transport.publish(numbered(queue, 2))
+            first = await transport.get(queue)
+            assert first is not None
+            proxy.cut()
+            await until(lambda: not transport.is_connected)
+            first.ack()
+            again = [await transport.get(queue), await transport.get(queue)]
+            assert [message and (message.body, message.redelivered) for message in again] == [
+                (b"000000", True),
+                (b"000001", False),
+            ]
+            for message in again:
+                assert message is not None
+                message.ack()
+            assert await transport.get(queue) is None
+
+    run(talk())
+
+
+def test_a_message_is_settled_once(url: str, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(url) as transport:
+            await transport.declare(only(queue))
+            await transport.publish([Outgoing(Message(b"x"), "", queue)])
+            message = await transport.get(queue)
+            assert message is not None
+            message.ack()
+            with pytest.raises(ValueError, match="settled before"):
+                message.ack()
+
+    run(talk())
