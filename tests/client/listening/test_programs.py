@@ -4,12 +4,14 @@ import asyncio
 import os
 import signal
 import threading
+import time
 
 import pytest
 
-from tests.client.listening.worlds import World, fill, is_empty, queue_of
+from tests.client.listening.worlds import World, fill, is_empty, queue_of, taken
 from warren.client import ClientError
 from warren.client.listening import Arrival, Listener, Program
+from warren.client.transport import Transport
 
 
 def filled_queue(world: World, bodies: list[bytes]) -> str:
@@ -29,6 +31,16 @@ def check_empty(world: World, queue: str) -> None:
         await transport.close()
 
     asyncio.run(look())
+
+
+def still_there(world: World, queue: str) -> list[bytes]:
+    async def look() -> list[bytes]:
+        transport = await world.open()
+        bodies = [message.body for message in await taken(transport, queue, 1)]
+        await transport.close()
+        return bodies
+
+    return asyncio.run(look())
 
 
 @pytest.mark.parametrize("end", ["stop", "SIGTERM", "SIGINT"])
@@ -99,3 +111,35 @@ def test_what_comes_while_a_program_runs_is_handled(world: World) -> None:
     program.stop()
     thread.join(30)
     assert not thread.is_alive()
+
+
+def test_a_program_can_be_stopped_while_it_waits_for_its_broker() -> None:
+    opening = threading.Event()
+
+    async def open_never() -> Transport:
+        opening.set()
+        return await asyncio.get_running_loop().create_future()
+
+    program = Program(open_never, lambda transport: Listener(transport, "orders", print))
+    thread = threading.Thread(target=program.run)
+    thread.start()
+    assert opening.wait(20)
+    program.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_a_program_whose_handler_does_not_end_is_over_at_its_deadline(world: World) -> None:
+    queue = filled_queue(world, [b"slow"])
+    end = threading.Event()
+
+    def block(arrival: Arrival[bytes]) -> None:
+        program.stop()
+        end.wait(60)
+
+    program = Program(world.open, lambda transport: Listener(transport, queue, block), deadline_s=0.3)
+    began = time.monotonic()
+    program.run()
+    end.set()
+    assert time.monotonic() - began < 20
+    assert still_there(world, queue) == [b"slow"]

@@ -137,3 +137,21 @@ def test_an_answer_that_has_no_form_parks_the_request(world: World) -> None:
         await transport.close()
 
     run(scenario())
+
+
+def test_one_answer_may_be_given_to_many_at_once(world: World) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport)
+        same = Message(b"closed", Properties(content_type="text/plain"))
+
+        async def answer(arrival: Arrival[bytes]) -> Message:
+            return same
+
+        async with Listener(transport, queue, answer, concurrency=5), Requester(transport, "", queue) as requester:
+            answers = await asyncio.gather(*(requester.request(b"open?", timeout_s=20) for _ in range(20)))
+        assert [each.body for each in answers] == [b"closed"] * 20
+        assert same.properties == Properties(content_type="text/plain")
+        await transport.close()
+
+    run(scenario())

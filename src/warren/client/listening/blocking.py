@@ -8,10 +8,11 @@ deadline. It runs the asyncio listeners and nothing of its own; plain handlers r
 """
 
 import asyncio
+import contextlib
 import signal
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import uvloop
@@ -20,6 +21,8 @@ from warren.client.listening.listener import STOP_DEADLINE_S, Listener
 from warren.client.transport import Transport
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+CLOSE_DEADLINE_S = 1.0
+"""For closing the transport, even if the listeners took all the time."""
 
 
 class Program:
@@ -66,27 +69,34 @@ class Program:
                 self._loop = None
 
     async def _listen(self, stopping: asyncio.Event) -> None:
-        transport = await self._open_transport()
-        listeners = [make(transport) for make in self._make]
-        waiting: list[asyncio.Task[Any]] = [asyncio.create_task(stopping.wait())]
+        serving = asyncio.create_task(self._serve())
+        stopped = asyncio.create_task(stopping.wait())
         try:
-            for listener in listeners:
-                await listener.start()
-                waiting.append(asyncio.create_task(listener.wait()))
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                each.result()
+            await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in waiting:
-                each.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
-            began = asyncio.get_running_loop().time()
+            stopped.cancel()
+            if not serving.done():
+                serving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await serving
+
+    async def _serve(self) -> None:
+        """Until a listener cannot go on, or it is cancelled, at whichever step it is."""
+        transport = await self._open_transport()
+        listeners: list[Listener[Any]] = []
+        try:
+            for make in self._make:
+                listeners.append(make(transport))
+                await listeners[-1].start()
+            await asyncio.gather(*(listener.wait() for listener in listeners))
+        finally:
+            began = time.monotonic()
             await asyncio.gather(*(listener.stop(self._deadline_s) for listener in listeners))
-            left_s = began + self._deadline_s - asyncio.get_running_loop().time()
-            await transport.close(max(1.0, left_s))
+            left_s = began + self._deadline_s - time.monotonic()
+            await transport.close(max(CLOSE_DEADLINE_S, left_s))
 
 
-@contextmanager
+@contextlib.contextmanager
 def _signals_to(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Iterator[None]:
     """Signals reach the main thread alone; what was there for them before is there again afterwards."""
     if threading.current_thread() is not threading.main_thread():

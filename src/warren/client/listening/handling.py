@@ -29,7 +29,6 @@ from warren.client.listening.signals import ImmediateAck, RejectAndDontRequeue
 from warren.client.listening.threads import Threads
 from warren.client.machine.publishing import Message
 from warren.client.transport import Incoming, Outgoing, Transport
-from warren.wire.properties import Properties
 
 T = TypeVar("T")
 Acknowledge = Literal["auto", "manual", "none"]
@@ -99,10 +98,15 @@ class Handling(Generic[T]):
 
     async def _handled(self, arrival: Arrival[T]) -> object:
         handler: Callable[[Arrival[T]], Any] = self._terms.handler
-        if self._is_async:
-            return await handler(arrival)
-        result = await self._threads.run(lambda: handler(arrival))
-        return await result if isinstance(result, Awaitable) else result
+        try:
+            if self._is_async:
+                return await handler(arrival)
+            result = await self._threads.run(lambda: handler(arrival))
+            return await result if isinstance(result, Awaitable) else result
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            raise RuntimeError("the handler ended as cancelled, and nobody had cancelled it") from None
 
     async def _reply(self, request: Arrival[T], answer: object) -> None:
         address = request.properties.reply_to
@@ -116,8 +120,8 @@ class Handling(Generic[T]):
             raise CannotConvert(
                 f"an answer is bytes or a Message, not {kind}; give the listener an `answer` for others"
             )
-        properties = given.properties or Properties()
-        properties.correlation_id = request.properties.correlation_id or request.properties.message_id
+        asked = request.properties
+        properties = moving.changed(given.properties, correlation_id=asked.correlation_id or asked.message_id)
         outgoing = Outgoing(Message(given.body, properties), "", address)
         error = await self._published(outgoing)
         if isinstance(error, PublishFailed) and error.returned:
@@ -147,7 +151,7 @@ class Handling(Generic[T]):
     async def _try_again(self, arrival: Arrival[T], again: Again, failure: Exception) -> float | None:
         self._note(logging.WARNING, "a message is tried again", arrival, failure)
         way = self._terms.retries.way
-        if way == "in_hand" or self._terms.is_stream:
+        if way == "in_hand":
             arrival.tries_in_hand += 1
             return again.delay_s
         return await self._move(arrival, moving.retried(arrival, arrival.queue, again, way, failure), failure)
@@ -155,7 +159,7 @@ class Handling(Generic[T]):
     async def _park(self, arrival: Arrival[T], failure: Exception) -> float | None:
         self._note(logging.ERROR, "a message is parked", arrival, failure)
         try:
-            outgoing = moving.parked(arrival, arrival.queue, failure)
+            outgoing = moving.parked(arrival, arrival.queue, arrival.retries, failure)
         except CannotConvert:
             outgoing = moving.parked_bare(arrival, arrival.queue, failure)
         return await self._move(arrival, outgoing, failure)
@@ -201,3 +205,8 @@ class Handling(Generic[T]):
 def _is_async(handler: Callable[..., object]) -> bool:
     """Also of an object that is called like a function."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

@@ -19,6 +19,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -39,6 +40,8 @@ Key = Callable[[Incoming], Hashable | None]
 
 KEY = "x-key"
 STOP_DEADLINE_S = 10.0
+CANCEL_DEADLINE_S = 1.0
+"""For what is said to the broker last, whether it listens or not."""
 
 _log = logging.getLogger("warren.client.listening")
 
@@ -76,8 +79,10 @@ class Listener(Generic[T]):
         _check(acknowledge, unwanted, prefetch, concurrency, stream)
         self._transport = transport
         self._weights = {queue: 1} if isinstance(queue, str) else dict(queue)
-        self._retries = retries or Retries()
         is_stream = stream is not None
+        chosen = retries or Retries()
+        # what a stream has given cannot be put back, so it waits in hand
+        self._retries = replace(chosen, way="in_hand") if is_stream else chosen
         terms = Terms(handler, acknowledge, convert, answer, accepts, unwanted, self._retries, is_stream)
         self._threads = Threads(concurrency)
         self._handling = Handling(transport, terms, self._threads)
@@ -201,19 +206,14 @@ class Listener(Generic[T]):
         self._ended.set()
 
     def _key_of(self, arrival: Arrival[T]) -> Hashable | None:
-        if self._concurrency == 1 and not self._holds_keys:
-            # one worker keeps the order of everything
+        if self._concurrency == 1 and self._retries.way != "in_hand":
+            # a single worker that lays nothing aside keeps the order of everything
             return None
         try:
             return self._key(arrival)
         except Exception as error:
             _log.error("a message has no order, its key cannot be told: %s", error, extra={"queue": arrival.queue})
             return None
-
-    @property
-    def _holds_keys(self) -> bool:
-        """Whether messages wait in hand, so that even a single worker might go on with those behind them."""
-        return self._retries.way == "in_hand" or self._is_stream
 
     async def _until_room(self) -> None:
         """Without acks no prefetch keeps the broker from sending more than there is room for."""
@@ -315,7 +315,9 @@ class Listener(Generic[T]):
             self._give_back(arrival)
         self._threads.stop()
         if self._is_stream:
-            await self._cancel_subscriptions()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CANCEL_DEADLINE_S):
+                    await self._cancel_subscriptions()
         self._ended.set()
         self._stopped.set()
 

@@ -62,10 +62,10 @@ def retried(message: Incoming, queue: str, again: Again, way: Way, failure: Exce
     return Outgoing(Message(message.body, properties), "", retry_queue(queue, again.step))
 
 
-def parked(message: Incoming, queue: str, failure: Exception) -> Outgoing:
-    """The message on its way to where somebody looks at it."""
+def parked(message: Incoming, queue: str, retries: int, failure: Exception) -> Outgoing:
+    """The message, after so many retries, on its way to where somebody looks at it."""
     properties = _properties(message, failure)
-    _headers_of(properties)[ORIGIN_QUEUE] = queue
+    _headers_of(properties).update({ORIGIN_QUEUE: queue, RETRIES: retries})
     return Outgoing(Message(message.body, properties), "", parking_queue(queue))
 
 
@@ -75,26 +75,18 @@ def parked_bare(message: Incoming, queue: str, failure: Exception) -> Outgoing:
     return Outgoing(Message(message.body, Properties(headers=headers, delivery_mode=2)), "", parking_queue(queue))
 
 
+def changed(properties: Properties | None, **changes: object) -> Properties:
+    """A copy with some of them changed: what came, or what a program made, stays as it is."""
+    fields = dict((properties or Properties()).fields())
+    return Properties(**{**fields, **changes})  # type: ignore[arg-type]  # names and values are those of properties
+
+
 def _properties(message: Incoming, failure: Exception) -> Properties:
-    """A copy: what came stays as it is."""
     given = message.properties
     headers = {name: value for name, value in (given.headers or {}).items() if name not in _NEVER_KEPT}
     headers[ORIGIN_EXCHANGE], headers[ORIGIN_KEY] = origin(headers) or (message.exchange, message.routing_key)
     headers[ERROR] = _sentence(failure)
-    return Properties(
-        content_type=given.content_type,
-        content_encoding=given.content_encoding,
-        headers=headers,
-        delivery_mode=2,
-        priority=given.priority,
-        correlation_id=given.correlation_id,
-        reply_to=given.reply_to,
-        message_id=given.message_id,
-        timestamp=given.timestamp,
-        type=given.type,
-        app_id=given.app_id,
-        cluster_id=given.cluster_id,
-    )
+    return changed(given, headers=headers, delivery_mode=2, expiration=None, user_id=None)
 
 
 def _sentence(failure: Exception) -> str:

@@ -21,9 +21,10 @@ from types import TracebackType
 from typing import Self
 
 from warren.client.errors import CallTimeout, ClientError
+from warren.client.listening.moving import changed
 from warren.client.machine.publishing import Message
 from warren.client.transport import Incoming, Layout, Outgoing, QueueLayout, Subscription, Transport
-from warren.wire.properties import Properties
+from warren.errors import ConnectionFault
 
 REQUEST_TIMEOUT_S = 30.0
 REPLY_QUEUE_EXPIRES_MS = 300_000
@@ -93,11 +94,9 @@ class Requester:
 
     def _outgoing(self, message: bytes | Message, correlation_id: str, timeout_s: float) -> Outgoing:
         given = Message(message) if isinstance(message, bytes) else message
-        asked = dict((given.properties or Properties()).fields())
-        asked |= {"reply_to": self._replies, "correlation_id": correlation_id}
-        if asked["expiration"] is None:
-            asked["expiration"] = str(max(1, round(timeout_s * 1000)))
-        properties = Properties(**asked)  # type: ignore[arg-type]  # names and values are those of properties
+        properties = changed(given.properties, reply_to=self._replies, correlation_id=correlation_id)
+        if properties.expiration is None:
+            properties.expiration = str(max(1, round(timeout_s * 1000)))
         key = self._routing_key if given.routing_key is None else given.routing_key
         return Outgoing(Message(given.body, properties), self._exchange, key)
 
@@ -112,7 +111,11 @@ class Requester:
             self._end(error)
 
     def _came(self, reply: Incoming) -> None:
-        waiting = self._waiting.get(reply.properties.correlation_id or "")
+        try:
+            waiting = self._waiting.get(reply.properties.correlation_id or "")
+        except ConnectionFault as fault:
+            _log.warning("an answer is dropped that cannot be read: %s", fault)
+            waiting = None
         if waiting is not None and not waiting.done():
             waiting.set_result(reply)
         reply.ack()

@@ -73,20 +73,20 @@ def test_what_would_harm_a_message_on_its_way_is_left_out() -> None:
     assert headers_of(moved) == {**ADDED, "x-retries": 1}
     assert moved.message.properties is not None
     assert moved.message.properties.user_id is None
-    parked = moving.parked(given, "orders", FAILURE).message.properties
+    parked = moving.parked(given, "orders", 0, FAILURE).message.properties
     assert parked is not None
     assert (parked.expiration, parked.user_id) == (None, None)
     assert given.headers == harmful
 
 
 def test_a_parked_message_tells_where_it_is_from_and_what_went_wrong() -> None:
-    parked = moving.parked(with_headers(x_retries=4), "orders", FAILURE)
+    parked = moving.parked(with_headers(x_retries=2), "orders", 4, FAILURE)
     assert (parked.exchange, parked.routing_key, parked.mandatory) == ("", "orders.parked", True)
     assert headers_of(parked) == {**ADDED, "x-retries": 4, "x-origin-queue": "orders"}
 
 
 def test_a_long_error_does_not_outgrow_its_header() -> None:
-    moved = moving.parked(HandMade(), "orders", ValueError("x" * 100_000))
+    moved = moving.parked(HandMade(), "orders", 0, ValueError("x" * 100_000))
     assert len(str(headers_of(moved)["x-error"])) == moving.ERROR_LENGTH_MAX
 
 
