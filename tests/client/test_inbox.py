@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
@@ -24,19 +24,9 @@ from warren.client.transport import Incoming
 DEADLINE_S = 20.0
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    is_file = request.param == "sqlite"
-    with opened(sqlite_url(tmp_path) if is_file else postgres_url(request.getfixturevalue("postgres"))) as found:
-        create_tables(found)
-        yield found
+@pytest.fixture
+def engine(database: Engine) -> Engine:
+    return database
 
 
 @pytest.fixture
@@ -130,8 +120,8 @@ def test_what_the_driver_raises_is_what_sqlalchemy_raises(engine: Engine, inbox:
         inbox.first_time(connection, "order-1")
 
 
-def test_a_connection_that_was_cut_is_not_used_again(postgres: Postgres) -> None:
-    with opened(postgres_url(postgres)) as engine:
+def test_a_connection_that_was_cut_is_not_used_again(postgres_server: Postgres) -> None:
+    with opened(postgres_url(postgres_server)) as engine:
         create_tables(engine)
         inbox = Inbox(engine, "payments")
         with engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""The inbox behind a listener, on a real broker and in both databases: work is done once, whatever comes twice."""
+"""The inbox behind a listener, on both brokers and in both databases: work is done once, whatever comes twice."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -6,38 +6,36 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, Engine, func, select, text
 
 from tests.client.conftest import run
-from tests.client.databases import opened, postgres_url, sqlite_url
-from tests.support.postgres import Postgres
+from tests.support.rabbitmq import RabbitMQ
 from warren.client import Message, Properties, blocking, recovering
 from warren.client.inbox import Inbox
 from warren.client.listening import Arrival, Listener, Retries, parking_queue, retry_queue
-from warren.client.tables import INBOX, create_tables
+from warren.client.tables import INBOX
 from warren.client.transport import Incoming, Layout, Outgoing, QueueLayout, Transport
 
 DEADLINE_S = 20.0
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    yield server
-    server.stop()
+@pytest.fixture(scope="module", params=["warren", "rabbitmq"])
+def url(request: pytest.FixtureRequest, url: str) -> str:
+    """Of either broker."""
+    if request.param == "warren":
+        return url
+    server: RabbitMQ = request.getfixturevalue("rabbitmq")
+    return server.url
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    is_file = request.param == "sqlite"
-    with opened(sqlite_url(tmp_path) if is_file else postgres_url(request.getfixturevalue("postgres"))) as found:
-        create_tables(found)
-        with found.begin() as connection:
-            connection.execute(text("CREATE TABLE paid (reference varchar(255), amount numeric(20, 2))"))
-        yield found
+@pytest.fixture
+def engine(database: Engine) -> Engine:
+    """A database with a table for the work."""
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE paid (reference varchar(255), amount numeric(20, 2))"))
+    return database
 
 
 @pytest.fixture

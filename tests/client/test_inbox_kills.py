@@ -6,36 +6,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, select, text
 
 from tests.client import payments_program
-from tests.client.databases import opened, postgres_url, sqlite_url
-from tests.support.postgres import Postgres
 from warren.client import Message, Properties, blocking
-from warren.client.tables import INBOX, create_tables
+from warren.client.tables import INBOX
 
 DEADLINE_S = 30.0
 KILLS = 3
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    is_file = request.param == "sqlite"
-    with opened(sqlite_url(tmp_path) if is_file else postgres_url(request.getfixturevalue("postgres"))) as found:
-        create_tables(found)
-        with found.begin() as connection:
-            connection.execute(text("CREATE TABLE paid (reference varchar(255))"))
-        yield found
+@pytest.fixture
+def engine(database: Engine) -> Engine:
+    """A database with a table for the work."""
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE paid (reference varchar(255))"))
+    return database
 
 
 @pytest.fixture

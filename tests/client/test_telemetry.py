@@ -1,4 +1,4 @@
-"""Traces and metrics of what goes through a transport, on a real broker, as OpenTelemetry's SDK gets them."""
+"""Traces and metrics of what goes through a transport, on both brokers, as OpenTelemetry's SDK gets them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 
 from tests.client.conftest import run
 from tests.client.databases import opened, sqlite_url
+from tests.support.rabbitmq import RabbitMQ
 from warren.client import ConnectionClosed, Message, Properties, PublishFailed, recovering
 from warren.client.inbox import Inbox
 from warren.client.listening import Arrival, Listener
@@ -60,6 +61,15 @@ class Observed:
                 key = str(attributes.get("warren.settlement") or attributes.get("warren.outcome") or "")
                 found[key] = found.get(key, 0) + (point.count if hasattr(point, "count") else point.value)
         return found
+
+
+@pytest.fixture(scope="module", params=["warren", "rabbitmq"])
+def url(request: pytest.FixtureRequest, url: str) -> str:
+    """Of either broker."""
+    if request.param == "warren":
+        return url
+    server: RabbitMQ = request.getfixturevalue("rabbitmq")
+    return server.url
 
 
 @pytest.fixture
