@@ -110,6 +110,7 @@ PACKAGES = {
         "tagged",
     ],
     "warren.client.inbox": ["Inbox"],
+    "warren.client.outbox": ["Outbox", "Relay", "RelaySettings"],
     "warren.client.settings": [
         "Absence",
         "Finding",
@@ -120,9 +121,28 @@ PACKAGES = {
         "lint",
         "read_settings",
     ],
+    "warren.client.tables": [
+        "Executor",
+        "INBOX",
+        "LEASES",
+        "LEASE_S_MAX",
+        "Lease",
+        "METADATA",
+        "OUTBOX",
+        "VERSIONS",
+        "check_tables",
+        "create_tables",
+        "database_time",
+        "insert_unless_there",
+        "release_lease",
+        "renew_lease",
+        "take_lease",
+    ],
     "warren.client.telemetry": ["Traced", "in_span", "observe", "stamped"],
     "warren.client.template": ["Overrides", "Template", "new_message_id", "open_template", "with_alternate"],
     "warren.client.template.blocking": ["Template", "open_template"],
+    "warren.client.testing": ["FaultProxy", "Faults", "MemoryBroker", "MemoryTransport", "StoredMessage"],
+    "warren.client.testing.fixtures": ["fault_proxy", "memory_broker", "transport"],
 }
 
 

@@ -1,4 +1,4 @@
-"""A transport that answers as a test tells it to, and remembers what it was given.
+"""A transport whose publishes are answered as a test tells it to, and that remembers what it was given.
 
 Not here: brokers that decide for themselves (`warren.client.testing`, and the real ones in tests/client).
 """
@@ -6,16 +6,17 @@ Not here: brokers that decide for themselves (`warren.client.testing`, and the r
 from collections.abc import Awaitable, Callable, Sequence
 
 from warren.client.errors import ClientError
-from warren.client.transport import Incoming, Layout, Outgoing, Subscription
-from warren.wire.values import Table
+from warren.client.testing import MemoryBroker, MemoryTransport
+from warren.client.transport import Outgoing
 
 Answering = Callable[[Outgoing], ClientError | None]
 
 
-class ScriptedTransport:
+class ScriptedTransport(MemoryTransport):
     """Each message is answered by `answer`; `calls` has the messages of every call."""
 
     def __init__(self, answer: Answering = lambda message: None) -> None:
+        super().__init__(MemoryBroker())
         self.answer = answer
         self.calls: list[list[Outgoing]] = []
         self.meanwhile: Callable[[], Awaitable[None]] | None = None
@@ -29,26 +30,3 @@ class ScriptedTransport:
         if self.meanwhile is not None:
             await self.meanwhile()
         return [self.answer(message) for message in messages]
-
-    async def send(self, messages: Sequence[Outgoing]) -> None:
-        raise NotImplementedError
-
-    async def subscribe(
-        self,
-        queue: str,
-        *,
-        prefetch: int = 100,
-        no_ack: bool = False,
-        exclusive: bool = False,
-        arguments: Table | None = None,
-    ) -> Subscription:
-        raise NotImplementedError
-
-    async def get(self, queue: str, *, no_ack: bool = False) -> Incoming | None:
-        raise NotImplementedError
-
-    async def declare(self, layout: Layout) -> None:
-        raise NotImplementedError
-
-    async def close(self, deadline_s: float = 10.0) -> None:
-        raise NotImplementedError
