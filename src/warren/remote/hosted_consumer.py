@@ -13,8 +13,8 @@ from mypy_extensions import i64
 
 from warren.model.message import Entry
 from warren.model.ports import Consumer, QueuePort
+from warren.model.reading_on import is_stream
 from warren.model.told_position import wants_position
-from warren.remote.reading_on import is_stream
 from warren.remote.records import FOR_GOOD
 from warren.wire.values import Table
 

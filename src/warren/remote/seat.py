@@ -25,6 +25,7 @@ from warren.errors import ChannelFault
 from warren.model.distant import CONSUME, GET, Answer, SettlementWaiter
 from warren.model.message import Entry, Message
 from warren.model.ports import AWAITED, CROWDED, REJECTED, SETTLED, UNREACHABLE, Consumer, OutputPort
+from warren.model.reading_on import is_stream
 from warren.model.turn import Timed, Timer, Turn
 from warren.remote import records
 from warren.remote.admission import LINK_BYTES_MAX
@@ -32,7 +33,6 @@ from warren.remote.inquiry import Inquiry
 from warren.remote.kept_publishes import KeptPublishes, SentNumbers
 from warren.remote.late_acks import LateAcks
 from warren.remote.opening import Opening
-from warren.remote.reading_on import is_stream
 from warren.remote.remote_queue import RemoteQueue
 from warren.remote.seated_consumer import CANCEL_ON_FAILOVER, SeatedConsumer
 from warren.remote.stand_in import StandIn

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 from warren.model.distant import CONSUME, Answer
 from warren.model.message import Entry
 from warren.model.ports import Consumer, OutputPort
-from warren.remote.reading_on import ReadingOn, is_stream
+from warren.model.reading_on import ReadingOn, is_stream
 
 if TYPE_CHECKING:
     from warren.remote.remote_queue import RemoteQueue

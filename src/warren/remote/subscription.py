@@ -16,9 +16,9 @@ from mypy_extensions import i64
 from warren.model.distant import Answer
 from warren.model.message import Entry
 from warren.model.ports import Consumer
+from warren.model.reading_on import ReadingOn, is_stream
 from warren.remote import records
 from warren.remote.hosted_consumer import WINDOW_BYTES, WINDOW_MESSAGES
-from warren.remote.reading_on import ReadingOn, is_stream
 from warren.wire.values import write_shortstr, write_table
 
 if TYPE_CHECKING:

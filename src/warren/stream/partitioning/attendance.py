@@ -1,8 +1,8 @@
 """One consumer of a partitioned stream, and its parts: one for each partition, wherever that is.
 
 A part is a consumer like any other to its partition. It takes nothing before the client knows that it consumes. When
-a partition's home is lost the part waits until it is back, and goes on there behind what it was given last; a group's
-part goes on where the group is. When a partition refuses it, or is deleted, all parts end, and the consumer does.
+a partition's home is lost the part waits until it is back, and goes on there (`model.reading_on`). When a partition
+refuses it, or is deleted, all parts end, and the consumer does.
 
 A probe has no parts: it is told how many partitions there are.
 
@@ -18,7 +18,7 @@ from warren.model.distant import CANCEL, CONSUME, Answer, DistantQueue
 from warren.model.message import Entry, Envelope, Message
 from warren.model.partitions import PARTITIONS, partition_count
 from warren.model.ports import Consumer, OutputPort, PartKeeper, QueuePort
-from warren.stream.groups import GROUP
+from warren.model.reading_on import ReadingOn
 from warren.wire.frames import content_frames
 from warren.wire.properties import Properties, decode_properties, encode_header_payload
 from warren.wire.values import Long, Table
@@ -26,8 +26,6 @@ from warren.wire.values import Long, Table
 if TYPE_CHECKING:
     from warren.stream.partitioning.partitioned import PartitionedStream
 
-OFFSET: Final = "x-stream-offset"
-COUNT_HEADER: Final = "x-stream-count"
 PROBE: Final = "x-stream-probe"
 CHANNEL: Final[i64] = 1
 FRAME_BYTES: Final[i64] = 4096
@@ -129,6 +127,7 @@ class Part(OutputPort, PartKeeper):
         self._consumer: Consumer | None = None
         self._answer: Answer | None = None
         self._over: bool = False
+        self._place: ReadingOn = ReadingOn(attendance.consumer.arguments)
         # the content header of what it was given last
         self._last: bytes = b""
 
@@ -147,7 +146,7 @@ class Part(OutputPort, PartKeeper):
             queue.await_home(self)
             return
         whole = self._attendance.consumer
-        self._consumer = whole.part_for(queue, self._arguments(whole), self)
+        self._consumer = whole.part_for(queue, self._arguments(), self)
         self._consumer.stopped = not self._attendance.started
         if isinstance(queue, DistantQueue):
             self._answer = queue.ask(CONSUME, self, self._consumer)
@@ -158,17 +157,12 @@ class Part(OutputPort, PartKeeper):
             self._consumer = None
             self._attendance.refused(fault)
 
-    def _arguments(self, whole: Consumer) -> Table:
+    def _arguments(self) -> Table:
         """What the partition is told: a part that was there before goes on where it was."""
         last = self._last
-        if not last or GROUP in whole.arguments:
-            return whole.arguments
-        headers = decode_properties(last, 0, len(last)).headers or {}
-        offset, count = headers.get(OFFSET), headers.get(COUNT_HEADER, 1)
-        arguments: Table = dict(whole.arguments)
-        if isinstance(offset, int) and isinstance(count, int):
-            arguments[OFFSET] = offset + count
-        return arguments
+        if last:
+            self._place.told(decode_properties(last, 0, len(last)).headers or {})
+        return self._place.arguments()
 
     def flush(self) -> None:
         """It has no output of its own."""
@@ -185,6 +179,7 @@ class Part(OutputPort, PartKeeper):
         self._answer = None
         fault = answer.fault
         if fault is None:
+            self._place.began(answer.ready - 1)
             if self._attendance.started:
                 self.start()
             self._attendance.look()

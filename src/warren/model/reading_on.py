@@ -1,12 +1,13 @@
-"""Where a reader of a mirrored stream goes on when another node is master: behind what it was given last.
+"""Where a reader of a stream goes on when another node is master, or its home is back: behind what it was given last.
 
-It asked for a place once, by a name, a time or a number; asked again it would be somewhere else. So the next master is
-asked for the offset behind the last one that came; or, if nothing came, for the one where the first master began.
+It asked for a place once, by a name, a time or a number; asked again it would be somewhere else. So it asks for the
+offset behind the last one that came; or, if nothing came, for the one where it was told that it begins.
 
 One whose progress is kept goes on behind what it has acked, or its group has: what it holds it may lose with its
-connection, and nobody would be given it again. So it gets that twice.
+connection, and nobody would be given it again. So it gets that twice. If nothing of that is known, it begins where it
+began.
 
-Not here: readers (`stream.readers`), attaching them (`remote.seated_consumer`).
+Not here: readers (`stream.readers`), attaching them (`remote.seated_consumer`, `stream.partitioning.attendance`).
 """
 
 from typing import Final, final
@@ -15,7 +16,7 @@ from mypy_extensions import i64
 
 from warren.model.message import Entry
 from warren.model.rings import POSITION_BITS
-from warren.remote.late_acks import position_at_home
+from warren.model.told_position import AT_HOME
 from warren.wire.values import Table
 
 TYPE: Final = "x-queue-type"
@@ -25,6 +26,7 @@ DEFAULT: Final = "x-stream-offset-default"
 COUNT: Final = "x-stream-count"
 CHUNKS: Final = "x-stream-chunks"
 NAME: Final = "x-stream-consumer-name"
+GROUP: Final = "x-stream-group"
 PROBE: Final = "x-stream-probe"
 STORED: Final = "stored"
 OFFSETS: Final[i64] = (1 << POSITION_BITS) - 1
@@ -52,16 +54,24 @@ class ReadingOn:
             self._first = self._next = offset
 
     def got(self, entry: Entry) -> None:
-        """It was given this."""
-        self._given = True
+        """It was given this, which another node lent."""
         if self._chunks:
-            headers = entry.message.headers()
-            first, count = headers.get(OFFSET), headers.get(COUNT)
-            if isinstance(first, int) and isinstance(count, int):
-                self._next = first + count
+            self.told(entry.message.headers())
         else:
             # the position of offset 0 is 1, in whichever epoch
-            self._next = position_at_home(entry) & OFFSETS
+            self._passed((entry.expires_at_ms ^ AT_HOME) & OFFSETS, 1)
+
+    def told(self, headers: Table) -> None:
+        """It was given something with these headers."""
+        first, count = headers.get(OFFSET), headers.get(COUNT, 1)
+        if isinstance(first, int) and isinstance(count, int):
+            self._passed(first + count, count)
+
+    def _passed(self, end: i64, count: i64) -> None:
+        self._given = True
+        self._next = end
+        if self._first < 0:
+            self._first = end - count
 
     def offset(self) -> i64:
         """What comes next; -1 if nobody has said."""
@@ -76,10 +86,9 @@ class ReadingOn:
         if self._next < 0:
             return self._asked
         table: Table = dict(self._asked)
-        if NAME in table:
+        if NAME in table or GROUP in table:
             table[OFFSET] = STORED
-            if self._first >= 0:
-                table[DEFAULT] = int(self._first)
+            table[DEFAULT] = int(self._first)
         else:
             table[OFFSET] = int(self._next)
         return table
