@@ -5,7 +5,9 @@ Commands that come as far as Spark have the session of all tests here, in place 
 Not here: settings of a single job (its own tests); `reconcile` exits as `diff` does, with 2 for every trouble.
 """
 
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable
 from itertools import count
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.cluster.trio import eventually
 from tests.pipeline.command_process import WARREN
 from tests.pipeline.jobs import dumped, tree
 from tests.spark.streams import publish, until_expired
@@ -26,6 +29,7 @@ from warren.pipeline.reconcile.job import KIND, VERSION
 from warren.pipeline.trace import lake as trace_lake
 from warren.wire.values import Table
 
+JOB_DEADLINE_S = 120.0
 NOBODY = "amqp://guest:guest@127.0.0.1:1/%2F"
 
 
@@ -228,3 +232,19 @@ def test_trace_lines_that_are_corrupt_are_counted_and_not_dropped(
     said = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in said] == ["events", "quarantined", "messages"]
     assert said[1] == "quarantined: 3 (3 of them added)"
+
+
+def test_a_java_that_ends_under_a_job_is_named(desk: Desk) -> None:
+    arguments = [*desk.command("trace"), "--continuous", "--every", "1", "--master", "local[1]", "--memory", "600m"]
+    job = subprocess.Popen([WARREN, "pipeline", *arguments], stderr=subprocess.PIPE, text=True)
+    with job:
+        try:
+            checkpoint = desk.out / "lake" / "checkpoints"
+            eventually(lambda: checkpoint.exists() or job.poll() is not None, "the query has begun", JOB_DEADLINE_S)
+            os.kill(int(subprocess.check_output(["pgrep", "-P", str(job.pid), "java"])), signal.SIGKILL)
+            _, said = job.communicate(timeout=JOB_DEADLINE_S)
+        finally:
+            job.kill()
+    assert job.returncode == 1
+    assert said.strip().splitlines()[-1].startswith("warren: the Java behind Spark has ended; ")
+    assert "Traceback" not in said

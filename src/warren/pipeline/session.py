@@ -18,12 +18,14 @@ import importlib.util
 import os
 import re
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Final
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -43,6 +45,8 @@ CONNECT_NEEDS: Final = ("pandas", "grpc_status", "google.rpc", "zstandard")
 REACH_S: Final = 5.0
 STANDARD_ERROR: Final = 2
 ENDED: Final = re.compile(r'(?:Exception in thread "main" (?:[\w.]+: )*|Error: )?((?:Invalid|Could not) .+)')
+ENDING_S: Final = 0.5
+JAVA_ENDED: Final = "the Java behind Spark has ended; if nobody ended it, the machine may have too little memory for it"
 SESSION: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -64,12 +68,12 @@ def running(
     try:
         yield spark
     except (PySparkException, OSError, ValueError, RuntimeError) as error:
-        raise PipelineError(sentence(error)) from error
+        raise _told(spark, error) from error
     except Exception as error:
         # what Java raised comes as an error of the bridge to it, which is Spark's and not ours to import
         if type(error).__module__.split(".")[0] != "py4j":
             raise
-        raise PipelineError(sentence(error)) from error
+        raise _told(spark, error) from error
     finally:
         stop(spark)
 
@@ -103,19 +107,41 @@ def start(
     with tempfile.TemporaryFile() as said:
         try:
             with _standard_error(said if options["spark.log.level"] == "OFF" else None):
-                return builder.getOrCreate()
+                spark = builder.getOrCreate()
         except Exception as error:
             raise PipelineError(f"Spark does not start: {_reason(said) or sentence(error)}") from error
+    if options["spark.log.level"] == "OFF":
+        # it prints a traceback when Java ends in mid-sentence
+        setattr(spark.sparkContext._accumulatorServer, "handle_error", lambda request, address: None)  # noqa: B010
+    return spark
 
 
 def stop(spark: SparkSession) -> None:
-    """End what `start` began; the server of Connect goes on."""
-    spark.stop()
+    """End what `start` began; the server of Connect goes on, and a Java that has ended is asked for nothing."""
+    if not _java_has_ended(spark):
+        spark.stop()
 
 
 def is_connected(spark: SparkSession) -> bool:
     """Whether the session is one of Spark Connect, which has no context and no Java behind it."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _told(spark: SparkSession, error: Exception) -> PipelineError:
+    """An error in one sentence; whatever a job says when its Java is gone, that is what it is about."""
+    return PipelineError(JAVA_ENDED if _java_has_ended(spark, ENDING_S) else sentence(error))
+
+
+def _java_has_ended(spark: SparkSession, within_s: float = 0.0) -> bool:
+    """Whether the Java that was started for the session is gone, or will be in a moment: its connections end first."""
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    if process is None or is_connected(spark):
+        return False
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 @contextmanager
