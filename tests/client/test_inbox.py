@@ -85,7 +85,7 @@ def test_what_is_no_connection_is_refused_with_a_sentence(engine: Engine, inbox:
 
 def test_a_connection_that_commits_each_statement_is_refused(engine: Engine) -> None:
     at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
-    with at_once.begin() as connection, pytest.raises(ValueError, match="an inbox needs transactions"):
+    with at_once.begin() as connection, pytest.raises(ValueError, match="transactions are needed, no AUTOCOMMIT"):
         Inbox(at_once, "payments").first_time(connection, "order-1")
     assert rows(engine) == []
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, func, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from warren.client import Message, Properties
 from warren.client.errors import CannotConvert
@@ -92,6 +92,27 @@ def test_a_row_is_sent_again_on_demand(database: Engine) -> None:
         assert not Outbox().resend(transaction, "b")
     [row] = rows(database)
     assert (row.status, row.attempt, row.due_at) == ("pending", 3, None)
+
+
+def test_a_connection_that_commits_each_statement_is_refused(database: Engine) -> None:
+    at_once = database.execution_options(isolation_level="AUTOCOMMIT")
+    with at_once.begin() as connection, pytest.raises(ValueError, match="transactions are needed, no AUTOCOMMIT"):
+        Outbox().add(connection, b"one")
+    assert rows(database) == []
+
+
+def test_the_session_of_a_web_framework_will_do(database: Engine) -> None:
+    session = scoped_session(sessionmaker(database))
+    Outbox().add(session, b"one", business_id="a")
+    session.commit()
+    session.remove()
+    assert [row.business_id for row in rows(database)] == ["a"]
+
+
+@pytest.mark.parametrize("wrong", ["a\0b", "a\udcffb"])
+def test_text_that_no_database_keeps_is_refused_at_once(database: Engine, wrong: str) -> None:
+    with database.begin() as transaction, pytest.raises(CannotConvert, match=r"the ordering_key .* no database keeps"):
+        Outbox().add(transaction, b"", ordering_key=wrong)
 
 
 def test_what_no_broker_could_take_is_refused_at_once(database: Engine) -> None:

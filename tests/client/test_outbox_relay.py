@@ -341,6 +341,12 @@ def test_a_database_that_cannot_be_reached_is_told_at_the_start(tmp_path: Path) 
         asyncio.run(Relay(nowhere, ScriptedTransport()).run())
 
 
+def test_a_relay_without_transactions_does_not_start(database: Engine) -> None:
+    at_once = database.execution_options(isolation_level="AUTOCOMMIT")
+    with pytest.raises(ValueError, match="transactions are needed, no AUTOCOMMIT"):
+        asyncio.run(Relay(at_once, ScriptedTransport()).run())
+
+
 def test_missing_tables_are_told_at_the_start() -> None:
     empty = create_engine("sqlite://")
     with pytest.raises(TablesRefused, match=r"call warren\.client\.tables\.create_tables\(engine\) once"):

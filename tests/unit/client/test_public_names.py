@@ -131,6 +131,7 @@ PACKAGES = {
         "OUTBOX",
         "VERSIONS",
         "check_tables",
+        "connection_of",
         "create_tables",
         "database_time",
         "insert_unless_there",

@@ -18,13 +18,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from warren.client.inbox.pruning import prune_step
 from warren.client.inbox.recording import (
     TEXT_CHARACTERS_MAX,
-    Executor,
     Recorder,
     attempt_of,
     business_id_of,
     checked_id,
     is_kept_as_text,
 )
+from warren.client.tables import Executor
 from warren.client.transport import Incoming
 
 Money = tuple[Decimal, str]

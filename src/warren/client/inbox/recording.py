@@ -14,10 +14,9 @@ from typing import Any, Final
 from sqlalchemy import Connection, Dialect, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import Session, scoped_session
 
 from warren.client.errors import CannotConvert, TablesRefused
-from warren.client.tables import INBOX, database_time
+from warren.client.tables import INBOX, Executor, connection_of, database_time
 from warren.wire.properties import Properties
 
 ATTEMPT: Final = "x-attempt"
@@ -28,8 +27,6 @@ INSERTS: Final[Mapping[str, Callable[..., postgresql.Insert | sqlite.Insert]]] =
     "postgresql": postgresql.insert,
     "sqlite": sqlite.insert,
 }
-
-Executor = Connection | Session | scoped_session[Session]
 
 
 class Recorder:
@@ -57,9 +54,7 @@ class Recorder:
         attempt: int = 1,
     ) -> bool:
         """Whether it was written; if not, it was there."""
-        connection = _connection_of(executor)
-        if _commits_by_itself(connection):
-            raise ValueError("an inbox needs transactions; this connection commits each statement: no AUTOCOMMIT here")
+        connection = connection_of(executor)
         values = {
             **self._same,
             "business_id": business_id,
@@ -89,24 +84,6 @@ def _rows_written(connection: Connection, statement: str, values: Any) -> int:
         ) from error
     finally:
         cursor.close()
-
-
-def _connection_of(executor: object) -> Connection:
-    if isinstance(executor, Connection):
-        return executor
-    if isinstance(executor, Session | scoped_session):
-        return executor.connection()
-    kind = type(executor).__name__
-    raise TypeError(f"expected a Connection or a Session, not {kind}; with an AsyncSession use its run_sync")
-
-
-def _commits_by_itself(connection: Connection) -> bool:
-    """Then a message would count as handled before it is."""
-    driver: Any = connection.connection.dbapi_connection
-    if connection.dialect.name == "postgresql":
-        return bool(driver.autocommit)
-    # a program may as well begin SQLite's transactions by its own statement
-    return connection.in_transaction() and driver.isolation_level is None and not driver.in_transaction
 
 
 def business_id_of(properties: Properties) -> str:

@@ -17,7 +17,8 @@ from warren.client.errors import CannotConvert
 from warren.client.machine.publishing import Message
 from warren.client.outbox.stored_properties import properties_text
 from warren.client.tables import OUTBOX, Executor, database_time
-from warren.client.tables.inserting import dialect_of, insert_into
+from warren.client.tables.inserting import insert_into
+from warren.client.tables.transactions import dialect_of
 from warren.wire.properties import Properties
 
 CHANNEL = "warren_outbox"
@@ -67,7 +68,7 @@ class Outbox:
             "currency": currency,
         }
         known = business_id or properties.message_id or uuid.uuid4().hex
-        _check_lengths(business_id=known, **content)
+        _check_texts(business_id=known, **content)
         _write(executor, known, content)
         return known
 
@@ -95,9 +96,12 @@ def _persistent(properties: Properties) -> Properties:
     return Properties(**fields | {"delivery_mode": PERSISTENT})
 
 
-def _check_lengths(**values: Any) -> None:
+def _check_texts(**values: Any) -> None:
     for name in ("business_id", "ordering_key", "exchange", "routing_key"):
-        size = len(values[name].encode())
+        octets = values[name].encode(errors="replace")
+        if b"\x00" in octets or octets.decode() != values[name]:
+            raise CannotConvert(f"the {name} {values[name]!r} has characters that no database keeps as text")
+        size = len(octets)
         if size > TEXT_BYTES_MAX:
             raise CannotConvert(f"the {name} has {size} bytes, and {TEXT_BYTES_MAX} are the most that can be sent")
 

@@ -23,9 +23,10 @@ Not here: what is written into them (`client.outbox`, `client.inbox`, `client.re
 """
 
 from warren.client.tables.clock import database_time
-from warren.client.tables.inserting import Executor, insert_unless_there
+from warren.client.tables.inserting import insert_unless_there
 from warren.client.tables.leases import LEASE_S_MAX, Lease, release_lease, renew_lease, take_lease
 from warren.client.tables.metadata import INBOX, LEASES, METADATA, OUTBOX, VERSIONS
+from warren.client.tables.transactions import Executor, connection_of
 from warren.client.tables.versions import check_tables, create_tables
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Executor",
     "Lease",
     "check_tables",
+    "connection_of",
     "create_tables",
     "database_time",
     "insert_unless_there",

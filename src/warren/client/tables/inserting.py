@@ -3,35 +3,14 @@
 Not here: what it means that one was there; that is for its writer to say.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
-from sqlalchemy import Connection, Executable, Result, Table
+from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import Session
 
-from warren.client.errors import TablesRefused
+from warren.client.tables.transactions import Executor, dialect_of
 
 Insert = postgresql.Insert | sqlite.Insert
-
-
-class Executor(Protocol):
-    """A `Connection` or a `Session`, with a transaction of the caller's own."""
-
-    def execute(self, statement: Executable, /) -> Result[Any]: ...
-
-
-def dialect_of(executor: Executor) -> str:
-    """`sqlite` or `postgresql`; a `TablesRefused` for any other."""
-    if isinstance(executor, Connection):
-        name = executor.dialect.name
-    elif isinstance(executor, Session):
-        name = executor.connection().dialect.name
-    else:
-        kind = type(executor).__name__
-        raise TypeError(f"expected a Connection or a Session, not {kind}; with an AsyncSession use its run_sync")
-    if name not in ("sqlite", "postgresql"):
-        raise TablesRefused(f"the tables are kept in SQLite or PostgreSQL, not in {name}")
-    return name
 
 
 def insert_into(executor: Executor, table: Table) -> Insert:

@@ -18,8 +18,9 @@ from sqlalchemy import and_, or_, update
 from sqlalchemy.sql.elements import ColumnElement
 
 from warren.client.tables.clock import database_time
-from warren.client.tables.inserting import Executor, insert_into
+from warren.client.tables.inserting import insert_into
 from warren.client.tables.metadata import LEASES
+from warren.client.tables.transactions import Executor
 
 LEASE_S_MAX = 60.0
 

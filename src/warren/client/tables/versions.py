@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, Table, inspect, select, text
 
 from warren.client.errors import TablesRefused
-from warren.client.tables.inserting import dialect_of, insert_into
+from warren.client.tables.inserting import insert_into
 from warren.client.tables.metadata import INBOX, LEASES, OUTBOX, VERSIONS
+from warren.client.tables.transactions import connection_of, dialect_of
 
 Step = Callable[[Connection], None]
 
@@ -52,6 +53,7 @@ def create_tables(engine: Engine) -> None:
 
 def check_tables(connection: Connection) -> None:
     """A `TablesRefused` unless every table is there, in this program's version; changes nothing."""
+    connection_of(connection)
     present = set(inspect(connection).get_table_names())
     found = _versions_found(connection, present)
     for part in PARTS:
