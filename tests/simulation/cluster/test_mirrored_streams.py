@@ -53,6 +53,19 @@ def test_every_member_archives_what_is_settled() -> None:
     streams.book.check_whole()
 
 
+def test_every_member_makes_files_as_small_as_a_policy_says() -> None:
+    scenario = ClusterScenario()
+    one = scenario.nodes[0]
+    streams = Streams(scenario)
+    streams.mirror(one)
+    writer = streams.writer(one)
+    streams.write(writer, 30, LARGE)
+    set_policy(scenario, {"stream-max-segment-size-bytes": 1_000_000, "max-length-bytes": 3_000_000})
+    streams.write(writer, 100, LARGE)
+    kept = [copy_of(node).catalog for node in scenario.nodes]
+    scenario.until(lambda: all(catalog.end() > 110 and catalog.size_bytes < 6_000_000 for catalog in kept))
+
+
 def test_readers_go_on_at_the_next_master_behind_what_they_saw() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes

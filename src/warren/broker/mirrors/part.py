@@ -77,8 +77,7 @@ class Part(CopyAsker, Timed, FlushWaiter):
         # the master of the ring before this one
         self._predecessor: Run | None = None
         self._synced_before: list[str] = []
-
-        self._bound_window()
+        self._heed_policies()
 
     @property
     def ring(self) -> Ring:
@@ -190,11 +189,14 @@ class Part(CopyAsker, Timed, FlushWaiter):
                 self.story.tell(self._rings.turn.now_ms, name, facts)
 
     def policies_changed(self) -> None:
-        self._bound_window()
+        self._heed_policies()
         self._rings.placing.look(self)
 
-    def _bound_window(self) -> None:
-        self._book.seen.bound(self._rings.wishes.dedup_window(self.definition))
+    def _heed_policies(self) -> None:
+        wishes = self._rings.wishes
+        self._book.seen.bound(wishes.dedup_window(self.definition))
+        if isinstance(self.copy, StreamCopy):
+            self.copy.catalog.segment_bytes = wishes.segment_bytes(self.definition)
 
     def act(self) -> None:
         """Be what the ring says this node is."""

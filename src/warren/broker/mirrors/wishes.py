@@ -8,6 +8,8 @@ Not here: what may be said (`policy.mirroring_keys`), which nodes follow from it
 
 from typing import TYPE_CHECKING, Final, final
 
+from mypy_extensions import i64
+
 from warren.mirroring.placement import ALL, EXACTLY, NODES, Wish
 from warren.model.window import window_limit
 from warren.policy.mirroring_keys import (
@@ -25,6 +27,7 @@ from warren.queue.arguments import type_of
 from warren.queue.stream_arguments import STREAM
 from warren.routing.exchange import Exchange
 from warren.store.topology_definitions import QueueDefinition
+from warren.stream.settings import stream_settings_of
 from warren.wire.values import Table
 
 if TYPE_CHECKING:
@@ -88,6 +91,10 @@ class Wishes:
     def dedup_window(self, queue: QueueDefinition) -> int:
         """How many publishing ids of each publisher are remembered."""
         return window_limit(queue.arguments, self._policy(queue))
+
+    def segment_bytes(self, queue: QueueDefinition) -> i64:
+        """How large a file of a stream becomes, on each node that holds it."""
+        return stream_settings_of(queue.arguments, self._policy(queue)).segment_bytes
 
     def promotes_anybody(self, queue: QueueDefinition) -> bool:
         """Whether a mirror may be promoted that is not in sync, should there be no other."""
