@@ -29,7 +29,7 @@ def transport(memory_broker: MemoryBroker) -> Iterator[MemoryTransport]:
     """A connection to the test's `memory_broker`."""
     made = memory_broker.transport()
     yield made
-    asyncio.run(made.close())
+    asyncio.run(made.close(deadline_s=0))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
@@ -31,6 +31,7 @@ _CHUNKS_IN_HAND = 256
 _DEADLINE_S = 10.0
 # a socket that is closed with this resets its connection, as one does whose host has forgotten it
 _RESET = struct.pack("ii", 1, 0)
+_IN_WORDS = struct.pack("ii", 0, 0)
 
 Chunks = asyncio.Queue[tuple[float, bytes]]
 
@@ -46,21 +47,6 @@ class Way:
     bytes_passed: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class Pair:
-    """A connection through the proxy: its two ends, and the task that carries between them."""
-
-    task: "asyncio.Task[None] | None"
-    ends: list[asyncio.StreamWriter] = field(default_factory=list)
-
-    def reset(self) -> None:
-        for end in self.ends:
-            end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            end.transport.abort()
-        if self.task is not None:
-            self.task.cancel()
-
-
 class FaultProxy:
     """Between whoever connects to `url` and the broker that a URL names; a context manager, with `async` or without."""
 
@@ -69,7 +55,7 @@ class FaultProxy:
         self._target = parse_uri(url).addresses[0]
         self._ways: dict[Direction, Way] = {"to_broker": Way(), "to_client": Way()}
         self._refuses = False
-        self._pairs: dict[Pair, None] = {}
+        self._carrying: dict[asyncio.Task[None], None] = {}
         self._changed = asyncio.Event()
         self._port = 0
 
@@ -87,7 +73,7 @@ class FaultProxy:
 
     @property
     def connections(self) -> int:
-        return len(self._pairs)
+        return len(self._carrying)
 
     def bytes_passed(self, direction: Direction) -> int:
         return self._ways[direction].bytes_passed
@@ -97,8 +83,8 @@ class FaultProxy:
 
         def act() -> None:
             self._refuses = refuse
-            for pair in list(self._pairs):
-                pair.reset()
+            for task in self._carrying:
+                task.cancel()
 
         self._do(act)
 
@@ -111,7 +97,10 @@ class FaultProxy:
         self._change(direction, lambda way: setattr(way, "delay_s", seconds))
 
     def close_after(self, byte_count: int, direction: Direction) -> None:
-        """Let so many bytes more pass in a direction, to the byte, and close the connection behind the last."""
+        """Let so many bytes more pass in a direction, to the byte, and close one connection behind the last.
+
+        Whoever they go to learns it at once; who sent them, when the other has ended its side.
+        """
         self._change(direction, lambda way: setattr(way, "bytes_left", byte_count))
 
     def restore(self) -> None:
@@ -128,11 +117,10 @@ class FaultProxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="warren-fault-proxy", daemon=True)
         self._thread.start()
-        listening = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_CHUNK_BYTES), self._loop
-        )
-        self._server = listening.result(_DEADLINE_S)
-        self._port = self._server.sockets[0].getsockname()[1]
+        listening = socket.create_server(("127.0.0.1", 0))
+        listening.setblocking(False)
+        self._port = listening.getsockname()[1]
+        self._do(lambda: self._begin(listening))
         return self
 
     def close(self) -> None:
@@ -178,65 +166,66 @@ class FaultProxy:
 
     # in the proxy's thread
 
+    def _begin(self, listening: socket.socket) -> None:
+        self._accepting = self._loop.create_task(self._accept(listening))
+
     async def _end(self) -> None:
-        self._server.close()
-        pairs = list(self._pairs)
-        for pair in pairs:
-            pair.reset()
-        await asyncio.gather(*(pair.task for pair in pairs if pair.task is not None), return_exceptions=True)
+        tasks = [self._accepting, *self._carrying]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        pair = Pair(asyncio.current_task(), [writer])
-        self._pairs[pair] = None
-        try:
-            if not self._refuses:
-                await self._connect(pair, reader, writer)
-        except* (OSError, asyncio.CancelledError):
-            pass  # one end broke it, or this proxy did, and the other end learns it below
-        finally:
-            del self._pairs[pair]
-            pair.task = None
-            pair.reset()
+    async def _accept(self, listening: socket.socket) -> None:
+        with listening:
+            while True:
+                caller, _ = await self._loop.sock_accept(listening)
+                task = self._loop.create_task(self._serve(caller))
+                self._carrying[task] = None
+                task.add_done_callback(self._carrying.pop)
 
-    async def _connect(self, pair: Pair, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from_broker, to_broker = await asyncio.open_connection(self._target.host, self._target.port)
-        pair.ends.append(to_broker)
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._carry(reader, to_broker, self._ways["to_broker"]))
-            both.create_task(self._carry(from_broker, writer, self._ways["to_client"]))
+    async def _serve(self, caller: socket.socket) -> None:
+        """A connection, until both its ends have ended it, or one has broken it, or it is cut."""
+        with caller, socket.socket() as onward:
+            for end in (caller, onward):
+                end.setblocking(False)
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            if self._refuses:
+                return
+            try:
+                await self._loop.sock_connect(onward, (self._target.host, self._target.port))
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(self._carry(caller, onward, self._ways["to_broker"]))
+                    both.create_task(self._carry(onward, caller, self._ways["to_client"]))
+                for end in (caller, onward):
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _IN_WORDS)
+            except* OSError:
+                pass  # one end broke it, and so does this proxy at the other
 
-    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: Way) -> None:
+    async def _carry(self, source: socket.socket, sink: socket.socket, way: Way) -> None:
         """One direction of a connection; an empty chunk is its end."""
         chunks: Chunks = asyncio.Queue(_CHUNKS_IN_HAND)
         async with asyncio.TaskGroup() as both:
             both.create_task(self._hand_on(chunks, sink, way))
             chunk = b"first"
             while chunk:
-                chunk = await source.read(_CHUNK_BYTES)
-                await chunks.put((asyncio.get_running_loop().time() + way.delay_s, chunk))
+                chunk = await self._loop.sock_recv(source, _CHUNK_BYTES)
+                await chunks.put((self._loop.time() + way.delay_s, chunk))
 
-    async def _hand_on(self, chunks: Chunks, sink: asyncio.StreamWriter, way: Way) -> None:
-        while True:
+    async def _hand_on(self, chunks: Chunks, sink: socket.socket, way: Way) -> None:
+        chunk, is_closed = b"first", False
+        while chunk:
             due, chunk = await chunks.get()
-            await asyncio.sleep(max(due - asyncio.get_running_loop().time(), 0))
+            await asyncio.sleep(max(due - self._loop.time(), 0))
             while way.is_stalled:
                 await self._changed.wait()
-            if not chunk:
-                sink.write_eof()
-                return
-            left = way.bytes_left
-            if left is not None and len(chunk) >= left:
-                await self._close_behind(sink, chunk[:left], way)
-            way.bytes_left = None if left is None else left - len(chunk)
-            way.bytes_passed += len(chunk)
-            sink.write(chunk)
-            await sink.drain()
-
-    async def _close_behind(self, sink: asyncio.StreamWriter, last: bytes, way: Way) -> None:
-        """In words, so that the last bytes arrive; a reset might overtake them."""
-        way.bytes_left = None
-        way.bytes_passed += len(last)
-        sink.write(last)
-        sink.close()
-        await sink.wait_closed()
-        raise ConnectionAbortedError("this proxy closed it")
+            if is_closed:
+                continue
+            passes = chunk[: way.bytes_left]
+            await self._loop.sock_sendall(sink, passes)
+            way.bytes_passed += len(passes)
+            if way.bytes_left is not None:
+                way.bytes_left -= len(passes)
+            if not chunk or way.bytes_left == 0:
+                sink.shutdown(socket.SHUT_WR)
+                is_closed, way.bytes_left = True, None
