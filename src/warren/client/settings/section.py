@@ -138,12 +138,13 @@ class Section:
         return float(value)
 
     def texts(self, name: str) -> list[str]:
-        """A list, which in a file of text is one with commas."""
+        """A list, which in text is one with commas."""
         value = self._take(name)
         if value is None:
             return []
-        if isinstance(value, str) and self.source.textual:
-            value = value.split(",")
+        text = self._from_text(name, value)
+        if text is not None:
+            return [each.strip() for each in text.split(",")]
         if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value) or not value:
             self.refuse(name, "is a list of text, and not an empty one")
         return [self.source.resolved(each, self._path(name)).strip() for each in value]

@@ -172,6 +172,13 @@ def test_a_url_that_lacks_an_escape_is_refused_without_being_shown(url: str) -> 
     assert "hid" not in str(refused.value)
 
 
+@pytest.mark.parametrize("text", ["connection = { hosts = '${HOSTS}' }", "connection.hosts=${HOSTS}"])
+def test_a_variable_may_hold_a_list_with_commas(text: str) -> None:
+    read = toml_settings if "{ hosts" in text else properties_settings
+    target = parse_uri(read(text, {"HOSTS": "one:1, two:2"}, "shop").url)
+    assert [str(address) for address in target.addresses] == ["one:1", "two:2"]
+
+
 def test_a_doubled_dollar_is_no_variable() -> None:
     text = 'template = { routing_key = "$${HOST} $5 ${HOST}" }'
     assert toml_settings(text, ENVIRONMENT, "shop.toml").template.routing_key == "${HOST} $5 here"
