@@ -136,7 +136,7 @@ def _parquet(part: Range, shape: Shape) -> Iterator[Item]:
 def _sheet(part: Range, shape: Shape) -> Iterator[Item]:
     with opened(part.uri) as source:
         rows = sheet_rows(part.uri, source, shape.sheet)
-    names = _checked_names(part, [str(name) for name in next(rows, [])], shape)
+    names = _checked_names(part, ["" if name is None else str(name) for name in next(rows, [])], shape)
     types = _known_types(part, names, shape)
     first = 0
     while chunk := [row for _, row in zip(range(ROWS_AT_ONCE), rows, strict=False)]:

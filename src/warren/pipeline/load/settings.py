@@ -11,7 +11,7 @@ from warren.client.batches import BATCH_BYTES_MAX
 from warren.client.errors import UriError
 from warren.client.uri import parse_uri
 from warren.pipeline.errors import PipelineError
-from warren.pipeline.folder import Folder
+from warren.pipeline.folder import GLOB, Folder
 from warren.pipeline.load.columns import column_types
 
 MESSAGE_BYTES_MIN: Final = 100
@@ -49,6 +49,10 @@ class LoadSettings:
     def __post_init__(self) -> None:
         if not self.files:
             raise PipelineError("a load needs files")
+        for path in self.files:
+            # what is staged would be loaded
+            if not GLOB & set(path) and f"{self.state.uri}/".startswith(f"{Folder(path).uri}/"):
+                raise PipelineError(f"the state {self.state} is in {path}, which is loaded; keep it elsewhere")
         try:
             parse_uri(self.url)
         except UriError as error:

@@ -43,6 +43,13 @@ def unsplit(messages: DataFrame, schema: StructType | str) -> DataFrame:
     return found.select(*origins, sql.col(PLACE).alias("place"), text.alias("text"), reason.alias("reason"))
 
 
+def split_all(messages: DataFrame, schema: StructType, corrupt: str) -> DataFrame:
+    """Both, behind the messages' other columns; what `unsplit` has is a row with its text in the column `corrupt`."""
+    text = sql.when(_is_bad(), sql.coalesce(sql.col(TEXT), sql.col(WHOLE))).alias(corrupt)
+    own = [name for name in messages.columns if name != "body"]
+    return _read(messages, schema).select(*own, *(sql.col(f"{ROW}.`{name}`") for name in schema.names), text)
+
+
 def _read(messages: DataFrame, schema: StructType | str) -> DataFrame:
     """Each element with its place, its text, and the row it is; a message that is no array is one, without a place."""
     whole = messages.withColumn(WHOLE, sql.col("body").cast("string"))

@@ -196,6 +196,12 @@ def test_what_is_wrong_with_a_file_is_one_sentence(
         read(tmp_path / name, **shape)
 
 
+def test_a_column_of_a_sheet_has_a_name(tmp_path: Path) -> None:
+    path = write_spreadsheet(tmp_path / "orders.xlsx", {"Orders": [["id", None], [1, "secret"]]})
+    with pytest.raises(PipelineError, match="has a column without a name"):
+        read(path)
+
+
 def test_a_sheet_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
     path = write_spreadsheet(tmp_path / "orders.xlsx", {"Orders": [["id"], [1]]})
     with pytest.raises(PipelineError, match="has no sheet 'Order': Orders are there"):

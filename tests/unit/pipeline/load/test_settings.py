@@ -37,6 +37,13 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, given: dict[str, Any], s
         settings(tmp_path, **given)
 
 
+def test_a_state_within_what_is_loaded_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="which is loaded; keep it elsewhere"):
+        LoadSettings((str(tmp_path),), Folder(str(tmp_path / "state")), "amqp://localhost", Shape("orders"))
+    beside = LoadSettings((str(tmp_path / "st"),), Folder(str(tmp_path / "state")), "amqp://localhost", Shape("orders"))
+    assert beside.state.uri.endswith("/state")
+
+
 def test_an_exchange_needs_no_key(tmp_path: Path) -> None:
     assert settings(tmp_path, exchange="orders").shape.routing_key is None
 
