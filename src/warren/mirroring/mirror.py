@@ -25,6 +25,7 @@ from warren.mirroring.epochs import Beginning, Epochs
 from warren.mirroring.marks import Marks
 from warren.mirroring.steps import LEND, ORIGIN, PERSISTENT, REMEMBER, REMOVE, RETURNED, STORE, Step, StepReader
 from warren.model.copies import Held, Span, check_range
+from warren.model.stored_offsets import NOWHERE
 from warren.model.turn import FlushWaiter, Turn
 
 ALONE: Final = "alone"
@@ -99,6 +100,8 @@ class Mirror(FlushWaiter):
         self._moved: bool = False
         self._unflushed: bool = False
         self._all_here: bool = False
+        # names that it remembered when it began to catch up, and was not told of since
+        self._untold: dict[str, None] = {}
 
     # -- whom it follows
 
@@ -153,6 +156,7 @@ class Mirror(FlushWaiter):
         self._unflushed = True
         self.copy.begin_catching_up()
         self.copy.lend(lent)
+        self._untold = dict.fromkeys(self.copy.names())
         self._upstream.has(self.copy.claims())
 
     def take(self, step: Step) -> None:
@@ -203,7 +207,11 @@ class Mirror(FlushWaiter):
     def take_offset(self, name: str, offset: i64) -> None:
         """How far a reader has come."""
         if self.state == FOLLOWING:
-            self.copy.remember(name, offset)
+            self._remember(name, offset)
+
+    def _remember(self, name: str, offset: i64) -> None:
+        self._untold.pop(name, None)
+        self.copy.remember(name, offset)
 
     def remove_past(self, span: Span) -> None:
         """Something it has that the master has not.
@@ -217,8 +225,11 @@ class Mirror(FlushWaiter):
                 self._unflushed = True
 
     def past_is_over(self) -> None:
-        """It has been sent all that it lacked."""
+        """It has been sent all that it lacked, and told all that the master remembers."""
         if self.state == FOLLOWING:
+            for name in self._untold:
+                self.copy.remember(name, NOWHERE)
+            self._untold = {}
             self._all_here = True
             self._moved = True
 
@@ -278,7 +289,7 @@ class Mirror(FlushWaiter):
                     count = 0
                 name, incarnation = reader.name(), int(reader.word(0))
             elif reader.kind == REMEMBER:
-                copy.remember(reader.name(), reader.word(0))
+                self._remember(reader.name(), reader.word(0))
             elif reader.kind in (REMOVE, RETURNED):
                 self._defer(step, reader)
         if count:

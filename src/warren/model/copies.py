@@ -175,7 +175,11 @@ class Held(ABC):
         return False
 
     def remember(self, name: str, offset: i64) -> None:  # noqa: B027 - as above
-        """A reader of this name has come so far."""
+        """A reader of this name has come so far; `NOWHERE` ends that."""
+
+    def names(self) -> list[str]:
+        """Of readers who are remembered."""
+        return []
 
     @abstractmethod
     def spans(self) -> list[Span]:

@@ -27,6 +27,7 @@ from tests.simulation.cluster.repeating import (
     send,
 )
 from tests.simulation.cluster.scenario import ClusterScenario
+from warren.model.stored_offsets import NOWHERE
 from warren.model.window import Window
 from warren.wire.methods import QueueDeclare, QueueDeclareOk
 
@@ -262,3 +263,19 @@ def test_offsets_are_known_to_the_next_master() -> None:
     lose(scenario, one)
     leader = two if masters(scenario) == ["two"] else three
     assert remembered(leader) == remembered(two) == remembered(three) == {"reader": 9}
+
+
+def test_a_newcomer_forgets_the_readers_that_were_forgotten_while_it_was_away() -> None:
+    scenario = ClusterScenario()
+    one, _two, three = scenario.nodes
+    set_policy(scenario, AUTOMATIC)
+    declare(scenario, one)
+    remember(one, "gone", 17)
+    remember(one, "there", 4)
+    scenario.until(lambda: remembered(three) == {"gone": 17, "there": 4})
+    three.kill(4_000)
+    scenario.until(lambda: in_sync(one) == ["one", "two"])
+    remember(one, "gone", NOWHERE)
+    remember(one, "late", 1)
+    scenario.until(lambda: in_sync(one) == ["one", "three", "two"])
+    assert remembered(three) == {"there": 4, "late": 1}

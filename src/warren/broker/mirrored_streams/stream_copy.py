@@ -161,6 +161,9 @@ class StreamCopy(Copy):
     def remember(self, name: str, offset: i64) -> None:
         self.disk.remember(name, offset)
 
+    def names(self) -> list[str]:
+        return self.disk.names()
+
     def spans(self) -> list[Span]:
         spans: list[Span] = []
         for span in sorted(self.catalog.spans() + self.disk.spans(), key=_first_of):

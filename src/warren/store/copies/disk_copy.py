@@ -155,6 +155,9 @@ class DiskCopy(Copy):
     def remember(self, name: str, offset: i64) -> None:
         self.book.remember(name, offset)
 
+    def names(self) -> list[str]:
+        return list(self.book.remembered())
+
     def lend(self, position: i64) -> bool:
         return self.book.horizon.follow(position)
 

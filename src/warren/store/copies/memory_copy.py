@@ -162,6 +162,9 @@ class MemoryCopy(Copy):
     def remember(self, name: str, offset: i64) -> None:
         self._book.remember(name, offset)
 
+    def names(self) -> list[str]:
+        return list(self._book.remembered())
+
     def lend(self, position: i64) -> bool:
         self._lent_to = max(self._lent_to, position)
         return False
