@@ -1,0 +1,136 @@
+"""A call's messages between waiting, written and decided, however often a channel ends in between."""
+
+import asyncio
+import random
+
+from warren.client.errors import CallTimeout, ClientError, ConnectionLost
+from warren.client.machine.confirms import ConfirmRange
+from warren.client.machine.publishing import Message
+from warren.client.recovering.call import Call, Part
+from warren.client.transport import Outgoing
+
+
+def outgoing(*exchanges: str, key: str = "k") -> list[Outgoing]:
+    return [Outgoing(Message(b"%d" % place), exchange, key) for place, exchange in enumerate(exchanges)]
+
+
+async def made(messages: list[Outgoing]) -> Call:
+    return Call(messages)
+
+
+def call_of(*exchanges: str) -> Call:
+    return asyncio.run(made(outgoing(*exchanges)))
+
+
+def write(call: Call, sent: int | None = None, first_no: int = 1, most: int = 1000) -> Part:
+    """The next part, as much of it as is said."""
+    part = call.next_part(most)
+    call.begin(part)
+    part.bulk.begin(first_no)
+    part.bulk.sent = len(part.places) if sent is None else sent
+    if part.bulk.sent < len(part.places):
+        part.bulk.cut()
+    call.stopped(part)
+    return part
+
+
+def lost(was_written: bool) -> ClientError:
+    return ConnectionLost("written") if was_written else CallTimeout("not written")
+
+
+def test_parts_end_where_the_exchange_changes_and_keep_the_order() -> None:
+    call = call_of("a", "a", "b", "a")
+    parts = [write(call), write(call), write(call)]
+    assert [(part.exchange, list(part.places)) for part in parts] == [("a", [0, 1]), ("b", [2]), ("a", [3])]
+    assert not call.waits
+
+
+def test_messages_with_keys_of_their_own_stay_in_one_part() -> None:
+    messages = [
+        Outgoing(Message(b"0"), "x", "common"),
+        Outgoing(Message(b"1"), "x", "other"),
+        Outgoing(Message(b"2", routing_key="own"), "x", "other"),
+    ]
+    part = write(asyncio.run(made(messages)))
+    keys = [each.routing_key for each in part.bulk.messages if isinstance(each, Message)]
+    assert (part.routing_key, keys) == ("common", [None, "other", "own"])
+    assert part.bulk.messages[0] is messages[0].message
+
+
+def test_what_was_undecided_waits_again_and_what_was_decided_does_not() -> None:
+    call = call_of("a", "a", "a", "b", "b")
+    first, second = write(call), write(call, sent=1, first_no=4)
+    first.bulk.decide(ConfirmRange(2, 2, False), {})
+    suspects = call.take_back()
+    assert [(suspect.place, suspect.before) for suspect in suspects] == [(0, False), (2, False), (3, False)]
+    assert call.left == 4
+    again = write(call)
+    assert list(again.places) == [0, 2]
+    # what an ended channel says afterwards is of no interest
+    call.decided(second)
+    assert call.left == 4
+
+
+def test_what_is_sent_for_the_second_time_is_known_as_such() -> None:
+    call = call_of("a", "a", "a")
+    write(call, sent=1)
+    call.take_back()
+    write(call)
+    assert [suspect.before for suspect in call.take_back()] == [True, False, False]
+
+
+def test_whoever_gives_up_learns_what_was_ever_written() -> None:
+    call = call_of("a", "a", "a", "b")
+    part = write(call, sent=2)
+    part.bulk.decide(ConfirmRange(1, 1, True), {})
+    call.give_up(lost)
+    assert [type(each) for each in call.outcomes] == [type(None), ConnectionLost, CallTimeout, CallTimeout]
+    assert call.ended.done()
+    assert not part.bulk.wanted
+    assert not call.waits
+
+
+def test_a_call_ends_when_the_last_message_is_decided() -> None:
+    call = call_of("a", "a", "a")
+    part = write(call, sent=1)
+    call.fail_next(CallTimeout("no form"))
+    rest = write(call, first_no=2)
+    for each, numbers in ((rest, (2, 2)), (part, (1, 1))):
+        assert not call.ended.done()
+        each.bulk.decide(ConfirmRange(*numbers, True), {})
+        each.bulk.end(None)
+    assert call.ended.done()
+    assert [type(each) for each in call.outcomes] == [type(None), CallTimeout, type(None)]
+
+
+def test_every_message_is_decided_once_whatever_happens() -> None:
+    for seed in range(300):
+        dice = random.Random(seed)
+        call = call_of(*(dice.choice("aab") for _ in range(dice.randint(1, 20))))
+        parts: list[tuple[Part, int]] = []
+        number = 1
+        while not call.ended.done():
+            if call.waits and dice.random() < 0.7:
+                part = call.next_part(dice.randint(1, 20))
+                parts.append((write_some(call, part, dice, number), number))
+                number += part.bulk.sent
+            elif parts and dice.random() < 0.5:
+                part, first = parts.pop(dice.randrange(len(parts)))
+                if part.bulk.sent:
+                    part.bulk.decide(ConfirmRange(first, first + part.bulk.sent - 1, dice.random() < 0.8), {})
+                part.bulk.end(None)
+            elif dice.random() < 0.3:
+                call.take_back()
+                parts.clear()
+        assert call.left == 0
+        assert not call.waits
+
+
+def write_some(call: Call, part: Part, dice: random.Random, first_no: int) -> Part:
+    call.begin(part)
+    part.bulk.begin(first_no)
+    part.bulk.sent = dice.randint(0, len(part.places))
+    if part.bulk.sent < len(part.places):
+        part.bulk.cut()
+    call.stopped(part)
+    return part

@@ -1,0 +1,50 @@
+"""Layouts put together and taken apart."""
+
+from warren.client.recovering.layouts import about_queue, merged, shared
+from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
+
+ORDERS = Layout(
+    (ExchangeLayout("shop", "topic"), ExchangeLayout("audit")),
+    (QueueLayout("orders"), QueueLayout("replies", exclusive=True)),
+    (
+        BindingLayout("shop", "orders", "order.*"),
+        BindingLayout("shop", "replies", "reply.*"),
+        BindingLayout("shop", "audit", "#", to_exchange=True),
+    ),
+)
+
+
+def test_of_two_that_have_a_name_the_later_counts_and_keeps_the_place() -> None:
+    more = Layout(
+        (ExchangeLayout("audit", "fanout"), ExchangeLayout("more")),
+        (QueueLayout("orders", arguments={"x-max-length": 1}),),
+        (ORDERS.bindings[0], BindingLayout("more", "orders")),
+    )
+    both = merged(ORDERS, more)
+    assert [(each.name, each.kind) for each in both.exchanges] == [
+        ("shop", "topic"),
+        ("audit", "fanout"),
+        ("more", "direct"),
+    ]
+    assert [each.name for each in both.queues] == ["orders", "replies"]
+    assert both.queues[0].arguments == {"x-max-length": 1}
+    assert both.bindings == (*ORDERS.bindings, BindingLayout("more", "orders"))
+    assert merged(both, more) == both
+
+
+def test_what_is_shared_has_no_exclusive_queue_and_nothing_bound_to_one() -> None:
+    common = shared(ORDERS)
+    assert common.exchanges == ORDERS.exchanges
+    assert [queue.name for queue in common.queues] == ["orders"]
+    assert [binding.destination for binding in common.bindings] == ["orders", "audit"]
+
+
+def test_an_exchange_that_has_the_name_of_an_exclusive_queue_keeps_its_bindings() -> None:
+    binding = BindingLayout("shop", "replies", "#", to_exchange=True)
+    assert shared(Layout((), ORDERS.queues, (binding,))).bindings == (binding,)
+    assert about_queue(Layout((), ORDERS.queues, (binding,)), "replies").bindings == ()
+
+
+def test_all_about_a_queue_is_itself_and_its_bindings() -> None:
+    assert about_queue(ORDERS, "orders") == Layout((), (QueueLayout("orders"),), (ORDERS.bindings[0],))
+    assert about_queue(ORDERS, "unknown") == Layout()
