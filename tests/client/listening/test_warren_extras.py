@@ -162,3 +162,24 @@ def test_members_of_a_group_share_partitions_and_take_over_without_a_gap(warren:
         await transport.close()
 
     run(scenario())
+
+
+def test_a_message_whose_headers_leave_no_room_in_a_frame_is_parked_by_its_body(warren: World) -> None:
+    async def scenario() -> None:
+        transport = await warren.open()
+        full = Message(b"soup", Properties(headers={"large": "x" * 130_950}))
+        queue = await queue_of(warren, transport, [full])
+        tries = 0
+
+        async def fail(arrival: Arrival[bytes]) -> None:
+            nonlocal tries
+            tries += 1
+            raise OSError
+
+        async with Listener(transport, queue, fail):
+            [parked] = await taken(transport, f"{queue}.parked", 1)
+        assert (parked.body, tries) == (b"soup", 1)
+        assert sorted(parked.headers) == ["x-error", "x-origin-queue"]
+        await transport.close()
+
+    run(scenario())

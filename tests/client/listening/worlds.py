@@ -11,9 +11,10 @@ from warren.client.transport import Incoming, Layout, Outgoing, QueueLayout, Tra
 from warren.wire.values import Table
 
 POLL_S = 0.005
+DEADLINE_S = 60.0
 
 
-async def until(condition: Callable[[], object], deadline_s: float = 20.0) -> None:
+async def until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
     """Returns when it holds."""
     async with asyncio.timeout(deadline_s):
         while not condition():
@@ -60,7 +61,7 @@ async def queue_of(
 
 async def fill(transport: Transport, queue: str, bodies: Sequence[bytes | Message]) -> None:
     messages = [Message(each) if isinstance(each, bytes) else each for each in bodies]
-    failed = await transport.publish([Outgoing(message, "", queue) for message in messages], 20.0)
+    failed = await transport.publish([Outgoing(message, "", queue) for message in messages], DEADLINE_S)
     assert failed == [None] * len(messages)
 
 
@@ -72,7 +73,7 @@ def keyed(body: bytes) -> Message:
 async def taken(transport: Transport, queue: str, count: int) -> list[Incoming]:
     """As many messages of a queue, which may still be on their way there, and no more."""
     found: list[Incoming] = []
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(DEADLINE_S):
         while len(found) < count:
             if (message := await transport.get(queue)) is None:
                 await asyncio.sleep(POLL_S)

@@ -1,7 +1,8 @@
-"""A message that came, made by hand, and what was answered to it."""
+"""Messages that came, made by hand, and what was answered to them."""
 
 from dataclasses import dataclass, field
 
+from warren.errors import FRAME_ERROR, ConnectionFault
 from warren.wire.properties import Properties
 from warren.wire.values import Table
 
@@ -26,6 +27,15 @@ class HandMade:
 
     def nack(self, *, requeue: bool = True) -> None:
         self.answers.append("requeue" if requeue else "reject")
+
+
+class Unreadable(HandMade):
+    """Its properties are no properties."""
+
+    def __getattribute__(self, name: str) -> object:
+        if name == "properties":
+            raise ConnectionFault(FRAME_ERROR, "cannot decode")
+        return super().__getattribute__(name)
 
 
 def with_headers(**headers: object) -> HandMade:

@@ -5,22 +5,12 @@ import threading
 
 import pytest
 
-from tests.unit.client.listening.messages import HandMade, with_headers
+from tests.unit.client.listening.messages import HandMade, Unreadable, with_headers
 from warren.client.errors import CannotConvert
 from warren.client.listening import Arrival
 from warren.client.listening.threads import Threads
 from warren.client.transport import Incoming
-from warren.errors import FRAME_ERROR, ConnectionFault
 from warren.wire.properties import Properties
-
-
-class Unreadable(HandMade):
-    """Its properties are no properties."""
-
-    def __getattribute__(self, name: str) -> object:
-        if name == "properties":
-            raise ConnectionFault(FRAME_ERROR, "cannot decode")
-        return super().__getattribute__(name)
 
 
 def test_only_the_first_settlement_is_told_to_the_broker() -> None:

@@ -1,0 +1,100 @@
+"""One message's way to its end, where brokers that work do not lead: what nobody can read, or nobody can move."""
+
+import asyncio
+import logging
+
+import pytest
+
+from tests.unit.client.listening.messages import HandMade, Unreadable
+from warren.client.listening import Arrival, Retries
+from warren.client.listening.handling import Handling, Terms
+from warren.client.listening.threads import Threads
+from warren.client.testing import MemoryBroker, MemoryTransport
+from warren.client.transport import Layout, QueueLayout
+
+
+@pytest.fixture(autouse=True)
+def silent(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "warren.client.listening")
+
+
+async def deal_with(message: HandMade, terms: Terms[bytes], transport: MemoryTransport) -> float | None:
+    await transport.declare(Layout(queues=(QueueLayout("orders.parked"),)))
+    return await Handling(transport, terms, Threads(1)).deal_with(Arrival(message, "orders"))
+
+
+def look_at_headers(arrival: Arrival[bytes]) -> None:
+    assert arrival.headers is not None
+
+
+def fail(arrival: Arrival[bytes]) -> None:
+    raise OSError("no disk")
+
+
+@pytest.mark.parametrize("handler", [look_at_headers, fail])
+def test_a_message_whose_properties_nobody_can_read_is_parked_by_its_body(handler: object) -> None:
+    broker = MemoryBroker()
+    message = Unreadable(b"soup")
+
+    async def scenario() -> None:
+        transport = broker.transport()
+        assert await deal_with(message, Terms(handler), transport) is None  # type: ignore[arg-type]
+        parked = await transport.get("orders.parked")
+        assert parked is not None
+        assert (parked.body, parked.headers["x-origin-queue"]) == (b"soup", "orders")
+
+    asyncio.run(scenario())
+    assert message.answers == ["ack"]
+
+
+def test_without_parking_it_is_rejected() -> None:
+    message = Unreadable(b"soup")
+    terms: Terms[bytes] = Terms(look_at_headers, retries=Retries(parking=False))
+    asyncio.run(deal_with(message, terms, MemoryBroker().transport()))
+    assert message.answers == ["reject"]
+
+
+def test_a_stream_is_never_told_to_take_anything_back() -> None:
+    broker = MemoryBroker()
+    broker.faults.refuse(1)
+    message = HandMade(b"soup")
+    retries = Retries(2, (0.5,), "in_hand")
+    terms: Terms[bytes] = Terms(fail, retries=retries, is_stream=True)
+
+    async def scenario() -> None:
+        transport = broker.transport()
+        await transport.declare(Layout(queues=(QueueLayout("orders.parked"),)))
+        handling, arrival = Handling(transport, terms, Threads(1)), Arrival[bytes](message, "orders")
+        first = await handling.deal_with(arrival)
+        refused_to_be_parked = await handling.deal_with(arrival)
+        assert (first, refused_to_be_parked, message.answers) == (0.5, 1.0, [])
+        assert await handling.deal_with(arrival) is None
+        assert message.answers == ["ack"]
+
+    asyncio.run(scenario())
+
+
+def test_what_was_settled_by_its_handler_is_not_settled_again_when_that_fails() -> None:
+    message = HandMade(b"soup")
+
+    async def settle_and_fail(arrival: Arrival[bytes]) -> None:
+        arrival.nack(requeue=False)
+        raise OSError
+
+    asyncio.run(deal_with(message, Terms(settle_and_fail), MemoryBroker().transport()))
+    assert message.answers == ["reject"]
+
+
+def test_an_object_that_is_called_may_be_a_handler_of_either_kind() -> None:
+    class Plain:
+        def __call__(self, arrival: Arrival[bytes]) -> None: ...
+
+    class Async:
+        async def __call__(self, arrival: Arrival[bytes]) -> None: ...
+
+    async def hidden(arrival: Arrival[bytes]) -> None: ...
+
+    for handler in (Plain(), Async(), lambda arrival: hidden(arrival)):
+        message = HandMade(b"soup")
+        asyncio.run(deal_with(message, Terms(handler), MemoryBroker().transport()))
+        assert message.answers == ["ack"]
