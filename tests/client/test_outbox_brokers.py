@@ -17,6 +17,7 @@ from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 from warren.client import CannotConnect, Message, Properties, recovering
 from warren.client.outbox import Outbox, Relay, RelaySettings
+from warren.client.outbox.shelf import looking, rows_that_may_go
 from warren.client.tables import OUTBOX, create_tables
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
 
@@ -219,6 +220,25 @@ def test_a_lower_id_that_commits_later_is_not_skipped(postgres: Engine, url: str
         await transport.close()
 
     run(main())
+
+
+def test_a_batch_of_a_large_backlog_is_read_by_its_index(postgres: Engine) -> None:
+    rows_of = "SELECT {what} || n, decode('00', 'hex'), {status}, {sent} FROM generate_series(1, {count}) AS n"
+    fill = "INSERT INTO warren_outbox (business_id, body, status, sent_at) "
+    with postgres.begin() as transaction:
+        sent = rows_of.format(what="'sent '", status="'sent'", sent="now()", count=20_000)
+        transaction.execute(text(fill + sent))
+        transaction.execute(text("ANALYZE warren_outbox"))
+        # of these PostgreSQL has no notion yet
+        pending = rows_of.format(what="'pending '", status="'pending'", sent="NULL", count=20_000)
+        transaction.execute(text(fill + pending))
+    with postgres.connect() as connection:
+        connection.execute(looking("postgresql"))
+        statement = rows_that_may_go(100).compile(postgres, compile_kwargs={"literal_binds": True})
+        plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}").scalars())
+    assert "using warren_outbox_pending" in plan
+    assert "warren_outbox_held" in plan
+    assert "Sort" not in plan
 
 
 def test_two_transactions_that_add_the_same_message_leave_one(postgres: Engine) -> None:

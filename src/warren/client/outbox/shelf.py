@@ -31,10 +31,11 @@ from sqlalchemy import (
     case,
     delete,
     func,
+    literal_column,
     null,
     or_,
     select,
-    union_all,
+    true,
     update,
 )
 from sqlalchemy.exc import DBAPIError
@@ -61,7 +62,9 @@ ERROR_CHARACTERS_MAX = 2000
 ROW = OUTBOX.c
 _READ = [ROW[name] for name in PendingRow._fields]
 _THESE = ROW.id.in_(bindparam("ids", expanding=True, literal_execute=True))
-_STILL_PENDING = ROW.status == "pending"
+# constants, for an index that has only such rows is of use to a statement that says so
+_STILL_PENDING = ROW.status == literal_column("'pending'")
+_FAILED = ROW.status == literal_column("'failed'")
 
 
 class Shelf:
@@ -106,8 +109,8 @@ class Shelf:
     def rows(self) -> list[PendingRow]:
         """The first that may go, in the order of their ids."""
         with self._engine.connect() as connection:
-            self._looked_at = connection.execute(select(database_time())).scalar_one()
-            return [PendingRow._make(row) for row in connection.execute(_rows_that_may_go(self._settings.batch_rows))]
+            self._looked_at = connection.execute(looking(connection.dialect.name)).scalar_one()
+            return [PendingRow._make(row) for row in connection.execute(rows_that_may_go(self._settings.batch_rows))]
 
     def settle(self, judged: Sequence[Judged]) -> bool:
         """Write down what became of them; False, and nothing is written, if the lease is lost."""
@@ -136,6 +139,7 @@ class Shelf:
         with self._under_lease() as connection:
             if connection is None:
                 return 0
+            connection.execute(looking(connection.dialect.name))
             return sum(_clean(connection, through, self._settings.keep_s) for through in _THROUGH)
 
     @contextmanager
@@ -183,14 +187,24 @@ def _marked(judged: Judged) -> Update:
     return row.values(attempt=ROW.attempt + 1, last_error=_storable(str(judged.trouble)))
 
 
-def _rows_that_may_go(limit: int) -> Select[tuple[object, ...]]:
-    never_sent = and_(ROW.ordering_key != "", ROW.sent_at.is_(None))
-    # two statements, each of which has an index of its own
-    held = union_all(
-        select(ROW.ordering_key).where(ROW.status == "failed", never_sent),
-        select(ROW.ordering_key).where(_STILL_PENDING, ROW.due_at > database_time(), never_sent),
+def looking(dialect: str) -> Select[datetime]:
+    """The time; and a word to PostgreSQL, which would sort all there is for each batch of it.
+
+    It does as long as it has not noticed how much that is. Read by an index that has them in order, the first rows cost
+    as much as they are many. The word holds until the transaction ends.
+    """
+    time = select(database_time())
+    return time.where(func.set_config("enable_sort", "off", true()) == "off") if dialect == "postgresql" else time
+
+
+def rows_that_may_go(limit: int) -> Select[*tuple[object, ...]]:
+    # in the words of the index that has them: who failed, or must wait, and was never sent
+    held_perhaps = and_(ROW.sent_at.is_(None), or_(_FAILED, ROW.due_at.is_not(None)))
+    held = select(ROW.ordering_key).where(
+        held_perhaps, or_(_FAILED, and_(_STILL_PENDING, ROW.due_at > database_time())), ROW.ordering_key != ""
     )
-    due = or_(ROW.due_at.is_(None), ROW.due_at <= database_time())
+    # in words that no index on `due_at` seems to be made for: the rows are to be read in order
+    due = func.coalesce(ROW.due_at, database_time()) <= database_time()
     free = or_(ROW.ordering_key == "", ROW.sent_at.is_not(None), ROW.ordering_key.not_in(held))
     return select(*_READ).where(_STILL_PENDING, due, free).order_by(ROW.id).limit(limit)
 

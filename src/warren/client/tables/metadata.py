@@ -56,11 +56,17 @@ OUTBOX = Table(
     Column("due_at", UtcTime),
     Column("done_at", UtcTime),
     Column("last_error", Text),
-    Index("warren_outbox_status_id", "status", "id"),
-    Index("warren_outbox_status_due_at", "status", "due_at"),
     # an id is never given twice, not even after its row was cleaned away
     sqlite_autoincrement=True,
 )
+
+# each has a few of the many rows, so that those that are through with cost nothing
+for _name, _columns, _where in (
+    ("pending", [OUTBOX.c.id], "status = 'pending'"),
+    ("held", [OUTBOX.c.ordering_key], "sent_at IS NULL AND (status = 'failed' OR due_at IS NOT NULL)"),
+    ("due", [OUTBOX.c.status, OUTBOX.c.due_at], "due_at IS NOT NULL"),
+):
+    Index(f"warren_outbox_{_name}", *_columns, postgresql_where=text(_where), sqlite_where=text(_where))
 
 INBOX = Table(
     "warren_inbox",
