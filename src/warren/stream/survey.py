@@ -1,7 +1,8 @@
 """What the files of a stream hold, chunk by chunk, for whoever looks at them from outside.
 
 Every chunk is read as a whole, which a start does to the last few alone: damage that nobody has met yet is found here.
-The end of the last segment may have been under way when the node ended; the journal has what was to be there.
+The end of the last segment may have been under way when the node ended: then the journal has what was to be there. If
+it has not, that is damage like any other, and what is whole behind it counts.
 
 Not here: what a start makes of it (`stream.recovery`), how it is shown (`cli.journal_findings`).
 """
@@ -35,7 +36,7 @@ class ChunkPlace:
 class ArchiveSurvey:
     """One segment of a stream."""
 
-    def __init__(self, files: ArchiveFiles, stream_id: int, segment: int, is_last: bool) -> None:
+    def __init__(self, files: ArchiveFiles, stream_id: int, segment: int) -> None:
         self.number: int = segment
         self.file_bytes: int = files.size(stream_id, segment)
         # those that are whole
@@ -45,8 +46,6 @@ class ArchiveSurvey:
         # where the end begins that was being written; -1 if it was not
         self.torn_at: int = -1
         self._read(files, stream_id)
-        if is_last:
-            self._find_torn_end()
 
     def tail(self) -> str:
         """How it is, in a few words."""
@@ -90,39 +89,49 @@ class ArchiveSurvey:
             at += 1
         return self.file_bytes
 
-    def _find_torn_end(self) -> None:
-        """Whatever is not whole among the last few, and the first of it ends what counts."""
+    def find_torn_end(self, end: int, rest: list[tuple[int, int]]) -> None:
+        """Whatever is not whole among the last few, and the first of it ends what counts.
+
+        The segments before it end with this offset; `rest` is what the journal has.
+        """
         if not self.damaged_at:
             return
         begin = self.damaged_at[0]
-        if len([one for one in self.chunks if one.at > begin]) + len(self.damaged_at) <= CHUNKS_AT_ONCE_MAX:
+        before = [one for one in self.chunks if one.at < begin]
+        if before:
+            end = before[-1].end
+        is_in_journal = any(first <= end < behind for first, behind in rest)
+        if is_in_journal and len(self.chunks) - len(before) + len(self.damaged_at) <= CHUNKS_AT_ONCE_MAX:
             self.torn_at = begin
             self.damaged_at = []
-            self.chunks = [one for one in self.chunks if one.at < begin]
+            self.chunks = before
 
 
 @final
 class StreamSurvey:
     """All segments of a stream."""
 
-    def __init__(self, files: ArchiveFiles, stream_id: int) -> None:
-        numbers = files.segments(stream_id)
+    def __init__(self, files: ArchiveFiles, stream_id: int, rest: list[tuple[int, int]]) -> None:
+        """`rest` is what the journal has, in ranges: the first offset, and the one behind the last."""
+        self._rest: list[tuple[int, int]] = rest
         self.segments: list[ArchiveSurvey] = [
-            ArchiveSurvey(files, stream_id, number, number == numbers[-1]) for number in numbers
+            ArchiveSurvey(files, stream_id, number) for number in files.segments(stream_id)
         ]
+        if self.segments:
+            before = [chunk for segment in self.segments[:-1] for chunk in segment.chunks]
+            # a stream whose files have nothing begins with what the journal has
+            end = before[-1].end if before else rest[0][0] if rest else 0
+            self.segments[-1].find_torn_end(end, rest)
 
     def chunks(self) -> list[ChunkPlace]:
         return [chunk for segment in self.segments for chunk in segment.chunks]
 
-    def missing(self, rest: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:
-        """Offsets that should be there, as ranges: the first, and the one behind the last.
-
-        `rest` is what the journal has, in such ranges; the stream has ended there.
-        """
+    def missing(self, end: int) -> list[tuple[int, int]]:
+        """Offsets that should be there, as ranges; the stream has ended before this one."""
         found: list[tuple[int, int]] = []
         kept = [(chunk.first, chunk.end) for chunk in self.chunks()]
         at = kept[0][0] if kept else 0
-        for first, behind in sorted(kept + rest):
+        for first, behind in sorted(kept + self._rest):
             if first > at:
                 found.append((at, first))
             at = max(at, behind)

@@ -80,11 +80,14 @@ def found_streams(offline: OfflineDirectory, journal: Journal) -> list[FoundStre
     found: list[FoundStream] = []
     for stream_id in sorted({*files.streams(), *known}):
         owner = offline.owners.get(stream_id)
-        stream = FoundStream(stream_id, owner, StreamSurvey(files, stream_id))
-        if owner is not None:
-            book = journal.books[stream_id]
-            stream.rest = living_offsets(book)
-            stream.epoch = int(book.next_position) >> POSITION_BITS
-            stream.missing = stream.survey.missing(stream.rest, int(offset_of(book.next_position)))
+        if owner is None:
+            found.append(FoundStream(stream_id, None, StreamSurvey(files, stream_id, [])))
+            continue
+        book = journal.books[stream_id]
+        rest = living_offsets(book)
+        stream = FoundStream(stream_id, owner, StreamSurvey(files, stream_id, rest))
+        stream.rest = rest
+        stream.epoch = int(book.next_position) >> POSITION_BITS
+        stream.missing = stream.survey.missing(int(offset_of(book.next_position)))
         found.append(stream)
     return found
