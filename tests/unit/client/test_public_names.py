@@ -111,6 +111,18 @@ PACKAGES = {
     ],
     "warren.client.inbox": ["Inbox"],
     "warren.client.outbox": ["Outbox", "Relay", "RelaySettings"],
+    "warren.client.recovering": [
+        "ConnectionDown",
+        "ConnectionUp",
+        "GivenUp",
+        "LayoutRefused",
+        "Notice",
+        "ReconnectFailed",
+        "RecoveringTransport",
+        "SubscriptionDown",
+        "SubscriptionUp",
+        "open",
+    ],
     "warren.client.settings": [
         "Absence",
         "Finding",

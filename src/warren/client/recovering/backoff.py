@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 FIRST_S: Final = 0.1
-MOST_S: Final = 15.0
+MOST_S: Final = 5.0
 
 
 class Backoff:
