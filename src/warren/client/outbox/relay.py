@@ -5,7 +5,9 @@
     stop        finish what is in hand, and let go of the lease
 
 While it serves, a task renews the lease. Lost leases show at the next renewal or the next writing; whatever was
-published meanwhile is then published again by whoever took over, and marked by nobody else.
+published meanwhile is then published again by whoever took over, and marked by nobody else. The order of a key stands
+even while both publish: each sends a row when it has the confirm of the row before it, so whichever of them is the
+first to send a row, the one before it has arrived.
 
 If a whole pass comes to nothing, neither sent nor refused, it is the broker that cannot be reached: the rows stay
 untouched and the relay pauses. If some get through, those that did not are put back for a moment each, so that one
