@@ -1,7 +1,7 @@
 """One row for one message: what it says, and the statement that writes it unless it is there.
 
-The statement is put into words once for each inbox, and given to the driver itself, which is a quarter of the cost of
-giving it to SQLAlchemy each time; a connection has it prepared after a few messages. So recording costs one short round
+The statement is put into words once for each inbox, and given to the driver itself: what SQLAlchemy does to a statement
+would be a third of the whole cost. A connection has it prepared after a few messages. So recording is one short round
 trip, and little besides. What the driver raises becomes what SQLAlchemy would have raised.
 
 Not here: whose transaction it is (`inbox.inbox`).
@@ -110,4 +110,4 @@ def is_kept_as_text(text: str) -> bool:
 def attempt_of(properties: Properties) -> int:
     """How often its sender had sent it by then; 1 if that makes no sense."""
     found = (properties.headers or {}).get(ATTEMPT)
-    return found if isinstance(found, int) and 1 <= found <= ATTEMPT_MAX else 1
+    return int(found) if isinstance(found, int) and 1 <= found <= ATTEMPT_MAX else 1

@@ -16,7 +16,6 @@ from warren.client.telemetry.carrying import carried
 from warren.client.telemetry.meters import Meters
 from warren.client.telemetry.naming import REDELIVERED, SETTLEMENT, described, fail, joined
 from warren.client.transport import Incoming
-from warren.errors import WarrenError
 from warren.wire.properties import Properties
 from warren.wire.values import Table
 
@@ -118,7 +117,7 @@ class TracedIncoming:
         self._meters.handled(self._queue, how, self._error, time.perf_counter() - self._began)
 
     def _started(self, at_ns: int) -> Span:
-        properties = _readable_properties(self._message)
+        properties = self.properties
         key = self.routing_key
         place = joined(self.exchange, key, self._queue)
         attributes = described("process", "process", place, key, properties, self.body)
@@ -140,10 +139,3 @@ def _processing(message: Incoming) -> AbstractContextManager[None]:
     """A listener's message has the one in it that the transport gave."""
     found = getattr(message, "incoming", message)
     return found.processing() if isinstance(found, TracedIncoming) else nullcontext()
-
-
-def _readable_properties(message: Incoming) -> Properties:
-    try:
-        return message.properties
-    except WarrenError:
-        return Properties()
