@@ -26,6 +26,7 @@ from warren.model.ports import Consumer, QueueLog
 from warren.model.turn import Timed
 from warren.stream.groups import Group, Groups, check_group
 from warren.stream.readers.bookmarks import Bookmarks
+from warren.stream.readers.idling import Idling
 from warren.stream.readers.opening import Opening
 from warren.stream.readers.probe import PROBE_ARGUMENT
 from warren.stream.readers.reader import Reader, Source
@@ -50,6 +51,7 @@ class Audience(Timed):
         self._reunited_at_ms: i64 = 0
         # some group has nobody who is served, because another master may be serving it
         self._held_back: bool = False
+        self._idling: Idling = Idling(source.turn)
         self._readers: dict[Consumer, Reader] = {}
         # members of groups that have no reader
         self._waiting: dict[Consumer, None] = {}
@@ -199,6 +201,8 @@ class Audience(Timed):
                 entry.drop_message()
             if reader.damage:
                 damaged.append(reader)
+            elif reader.has_blocks():
+                self._idling.stands(reader)
         return damaged
 
     def acked(self, entry: Entry) -> None:

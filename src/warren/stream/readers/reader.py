@@ -107,6 +107,10 @@ class Reader:
             block.let_go()
         self._blocks = []
 
+    def has_blocks(self) -> bool:
+        """Whether it has something of the archive in memory, or has asked for it."""
+        return len(self._blocks) > 0
+
     # -- where it begins
 
     def find(self, tail: Tail) -> bool:

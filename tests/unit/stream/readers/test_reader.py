@@ -181,3 +181,46 @@ def test_little_is_read_ahead_when_memory_is_tight() -> None:
     assert read_ahead() > 4_000_000
     stage.turn.tight = True
     assert 1_000_000 < read_ahead() < 2_500_000
+
+
+def pass_time(stage: Stage, looks: int) -> None:
+    for _ in range(looks):
+        stage.turn.now_ms += 2_000
+        stage.turn.fire_timers()
+        stage.settle()
+
+
+def test_readers_whose_clients_take_nothing_hold_nothing_when_memory_is_tight() -> None:
+    stage = Stage()
+    stage.fill(5_000)
+    before = stage.turn.held_bytes
+    readers = [stage.reader(credit=1, x_stream_offset=start) for start in range(0, 100, 10)]
+    readers += [stage.reader(credit=1, x_stream_offset=0, x_stream_chunks=True)]
+    assert stage.turn.held_bytes - before > 10_000_000
+    pass_time(stage, 3)
+    assert stage.turn.held_bytes - before > 10_000_000, "there is room"
+    stage.turn.tight = True
+    pass_time(stage, 2)
+    assert stage.turn.held_bytes <= before
+    for reader in readers:
+        reader.credit = 50
+    stage.stream.wake()
+    stage.settle()
+    assert [reader.offsets() for reader in readers[:10]] == [
+        list(range(start, start + 51)) for start in range(0, 100, 10)
+    ]
+    assert len(readers[10].entries) > 1
+
+
+def test_a_reader_whose_client_is_slow_reads_no_chunk_twice() -> None:
+    stage = Stage()
+    stage.fill(5_000)
+    stage.turn.tight = True
+    reader = stage.reader(credit=1, x_stream_offset=0)
+    reads = stage.archive.reads
+    for _ in range(20):
+        pass_time(stage, 1)
+        reader.credit = 1
+        stage.stream.wake()
+        stage.settle()
+    assert (len(reader.entries), stage.archive.reads) == (21, reads)
