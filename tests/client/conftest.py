@@ -15,13 +15,16 @@ import pytest
 from sqlalchemy import Engine
 
 from tests.client.databases import opened, postgres_url, sqlite_url
+from tests.client.seam import Brokers
 from tests.node.certificate_files import Authority
 from tests.node.serving import Serving
 from tests.support.node_process import NodeProcess
 from tests.support.postgres import Postgres
 from tests.support.rabbitmq import RabbitMQ
-from warren.client import blocking
+from warren.client import blocking, recovering
 from warren.client.tables import create_tables
+from warren.client.testing import MemoryBroker
+from warren.client.transport import Transport
 
 Result = TypeVar("Result")
 DEADLINE_S = 60.0
@@ -136,6 +139,30 @@ def database(empty_database: Engine) -> Engine:
     """One with the tables in it."""
     create_tables(empty_database)
     return empty_database
+
+
+@pytest.fixture(params=["memory", "warren", "rabbitmq"])
+def broker(request: pytest.FixtureRequest) -> Iterator[Brokers]:
+    """Each broker that may stand behind the seam; nothing is left there."""
+    if request.param == "memory":
+        memory = MemoryBroker()
+
+        async def connect_to_memory() -> Transport:
+            return memory.transport()
+
+        yield Brokers(connect_to_memory)
+        return
+    shared = request.getfixturevalue("url") if request.param == "warren" else request.getfixturevalue("rabbitmq").url
+
+    async def connect() -> Transport:
+        return await recovering.open(shared)
+
+    made = Brokers(connect)
+    yield made
+    with blocking.connect(shared) as connection, connection.channel() as channel:
+        for name in made.named:
+            channel.delete_queue(name)
+            channel.delete_exchange(name)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@
     FaultProxy     the same for real brokers, between a program and its broker's port: cut, stall, delay, close after
                    so many bytes, in either direction
 
-Promises: the same suite of tests holds for memory, for Warren and for RabbitMQ (tests/client/test_transports.py); what
+Promises: the same suite of tests holds for memory, for Warren and for RabbitMQ (tests/client/test_transports*.py); what
 memory does not know, such as streams and quorum queues, it refuses to declare. A memory broker may be used by several
 threads. pytest is needed only by `testing.fixtures`, which a test suite enables as a plugin.
 

@@ -9,6 +9,7 @@ Not here: what the broker does (`testing.broker`), which faults there are (`test
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from warren.client.errors import (
@@ -119,7 +120,8 @@ class MemoryTransport:
         with self._broker.lock:
             self._check_open()
             self._broker.tick()
-            self._declare(layout)
+            for step in self._steps(layout):
+                step()
             self._layouts.append(layout)
 
     async def close(self, deadline_s: float = 10.0) -> None:
@@ -155,20 +157,22 @@ class MemoryTransport:
         self._broker.leave(self, [*consumers, *getters])
 
     def _resume(self) -> None:
-        """Have again what was declared, and subscribe where nobody consumes any more."""
+        """Have again what was declared, as far as that may be, and subscribe where nobody consumes any more."""
         for layout in self._layouts:
-            self._declare(layout)
+            for step in self._steps(layout):
+                with contextlib.suppress(ClientError):
+                    step()
         for subscription in self._subscriptions:
             if not self._broker.has_consumer(subscription.consumer):
                 subscription.resume()
 
-    def _declare(self, layout: Layout) -> None:
-        for exchange in layout.exchanges:
-            self._broker.declare_exchange(exchange)
-        for queue in layout.queues:
-            self._broker.declare_queue(queue, self)
-        for binding in layout.bindings:
-            self._broker.bind(binding)
+    def _steps(self, layout: Layout) -> list[Callable[[], None]]:
+        """What declares a layout, one by one."""
+        return [
+            *(partial(self._broker.declare_exchange, exchange) for exchange in layout.exchanges),
+            *(partial(self._broker.declare_queue, queue, self) for queue in layout.queues),
+            *(partial(self._broker.bind, binding) for binding in layout.bindings),
+        ]
 
     def _check_open(self) -> None:
         if self._is_closing:

@@ -78,6 +78,22 @@ def test_an_exclusive_queue_is_there_again_after_the_connection_was_lost_and_emp
     run(scenario())
 
 
+def test_what_cannot_be_declared_again_does_not_keep_the_rest_from_being_there() -> None:
+    async def scenario() -> None:
+        broker, transport = await opened()
+        mine, shared = QueueLayout("mine", exclusive=True), QueueLayout("shared", auto_delete=True)
+        await transport.declare(Layout(queues=(mine, shared)))
+        subscription = await transport.subscribe("shared")
+        other = broker.transport()
+        broker.delete_queue("mine")
+        await other.declare(Layout(queues=(mine,)))
+        broker.faults.lose_connections()
+        await other.publish(to("shared", b"found"))
+        assert [incoming.body for incoming in await subscription.batch()] == [b"found"]
+
+    run(scenario())
+
+
 def test_publishes_arrive_twice() -> None:
     async def scenario() -> None:
         broker, transport = await opened()
