@@ -23,7 +23,7 @@ from tests.support.postgres import Postgres
 from tests.support.rabbitmq import RabbitMQ
 from warren.client import blocking, recovering
 from warren.client.tables import create_tables
-from warren.client.testing import MemoryBroker
+from warren.client.testing import FaultProxy, MemoryBroker
 from warren.client.transport import Transport
 
 Result = TypeVar("Result")
@@ -78,6 +78,13 @@ def unique(url: str) -> Iterator[Callable[[str], str]]:
 @pytest.fixture
 def queue(unique: Callable[[str], str]) -> str:
     return unique("queue")
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[FaultProxy]:
+    """Between a test and the shared broker, to make trouble."""
+    with FaultProxy(url) as between:
+        yield between
 
 
 @pytest.fixture

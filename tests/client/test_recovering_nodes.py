@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.conftest import url_of
-from tests.client.test_recovering import contents, first_seen, kinds, numbered, only, taken, to, until
+from tests.client.recovery import contents, first_seen, kinds, numbered, only, taken, to, until
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.client import CallTimeout, LoginRefused, Message, Properties, recovering

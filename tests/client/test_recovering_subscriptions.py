@@ -9,17 +9,17 @@ from collections.abc import Callable
 import pytest
 
 from tests.client.conftest import run
-from tests.client.test_recovering import contents, numbered, only, proxy, proxy_target, taken, to, until
+from tests.client.recovery import contents, numbered, only, taken, to, until
 from warren.client import ChannelClosed, Message, connect, recovering
 from warren.client.testing import FaultProxy
 from warren.client.transport import Layout, Outgoing, QueueLayout
 
-__all__ = ["proxy"]
-
 Unique = Callable[[str], str]
 
 
-def test_a_subscription_goes_on_after_a_cut_and_acks_from_before_do_nothing(proxy: FaultProxy, queue: str) -> None:
+def test_a_subscription_goes_on_after_a_cut_and_acks_from_before_do_nothing(
+    url: str, proxy: FaultProxy, queue: str
+) -> None:
     async def talk() -> None:
         async with await recovering.open(proxy.url) as transport:
             await transport.declare(only(queue))
@@ -38,7 +38,7 @@ def test_a_subscription_goes_on_after_a_cut_and_acks_from_before_do_nothing(prox
             assert seen == [b"%06d" % number for number in range(20)]
             old[0].ack()
 
-        async with await connect(proxy_target(proxy)) as beside:
+        async with await connect(url) as beside:
             assert await (await beside.channel()).get(queue) is None
 
     run(talk())
@@ -170,13 +170,13 @@ def test_a_cancel_gives_back_what_was_not_handed_out_and_lets_the_rest_be_settle
     run(talk())
 
 
-def test_without_acks_what_has_come_is_handed_out_whatever_happened(proxy: FaultProxy, queue: str) -> None:
+def test_without_acks_what_has_come_is_handed_out_whatever_happened(url: str, proxy: FaultProxy, queue: str) -> None:
     async def talk() -> None:
         async with await recovering.open(proxy.url) as transport:
             await transport.declare(only(queue))
             await transport.publish(numbered(queue, 10))
             subscription = await transport.subscribe(queue, no_ack=True)
-            async with await connect(proxy_target(proxy)) as beside:
+            async with await connect(url) as beside:
                 channel = await beside.channel()
                 while (await channel.declare_queue(queue, passive=True)).messages:
                     await asyncio.sleep(0.005)

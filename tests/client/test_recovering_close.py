@@ -1,0 +1,122 @@
+"""The end of a transport, and what is told of its life.
+
+All of it holds for RabbitMQ too (`WARREN_TEST_AMQP`).
+"""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from tests.client.conftest import run
+from tests.client.recovery import contents, kinds, numbered, only, taken, to, until
+from warren.client import (
+    ConnectionClosed,
+    Message,
+    recovering,
+)
+from warren.client.testing import FaultProxy
+from warren.client.transport import (
+    Outgoing,
+)
+
+Unique = Callable[[str], str]
+
+
+def test_a_close_waits_for_publishes_and_for_what_is_in_hand(proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        transport = await recovering.open(proxy.url)
+        await transport.declare(only(queue))
+        await transport.publish(numbered(queue, 3))
+        subscription = await transport.subscribe(queue, prefetch=2)
+        in_hand = await taken(subscription, 2)
+        proxy.delay(0.1)
+        call = asyncio.ensure_future(transport.publish(to(queue, b"last")))
+        reader = asyncio.ensure_future(subscription.batch())
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(transport.close(20.0))
+        assert await reader == []
+        assert await call == [None]
+        assert not closing.done()
+        for message in in_hand:
+            message.ack()
+        await closing
+        assert kinds(await transport.publish(to(queue, b"too late"))) == [("ConnectionClosed", "not_sent")]
+        with pytest.raises(ConnectionClosed, match="was closed"):
+            await transport.send(to(queue, b"too late"))
+        with pytest.raises(ConnectionClosed, match="was closed"):
+            await transport.subscribe(queue)
+        proxy.restore()
+        async with await recovering.open(proxy.url) as other:
+            assert await contents(other, queue) == [b"000002", b"last"]
+
+    run(talk())
+
+
+def test_a_close_ends_within_its_deadline_and_tells_what_is_not_decided(proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        transport = await recovering.open(proxy.url)
+        await transport.declare(only(queue))
+        await transport.publish(to(queue, b"kept"))
+        subscription = await transport.subscribe(queue)
+        [message] = await subscription.batch()
+        proxy.stall("to_client")
+        written = asyncio.ensure_future(transport.publish(to(queue, b"written")))
+        while transport.undecided < 1:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
+        begun_s = time.monotonic()
+        await transport.close(0.5)
+        assert time.monotonic() - begun_s < 5
+        assert kinds(await written) == [("ConnectionLost", "unknown")]
+        message.ack()
+        proxy.restore()
+        async with await recovering.open(proxy.url) as other:
+            assert (await contents(other, queue))[0] == b"kept"
+
+    run(talk())
+
+
+def test_a_close_while_nobody_is_there_says_that_nothing_was_sent(proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        transport = await recovering.open(proxy.url)
+        proxy.cut(refuse=True)
+        await until(lambda: not transport.is_connected)
+        call = asyncio.ensure_future(transport.publish(to(queue, b"never")))
+        await asyncio.sleep(0)
+        await transport.close(0.2)
+        assert kinds(await call) == [("CannotConnect", "not_sent")]
+
+    run(talk())
+
+
+def test_what_happens_is_logged_and_told_to_the_observer(
+    proxy: FaultProxy, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    notices: list[recovering.Notice] = []
+
+    def observer(notice: recovering.Notice) -> None:
+        notices.append(notice)
+        raise RuntimeError("an observer that fails does no harm")
+
+    def told(kind: type[recovering.Notice]) -> set[str]:
+        return {notice.role for notice in notices if type(notice) is kind}
+
+    async def talk() -> None:
+        async with await recovering.open(proxy.url, observer=observer) as transport:
+            proxy.cut(refuse=True)
+            await until(lambda: told(recovering.ReconnectFailed) == {"publishing", "consuming"})
+            proxy.restore()
+            await until(lambda: told(recovering.ConnectionUp) == {"publishing", "consuming"})
+            assert told(recovering.ConnectionDown) == {"publishing", "consuming"}
+            assert await transport.publish([Outgoing(Message(b"x"), "", uuid.uuid4().hex, mandatory=False)]) == [None]
+
+    with caplog.at_level(logging.INFO, "warren.client.recovering"):
+        run(talk())
+    logged = [record for record in caplog.records if record.name == "warren.client.recovering"]
+    assert any("the publishing connection is there again" in record.getMessage() for record in logged)
+    assert {record.__dict__.get("warren_role") for record in logged} >= {"publishing", "consuming"}
+    assert "guest:guest" not in caplog.text
