@@ -38,6 +38,9 @@ def verdicts(entries: list[Entry], settings: Settings) -> dict[str | None, Verdi
     found = {}
     for key in {entry.key for entry in entries}:
         seen = [entry for entry in entries if entry.key == key and is_seen(entry, settings)]
+        of_today = [entry for entry in seen if not is_past(entry, settings)]
+        if is_plain(of_today, settings):
+            seen = of_today
         if belongs(seen, settings):
             found[key] = _verdict(seen, settings)
     return found
@@ -45,7 +48,20 @@ def verdicts(entries: list[Entry], settings: Settings) -> dict[str | None, Verdi
 
 def is_seen(entry: Entry, settings: Settings) -> bool:
     day = settings.business_day
-    return day is None or entry.at is None or day.before <= entry.at < day.closes
+    return day is None or entry.at is None or entry.at < day.closes
+
+
+def is_past(entry: Entry, settings: Settings) -> bool:
+    day = settings.business_day
+    return day is not None and entry.at is not None and entry.at < day.begins
+
+
+def is_plain(entries: list[Entry], settings: Settings) -> bool:
+    """Whether every ledger has one of these, all of them of the day and alike, so that nobody asks what was before."""
+    day = settings.business_day
+    whole = all(entry.readable and (day is None or entry.at is None or entry.at < day.ends) for entry in entries)
+    alike = len({(entry.amount, entry.currency) for entry in entries}) == 1
+    return sorted(entry.ledger for entry in entries) == list(range(len(settings.ledgers))) and whole and alike
 
 
 def belongs(seen: list[Entry], settings: Settings) -> bool:

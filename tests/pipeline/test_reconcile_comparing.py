@@ -38,8 +38,11 @@ def _moments() -> list[datetime]:
     """Each end of each stretch of the day, and a little off it."""
     day = OF_DAY.business_day
     assert day is not None
-    ends = (day.before, day.begins, day.fresh, day.ends, day.closes)
-    return [moment + timedelta(microseconds=off) for moment in ends for off in (-1, 0)]
+    ends = (day.begins, day.fresh, day.ends, day.closes)
+    return [
+        day.begins - timedelta(days=3),
+        *(moment + timedelta(microseconds=off) for moment in ends for off in (0, -1)),
+    ]
 
 
 AMOUNTS = [None, *(Decimal(text) for text in ("0.00", "10.00", "10.01", "10.02", "-10.00", "1000.00", "1001.00"))]
@@ -51,7 +54,7 @@ def _entries(ledgers: int) -> some.SearchStrategy[list[Entry]]:
         Entry,
         ledger=some.integers(0, ledgers - 1),
         key=some.sampled_from([None, *(f"k{number}" for number in range(100))]),
-        at=some.one_of(some.just(_moments()[3]), some.sampled_from([None, *_moments()])),
+        at=some.one_of(some.just(_moments()[1]), some.sampled_from([None, *_moments()])),
         amount=some.one_of(some.just(Decimal("10.00")), some.sampled_from(AMOUNTS)),
         currency=some.one_of(some.just("EUR"), some.sampled_from([None, "USD"])),
         readable=some.sampled_from([True] * 19 + [False]),
@@ -92,6 +95,25 @@ def test_each_status_is_found_and_only_by_what_makes_it(spark: SparkSession) -> 
         kept = [status for status in PRECEDENCE if everything or status != BALANCED]
         assert {key: verdict.status for key, verdict in found.items()} == {status: status for status in kept}
         assert unsuspected == len(PRECEDENCE) - len(kept)
+
+
+def test_what_comes_days_later_is_late_when_it_comes_and_balances_if_the_authority_does(spark: SparkSession) -> None:
+    day = OF_DAY.business_day
+    assert day is not None
+    today = Entry(0, "", day.begins + timedelta(hours=9), Decimal("10.00"), "EUR", True)
+    earlier = replace(today, at=day.begins - timedelta(days=3))
+    planted = {
+        "late": [earlier, replace(today, ledger=1)],
+        "balanced": [replace(earlier, ledger=1), today],
+        "duplicated": [earlier, replace(earlier, ledger=1), replace(today, ledger=1)],
+        "differs": [earlier, replace(today, ledger=1, amount=Decimal("7.00"))],
+        "unexpected": [replace(today, ledger=1)],
+    }
+    entries = [replace(entry, key=status) for status, rows in planted.items() for entry in rows]
+    entries += [replace(earlier, key="missing then and silent now")]
+    found, _ = _found(spark, entries, OF_DAY)
+    assert {key: verdict.status for key, verdict in found.items()} == {status: status for status in planted}
+    assert found["late"].late == ("payments",)
 
 
 def test_nulls_that_change_places_are_not_taken_for_each_other(spark: SparkSession) -> None:

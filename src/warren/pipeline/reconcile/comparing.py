@@ -1,9 +1,10 @@
 """Which keys are not in balance, and what is wrong with each: two functions from DataFrames to DataFrames.
 
 `suspects` groups all rows by key, and all that it keeps of a key is a count, a few bits and two numbers made of what is
-compared. `judged` groups the rows of the suspects and looks at each ledger for itself. What it gives is the result's
-table with two columns more, by which keys are counted (`OF_THE_DAY`, `AUTHORITY_ROWS`). Keys that were never suspected
-are not there, but each of them is one row of the day in the authority; so they are its rows without `AUTHORITY_ROWS`.
+compared. `judged` groups the rows of the suspects, of all days before as well, and looks at each ledger for itself.
+What it gives is the result's table with two columns more, by which keys are counted (`OF_THE_DAY`, `AUTHORITY_ROWS`).
+Keys that were never suspected are not there, but each of them is one row of the day in the authority; so they are its
+rows without `AUTHORITY_ROWS`.
 
 Not here: reading and writing (`reconcile.job`); which finding counts (`reconcile.statuses`).
 """
@@ -68,7 +69,7 @@ def judged(rows: DataFrame, settings: Settings) -> DataFrame:
     """One row for each key of these rows, which have a column `record`: its status, and what each ledger has of it."""
     day = settings.business_day
     if day is not None:
-        rows = rows.filter(sql.col("at").isNull() | _between(sql.col("at"), day.before, day.closes))
+        rows = rows.filter(sql.col("at").isNull() | (sql.col("at") < sql.lit(day.closes)))
     numbers = range(len(settings.ledgers))
     aggregates = [each for number in numbers for each in _of_ledger(settings, number)]
     authority = sql.col("ledger") == settings.authority_index

@@ -1,15 +1,16 @@
-"""A business day: from midnight to midnight in its zone, with the stretch before it and the grace after it.
+"""A business day: from midnight to midnight in its zone, with what was before it and the grace after it.
 
 ::
 
-    before          begins    fresh                              ends       closes
-      │ the day before │ grace  │                                  │  grace   │
-      └────────────────┴────────┴──────────────────────────────────┴──────────┘
+                    begins    fresh                              ends       closes
+      … days before    │ grace  │                                  │  grace   │
+      ─────────────────┴────────┴──────────────────────────────────┴──────────┘
 
 A key belongs to the day of its anchor: its first row in the authority, or, if that has none, its first row anywhere.
 What the other ledgers have of it before `closes` is part of it, and `late` if it came after `ends`. In the same way the
-first rows of a day may belong to the day before, so that day is looked at, too. What comes after the grace of its day
-was called missing there; it is seen by the day on which it comes (`fresh`). So no row falls between two days.
+first rows of a day may belong to the day before. What comes after the grace of its day was called missing there; it is
+seen by the day on which it comes (`fresh`), a day later or a month. So no row falls between two days, and of a key that
+the day leaves in doubt all earlier rows are looked at. One that is plainly in balance within the day has no past.
 
 A day has 23 or 25 hours when clocks are changed; the zone knows.
 
@@ -30,9 +31,8 @@ UNITS_S: Final = {"s": 1, "m": 60, "h": 3600}
 
 @dataclass(frozen=True)
 class BusinessDay:
-    """The five moments, in UTC."""
+    """The four moments, in UTC."""
 
-    before: datetime
     begins: datetime
     fresh: datetime
     ends: datetime
@@ -40,8 +40,8 @@ class BusinessDay:
 
 
 def business_day(day: date, zone: str, grace: timedelta) -> BusinessDay:
-    before, begins, ends = (_midnight(day + timedelta(days=shift), zone) for shift in (-1, 0, 1))
-    return BusinessDay(before, begins, begins + grace, ends, ends + grace)
+    begins, ends = (_midnight(day + timedelta(days=shift), zone) for shift in (0, 1))
+    return BusinessDay(begins, begins + grace, ends, ends + grace)
 
 
 def check_zone(zone: str, whose: str) -> None:

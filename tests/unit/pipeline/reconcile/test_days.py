@@ -10,7 +10,6 @@ from warren.pipeline.reconcile.days import business_day, check_zone, parse_day, 
 
 def test_a_day_is_from_midnight_to_midnight_in_its_zone() -> None:
     day = business_day(date(2026, 11, 15), "Asia/Tokyo", timedelta(hours=2))
-    assert day.before == datetime(2026, 11, 13, 15, tzinfo=UTC)
     assert day.begins == datetime(2026, 11, 14, 15, tzinfo=UTC)
     assert day.fresh == datetime(2026, 11, 14, 17, tzinfo=UTC)
     assert day.ends == datetime(2026, 11, 15, 15, tzinfo=UTC)
