@@ -14,31 +14,23 @@ was published days ago. Their table is replaced whole, and only if there are eve
 A job that runs once reads what is there when it begins, and ends. One that runs on looks again every so often, until it
 is interrupted.
 
-Not here: the rows (`trace.events`), what is where in the lake (`trace.lake`).
+Not here: the rows (`trace.events`), what is where in the lake (`trace.lake`), queries that Spark does not get going
+(`trace.following`).
 """
 
 import threading
 from dataclasses import dataclass
-from typing import Final
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from warren.pipeline import tables
-from warren.pipeline.errors import PipelineError, sentence
+from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
-from warren.pipeline.progress import Progress, watch
+from warren.pipeline.progress import watch
 from warren.pipeline.trace import events, lake, messages
+from warren.pipeline.trace.following import follow
 from warren.pipeline.trace.sources import FileSource, Source, StreamSource
-
-LOOK_EVERY_S: Final = 1
-NOT_STARTED: Final = "Python worker failed to connect back"
-"""What Spark says when a process that it started is not ready after ten seconds, as on a machine that is very busy."""
-
-STARTS_MAX: Final = 20
-SOURCES_OPTION: Final = "option failOnDataLoss false"
-"""What sources of Spark name when something is gone, and what this job calls otherwise."""
 
 
 @dataclass(frozen=True)
@@ -112,38 +104,9 @@ def start(spark: SparkSession, settings: Settings, source: Source) -> StreamingQ
 
 def _read(spark: SparkSession, settings: Settings, enough: threading.Event) -> None:
     """One source after another; or all at once, on and on."""
-    if settings.continuous:
-        _follow(spark, settings, settings.sources, enough)
-    else:
-        for source in settings.sources:
-            _follow(spark, settings, [source], enough)
-
-
-def _follow(spark: SparkSession, settings: Settings, sources: list[Source], enough: threading.Event) -> None:
-    """Until all their queries have ended, one has failed, or it is enough."""
-    queries = {source: start(spark, settings, source) for source in sources}
-    starts = len(queries)
-    read: dict[tuple[str, int], int] = {}
-    try:
-        with Progress("trace: events read") as progress:
-            while queries and not enough.is_set():
-                for source, query in list(queries.items()):
-                    try:
-                        ended = query.awaitTermination(LOOK_EVERY_S)
-                    except StreamingQueryException as error:
-                        if NOT_STARTED not in str(error) or starts >= STARTS_MAX:
-                            raise
-                        queries[source], starts = start(spark, settings, source), starts + 1
-                        continue
-                    read.update({(source.source, each.batchId): each.numInputRows for each in query.recentProgress})
-                    if ended:
-                        del queries[source]
-                progress.reach(sum(read.values()), 0)
-    except StreamingQueryException as error:
-        raise PipelineError(sentence(error).replace(SOURCES_OPTION, "--allow-loss")) from error
-    finally:
-        for query in queries.values():
-            query.stop()
+    rounds = [settings.sources] if settings.continuous else [[source] for source in settings.sources]
+    for sources in rounds:
+        follow(sources, lambda source: start(spark, settings, source), enough)
 
 
 def _rebuild_messages(spark: SparkSession, folder: Folder, known_events: int) -> int:
