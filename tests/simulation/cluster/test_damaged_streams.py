@@ -4,8 +4,10 @@ import pytest
 
 from tests.simulation.cluster.mirrored import in_sync, masters
 from tests.simulation.cluster.scenario import ClusterScenario
+from tests.simulation.cluster.streams import StreamReader, Streams
 from tests.simulation.cluster.test_lost_streams import EVERYBODY, LARGE, copy_of, filled, told
 from warren.sim.cluster.member import Member
+from warren.wire.values import Table
 
 
 def spoil_a_chunk(node: Member) -> None:
@@ -67,6 +69,23 @@ def test_the_only_one_that_has_everything_goes_on_and_ends_those_who_want_what_i
     scenario.until(lambda: reader.cancelled)
     streams.write(streams.writer(one), 5)
     streams.has_read(streams.reader(one, 40), range(40, 65))
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x-ha-mode": "exactly", "x-ha-params": 1}])
+def test_a_client_of_another_node_is_told_that_it_cannot_go_on(arguments: Table) -> None:
+    scenario = ClusterScenario()
+    one, two, _three = scenario.nodes
+    streams = Streams(scenario)
+    streams.declare(one, arguments)
+    streams.write(streams.writer(one), 60, LARGE)
+    scenario.elapse(500)
+    spoil_a_chunk(one)
+    reader = StreamReader(scenario.world, "reader", two, streams.book, "log", {"x-stream-offset": "first"})
+    with pytest.raises(AssertionError, match=r"stream\.damaged"):
+        scenario.until(lambda: reader.cancelled)
+    scenario.checkers.complaints.clear()
+    scenario.until(lambda: reader.cancelled)
+    streams.has_read(streams.reader(two, 40), range(40, 60))
 
 
 def test_a_mirror_whose_journal_cannot_be_read_drops_out_and_begins_with_nothing() -> None:
