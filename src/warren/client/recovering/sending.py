@@ -95,7 +95,7 @@ class Sender:
         if self._writer is not None:
             self._writer.cancel()
             await asyncio.wait([self._writer])
-        self._refuse(refusal)
+        self._refuse_all(refusal)
 
     def refuse(self, refusal: Error) -> None:
         """Take nothing more."""
@@ -128,7 +128,7 @@ class Sender:
         else:
             self._has_room.clear()
 
-    def _refuse(self, refusal: Error) -> None:
+    def _refuse_all(self, refusal: Error) -> None:
         self.refuse(refusal)
         for call in list(self._row):
             call.give_up(self._final_error)
@@ -141,7 +141,7 @@ class Sender:
                 connection = await self._line.connection()
             except ClientError:
                 assert self._line.failure is not None
-                self._refuse(self._line.failure)
+                self._refuse_all(self._line.failure)
                 return
             try:
                 channel = await connection.channel(confirms=True, window=self._window)
