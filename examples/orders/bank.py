@@ -86,7 +86,7 @@ class Corrections(Service):
 
     def handle(self, channel: blocking.Channel, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
-            name = delivery.properties.message_id or ""
+            name = str(delivery.headers["compensation_id"])
             if name not in self.made:
                 self._mend(str(delivery.headers["action"]), json.loads(delivery.body))
                 self.made.add(name)

@@ -114,6 +114,7 @@ def test_bodies_have_the_ledgers_records_as_they_were_written(spark: SparkSessio
         "fix.bank.correct"
     }
     assert len({each["message_id"] for each in rows}) == len(rows)
+    assert {each["message_id"].partition("-")[2] for each in rows} == {"1"}
 
 
 def test_a_key_is_tried_so_often_and_no_more(spark: SparkSession) -> None:
@@ -206,7 +207,12 @@ def test_on_other_days_and_when_asked_for_a_key_is_tried_again_up_to_its_limit(
         job.run(spark, settings(out, url, queue, **changed))
     last = job.run(spark, settings(out, url, queue, day="2026-11-18"))
     assert (last.messages, last.exhausted) == (0, 1)
-    assert sent(broker, queue) == [("lost", "bank", "resend", str(number)) for number in (1, 2, 3)]
+    messages = taken(broker, queue)
+    assert [str(each.headers["attempt"]) for each in messages] == ["1", "2", "3"]
+    assert len({each.properties.message_id for each in messages}) == 3
+    # an attempt more, of what may still be in the queue, is known by its name; another day's is another matter
+    first, second, third = (str(each.headers["compensation_id"]) for each in messages)
+    assert (second == third, first == second) == (True, False)
 
 
 class Killed(BaseException):
@@ -278,8 +284,38 @@ def test_what_cannot_be_sent_is_one_sentence_and_opens_no_run(
     with pytest.raises(PipelineError, match=r"^cannot connect to 127\.0\.0\.1:1: nobody listens there"):
         job.run(spark, settings(out, "amqp://127.0.0.1:1", queue, timeout_s=0.1))
     assert attempts.read(spark, settings(out, url, queue).state).open is None
+    for nowhere, missing in (
+        ({"routing_key": "no-{ledger}"}, "queue 'no-bank'"),
+        ({"exchange": "no"}, "exchange 'no'"),
+    ):
+        with pytest.raises(PipelineError, match=f"^messages would not arrive: .*no {missing}"):
+            job.run(spark, settings(out, url, queue, **nowhere))
+        assert attempts.read(spark, settings(out, url, queue).state).open is None
     write(frame(spark, FOUND), out, None)
     with pytest.raises(PipelineError, match="has no day: --day says"):
         job.run(spark, settings(out, url, queue))
     with pytest.raises(PipelineError, match="has no complete table of reconciled keys"):
         job.run(spark, settings(out.child("nothing"), url, queue))
+
+
+def test_a_run_that_cannot_end_is_given_up_and_counts_as_an_attempt(
+    spark: SparkSession, url: str, broker: blocking.Channel, queue: str, out: Folder
+) -> None:
+    """An exchange does not tell beforehand that nothing is bound to it."""
+    write(frame(spark, FOUND[:1]), out)
+    nowhere = {"exchange": "amq.direct", "routing_key": "unbound"}
+    for _ in range(2):
+        with pytest.raises(PipelineError, match=r"no queue takes messages of exchange 'amq\.direct' with key"):
+            job.run(spark, settings(out, url, queue, **nowhere))
+        nowhere = {}
+    shown = job.run(spark, settings(out, url, queue, abandon=True, dry_run=True))
+    assert [(each["key"], each["attempt"], each["routing_key"]) for each in shown.sample] == [("lost", 2, queue)]
+    assert attempts.read(spark, settings(out, url, queue).state).open is not None
+    assert job.run(spark, settings(out, url, queue, abandon=True)).messages == 1
+    assert sent(broker, queue) == [("lost", "bank", "resend", "2")]
+    kept = attempts.read(spark, settings(out, url, queue).state)
+    assert kept.open is None
+    assert sorted((each["attempt"], each["confirmed"], each["body"]) for each in kept.rows.collect()) == [
+        (1, False, None),
+        (2, True, None),
+    ]

@@ -20,6 +20,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+from warren.client import ClientError, blocking
 from warren.pipeline.errors import PipelineError, sentence
 from warren.pipeline.folder import Folder
 from warren.spark.options import Broker
@@ -53,12 +54,24 @@ class Destination:
     timeout_s: float = 60.0
 
 
-def reach(destination: Destination) -> None:
-    """Whether the broker is there; asked before anything is written that would count on it."""
+def reach(destination: Destination, routing_keys: Sequence[str] = ()) -> None:
+    """Whether the broker is there, with the exchange, or of the default one the queues that these keys name.
+
+    Asked before anything is written that would count on it.
+    """
     try:
         ConfirmedPublisher(Broker(destination.url, destination.timeout_s), destination.publisher).close()
     except SinkError as error:
         raise PipelineError(str(error)) from None
+    try:
+        with blocking.connect(destination.url, name=destination.publisher) as connection:
+            if destination.exchange:
+                connection.channel().declare_exchange(destination.exchange, passive=True)
+            else:
+                for key in routing_keys:
+                    connection.channel().declare_queue(key, passive=True)
+    except ClientError as error:
+        raise PipelineError(f"messages would not arrive: {error}") from None
 
 
 def parts_done(folder: Folder) -> set[int]:

@@ -38,6 +38,9 @@ def compensate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Send it though no dry run has shown it.")] = False,
     again: Annotated[bool, typer.Option("--again", help="One more attempt, though this result had one.")] = False,
+    abandon: Annotated[
+        bool, typer.Option("--abandon", help="Give up a run that cannot end; what it may have sent is an attempt.")
+    ] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the broker is tried for.")] = 60.0,
     master: Master = LOCAL,
     memory: Memory = MEMORY,
@@ -61,6 +64,7 @@ def compensate(
         yes,
         again,
         timeout,
+        abandon,
     )
     with spark_session("compensate", master, memory, conf) as spark:
         _show(run(spark, settings), dry_run)

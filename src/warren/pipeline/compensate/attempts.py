@@ -8,7 +8,8 @@
     STATE/runs/N/           which parts of run N are published (`pipeline.publishing`)
 
 A run is opened with its messages in one step, and closed in one step. So there is never a message that is published and
-not in the table, and never more than one run open.
+not in the table, and never more than one run open. One that is given up leaves its messages as attempts of which nobody
+knows whether they were published.
 
 Not here: what is in the messages (`compensate.planning`).
 """
@@ -87,19 +88,27 @@ def opened(attempts: Attempts, messages: DataFrame, result: str, exchange: str, 
     parts = [Part(row["part"], row["messages"], row["messages"], row["bytes"]) for row in sums.collect()]
     run = OpenRun(number, result, exchange, tuple(sorted(parts, key=lambda part: part.number)))
     rows = attempts.rows.unionByName(_typed(parted))
-    _write(replace(attempts, rows=rows, runs=number, open=run), state)
+    write(replace(attempts, rows=rows, runs=number, open=run), state)
 
 
 def closed(attempts: Attempts, state: Folder) -> None:
     """All messages of the open run are confirmed."""
     assert attempts.open is not None
     of_run = sql.col("run") == attempts.open.number
-    rows = attempts.rows.withColumn("confirmed", sql.col("confirmed") | of_run).withColumn(
-        "body", sql.when(~of_run, sql.col("body"))
-    )
+    rows = attempts.rows.withColumn("confirmed", sql.col("confirmed") | of_run)
     results = (*attempts.results, attempts.open.result)
-    _write(replace(attempts, rows=rows, results=results, open=None), state)
+    write(replace(abandoned(replace(attempts, rows=rows)), results=results), state)
     state.child(RUNS).delete()
+
+
+def abandoned(attempts: Attempts) -> Attempts:
+    """As they are when nobody goes on with the run that is open."""
+    return replace(attempts, rows=_without_bodies(attempts.rows), open=None)
+
+
+def _without_bodies(rows: DataFrame) -> DataFrame:
+    """Only an open run has some, and needs them."""
+    return rows.withColumn("body", sql.lit(None).cast("string"))
 
 
 def _typed(rows: DataFrame) -> DataFrame:
@@ -107,7 +116,8 @@ def _typed(rows: DataFrame) -> DataFrame:
     return rows.select(*[sql.col(name).cast(kind) for name, kind in fields])
 
 
-def _write(attempts: Attempts, state: Folder) -> None:
+def write(attempts: Attempts, state: Folder) -> None:
+    """Make these the table."""
     facts: dict[str, Any] = {
         "publisher": attempts.publisher,
         "runs": attempts.runs,

@@ -2,7 +2,8 @@
 
     result ──▶ wanted ──▶ planned ──▶ [shown] ──▶ intent written ──▶ published ──▶ confirmed
 
-A run that finds another one open finishes that, from what its intent says. If that was of the same result, it is all
+A run that finds another one open finishes that, from what its intent says, unless it is told to give that up: then what
+may have been sent of it counts as an attempt. If that was of the same result, it is all
 there is to do. If it was of another, the result at hand is older than the messages that have just been sent, and acting
 on it would send some of them twice: so it is refused until the ledgers are reconciled anew.
 
@@ -23,7 +24,7 @@ from warren.pipeline import tables
 from warren.pipeline.compensate import attempts as kept
 from warren.pipeline.compensate.actions import chosen_actions
 from warren.pipeline.compensate.attempts import RUNS, Attempts
-from warren.pipeline.compensate.planning import exhausted, planned, wanted
+from warren.pipeline.compensate.planning import compensation_id, exhausted, planned, wanted
 from warren.pipeline.compensate.settings import CompensateSettings
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.progress import Progress, watch
@@ -57,6 +58,11 @@ def run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
     with watch(spark, "compensate: planning"):
         identity = _identity(result, day)
         attempts = kept.read(spark, settings.state)
+        if settings.abandon and attempts.open is not None:
+            attempts = kept.abandoned(attempts)
+            if not settings.dry_run:
+                kept.write(attempts, settings.state)
+                attempts = kept.read(spark, settings.state)
         if attempts.open is not None:
             return _taken_up(attempts, identity, settings)
         if identity in attempts.results and not settings.again:
@@ -73,10 +79,17 @@ def run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
     if not settings.yes and settings.state.read_json(SHOWN) != shown:
         raise PipelineError("nobody has seen what this would send: run it with --dry-run first, or with --yes")
     if counts:
-        reach(Destination(settings.url, attempts.publisher, timeout_s=settings.timeout_s))
+        _check_destination(messages, attempts, settings)
         kept.opened(attempts, messages, identity, settings.exchange, settings.state)
         _finish(kept.read(spark, settings.state), settings)
     return Compensated(counts, left_out)
+
+
+def _check_destination(messages: DataFrame, attempts: Attempts, settings: CompensateSettings) -> None:
+    """Before the intent is written, because that has to be carried out."""
+    destination = Destination(settings.url, attempts.publisher, settings.exchange, settings.timeout_s)
+    keys = sorted(row["routing_key"] for row in messages.select("routing_key").distinct().collect())
+    reach(destination, keys)
 
 
 def _taken_up(attempts: Attempts, identity: str, settings: CompensateSettings) -> Compensated:
@@ -117,6 +130,7 @@ def as_messages(attempts: DataFrame, run: int) -> DataFrame:
     """The messages of a run, as the sink takes them."""
     named = ("action", "key", "status", "ledger", "attempt", "day")
     entries = [column for name in named for column in (sql.lit(name), sql.col(name).cast("string"))]
+    entries += [sql.lit("compensation_id"), compensation_id()]
     return attempts.where(sql.col("run") == run).select(
         "part",
         "routing_key",

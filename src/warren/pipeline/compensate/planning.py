@@ -4,8 +4,9 @@
 that there were of a key, leaves out the keys that had enough of them, and gives the rest a number, an id and a body.
 `exhausted` has the keys that were left out. All messages of a key in one run are one attempt.
 
-The id of a message is a digest of key, ledger, status, day and attempt, and of nothing else: whatever is run again for
-the same day publishes the same attempt under the same id.
+A compensation is known by a digest of key, ledger, status and day, and of nothing else; the id of a message is that and
+the attempt. So whatever is run again for the same day publishes the same attempt under the same id, and a consumer
+knows a further attempt, of something that may still be in its queue, for what it is.
 
 Not here: what is kept of attempts (`compensate.attempts`), reading and publishing (`compensate.job`).
 """
@@ -79,8 +80,7 @@ def planned(wanted: DataFrame, attempts: DataFrame, max_attempts: int, day: str,
     """The messages of the keys that may be tried once more."""
     counted = _counted(wanted, attempts).where(sql.col("before") < max_attempts)
     numbered = counted.withColumn("attempt", sql.col("before") + 1).drop("before").withColumn("day", sql.lit(day))
-    origin = sql.concat_ws(BETWEEN, "key", "ledger", "status", "day", sql.col("attempt").cast("string"))
-    message_id = sql.substring(sql.sha2(origin, 256), 1, ID_CHARACTERS)
+    message_id = sql.concat_ws("-", compensation_id(), sql.col("attempt").cast("string"))
     return numbered.select(
         "key",
         "ledger",
@@ -92,6 +92,12 @@ def planned(wanted: DataFrame, attempts: DataFrame, max_attempts: int, day: str,
         _routing_key(routing_key).alias("routing_key"),
         _body().alias("body"),
     )
+
+
+def compensation_id() -> Column:
+    """The same for all attempts, of rows that have key, ledger, status and day."""
+    origin = sql.concat_ws(BETWEEN, "key", "ledger", "status", "day")
+    return sql.substring(sql.sha2(origin, 256), 1, ID_CHARACTERS)
 
 
 def exhausted(wanted: DataFrame, attempts: DataFrame, max_attempts: int) -> DataFrame:

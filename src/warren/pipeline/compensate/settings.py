@@ -34,6 +34,7 @@ class CompensateSettings:
     yes: bool = False
     again: bool = False
     timeout_s: float = TIMEOUT_S
+    abandon: bool = False
 
     def __post_init__(self) -> None:
         try:
