@@ -4,28 +4,33 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.streams import declare
+from tests.spark.streams import declare, until_expired
 from tests.support.ports import free_port
 from tests.support.postgres import JDBC_DRIVER, USER, Postgres
 from warren.cli.main import run
 from warren.client import Message, Properties, blocking
 from warren.pipeline import tables
+from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 from warren.pipeline.reconcile import job
 from warren.pipeline.reconcile.settings import Ledger, Settings, Source
+from warren.pipeline.reconcile.sources import raw
 
 WARREN = Path(sys.executable).with_name("warren")
 SCHEMA = "id string, amount decimal(12,2), currency string, at timestamp"
 TABLE = """
-create table orders (id int, amount numeric(12,2), currency char(3), at timestamptz, note text);
-insert into orders select n, n + 0.10, 'EUR', '2026-11-15 10:00+00', 'of ' || n from generate_series(1, 500) n;
+create table orders (id int, amount numeric(12,2), currency char(3), booked timestamp, note text);
+insert into orders select n, n + 0.10, 'EUR', '2026-11-15 02:00', 'of ' || n from generate_series(1, 500) n;
 update orders set amount = 0.01 where id = 7;
-insert into orders values (900, 1, 'EUR', '2026-11-14 10:00+00', 'of another day');
+insert into orders values (900, 1, 'EUR', '2026-11-14 23:00', 'of another day');
 """
 
 
@@ -41,8 +46,9 @@ def test_a_database_a_stream_and_a_file_are_compared(
     spark: SparkSession, postgres: Postgres, url: str, broker: blocking.Channel, tmp_path: Path
 ) -> None:
     stream = declare(broker)
-    records = [_record(number) for number in range(1, 501) if number != 9]
-    bodies = [json.dumps(records[0]), json.dumps(records[1:]), '{"id": broken']
+    records = [_record(number) for number in range(1, 501) if number not in (9, 13)]
+    bodies = [json.dumps(records[0]), json.dumps(records[1:]), json.dumps(_record(13) | {"amount": "abc"})]
+    bodies += ['{"id": broken', '[{"id": "1"}] and more', "[]"]
     persistent = Properties(delivery_mode=2)
     broker.send_many([Message(body.encode(), persistent) for body in bodies], routing_key=stream)
     broker.wait_for_confirms()
@@ -54,19 +60,20 @@ def test_a_database_a_stream_and_a_file_are_compared(
     told = [line.split()[:2] for line in done.stdout.splitlines()]
     assert told[1:] == [
         ["orders", "500"],
-        ["payments", "500"],
+        ["payments", "501"],
         ["bank", "499"],
-        ["unreadable", "1"],
+        ["unreadable", "2"],
         ["missing", "2"],
         ["differs", "1"],
-        ["balanced", "497"],
-        ["4", "differences"],
+        ["balanced", "496"],
+        ["5", "differences"],
         [f"{tmp_path}/out/report.html"],
     ]
     rows, _ = tables.read(spark, Folder(str(tmp_path / "out")), job.KIND, job.VERSION)
     found = {row["key"]: row for row in rows.collect()}
     assert {key: row["status"] for key, row in found.items()} == {
         None: "unreadable",
+        "13": "unreadable",
         "7": "differs",
         "9": "missing",
         "11": "missing",
@@ -89,6 +96,23 @@ def test_a_database_or_a_broker_that_cannot_be_reached_is_named(spark: SparkSess
         with pytest.raises(Exception, match=sentence):
             job.run(spark, settings, Folder(str(out)))
         assert not out.exists()
+
+
+def test_a_stream_of_which_the_beginning_has_expired_is_refused(
+    spark: SparkSession, url: str, broker: blocking.Channel
+) -> None:
+    stream = declare(broker, {"x-max-length-bytes": 2_000_000, "x-stream-max-segment-size-bytes": 1_000_000})
+    broker.prefetch(10)
+    first = until_expired(broker, stream, count(), 1000)
+    ledger = Ledger("sent", Source("stream", url=url, stream=stream))
+    now = datetime.now(UTC)
+    for begins, reason in ((None, "all of it is compared"), (now - timedelta(days=1), "nothing is left from before ")):
+        with pytest.raises(PipelineError, match=rf"^ledger sent: offsets 0 to \d+ .* have expired, and {reason}"):
+            raw(spark, ledger, begins)
+    rows = raw(spark, ledger, now + timedelta(hours=1)).select("message.offset").collect()
+    assert min(row["offset"] for row in rows) >= first
+    what_is_left = replace(ledger, source=replace(ledger.source, options={"failondataloss": "false"}))
+    assert raw(spark, what_is_left, None).count() > 0
 
 
 @pytest.mark.parametrize(
@@ -127,13 +151,15 @@ def _description(database: str, broker: str, stream: str) -> str:
 key = "id"
 amounts = ["amount"]
 compared = ["currency"]
+zone = "America/New_York"
 [ledgers.orders]
 source = "jdbc"
 url = "{database}"
 user = "{USER}"
 table = "orders"
 options = {{ driver = "org.postgresql.Driver" }}
-time = "at"
+time = "booked"
+zone = "America/New_York"
 [ledgers.payments]
 source = "stream"
 url = "{broker}"

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StringType
 
 from tests.docs.test_trace_schema import documented
 from warren.pipeline import tables
@@ -15,7 +17,9 @@ from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 from warren.pipeline.reconcile import job
 from warren.pipeline.reconcile.describing import described, two_paths
+from warren.pipeline.reconcile.ledgers import instant_of
 from warren.pipeline.reconcile.settings import Ledger, Settings, Source
+from warren.pipeline.reconcile.sources import CORRUPT, raw
 from warren.pipeline.reconcile.summary import Outcome, told
 from warren.pipeline.trace import job as trace
 from warren.pipeline.trace.sources import FileSource
@@ -165,6 +169,56 @@ def test_every_digit_counts_and_lines_that_make_no_sense_are_not_dropped(spark: 
     assert found['["1","x"]']["left"]["amount"] == Decimal(long)
     assert outcome.counts["balanced"] == 1
     assert str(outcome.tallies[0].total) == "1234567890123456789.423456789012345718"
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2026-11-15", "2026-11-15 05:00:00"),
+        ("2026-11-15 10:00:00", "2026-11-15 15:00:00"),
+        ("2026-11-15T10:00:00-0800", "2026-11-15 18:00:00"),
+        ("2026-11-15 10:00:00 Europe/Berlin", "2026-11-15 09:00:00"),
+        ("2026-11-15 10:00:00 CET", "2026-11-15 09:00:00"),
+        ("2026-11-15 10:00:00.5Z", "2026-11-15 10:00:00.5"),
+        ("10:00:00", None),
+        ("10:00:00Z", None),
+    ],
+)
+def test_a_time_is_of_the_zone_it_names_or_else_of_the_ledgers(
+    spark: SparkSession, text: str, instant: str | None
+) -> None:
+    given = spark.createDataFrame([(text,)], "time string")
+    found = given.select(instant_of(sql.col("time"), StringType(), "America/New_York").cast("string")).first()
+    assert found is not None
+    assert found[0] == instant
+
+
+def test_a_path_without_a_scheme_is_of_the_file_system_whatever_spark_takes_it_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark.range(2).write.parquet(str(tmp_path / "parquet"))
+    (tmp_path / "csv").write_text("id\n0\n1\n")
+    (tmp_path / "json").write_text('{"id": 0}\n{"id": 1}\n')
+    elsewhere = {"fs.defaultFS": "hdfs://127.0.0.1:1"}
+    for kind in ("parquet", "csv", "json"):
+        ledger = Ledger("left", Source(kind, path=str(tmp_path / kind), options=elsewhere))
+        assert raw(spark, ledger, None).count() == 2
+
+
+def test_a_number_that_its_schema_has_no_room_for_is_unreadable_and_not_rounded(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lines = ['{"id": 1, "amount": 10.014}', '{"id": 2, "amount": "abc"}', '{"id": 3, "amount": 1234.00}']
+    lines += ['{"id": 4, "amount": 10.010}', '{"id": 5, "amount": "10.01"}', '{"id": 6}']
+    (tmp_path / "l.jsonl").write_text("\n".join(lines))
+    source = Source("json", path=str(tmp_path / "l.jsonl"), schema="id string, amount decimal(5,2)")
+    rows = raw(spark, Ledger("left", source), None).collect()
+    assert [(row["id"], row["amount"]) for row in rows if row[CORRUPT] is None] == [
+        ("4", Decimal("10.01")),
+        ("5", Decimal("10.01")),
+        ("6", None),
+    ]
+    assert [row["id"] for row in rows if row[CORRUPT] is not None] == ["1", "2", "3"]
 
 
 def test_a_third_ledger_is_compared_with_the_authority_and_all_keys_are_kept_if_wanted(

@@ -56,7 +56,8 @@ COMPARED: Final = (*KEYS, BooleanType, DecimalType, FloatType, DoubleType, Times
 TIMES: Final = (StringType, DateType, TimestampType, TimestampNTZType)
 UTC: Final = frozenset({"UTC", "Etc/UTC", "Z"})
 PLAIN: Final = re.compile(r"\w+")
-WITH_OFFSET: Final = r"(Z|[+-]\d\d(:?\d\d)?|UTC|GMT)$"
+WITH_ZONE: Final = r"\d:\d[\d:.]*\s*[^\s\d:.]"
+"""Something else than digits behind the time of day: Z, +01:00, UTC, Europe/Berlin. The end of a date is no offset."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def rows(settings: Settings, ledgers: list[Opened], ledger: Opened, with_raw: bo
     columns = [key.alias("key"), sql.lit(ledger.number).alias("ledger")]
     readable = key.isNotNull()
     if described.time:
-        at = _instant(_column(described.time, frame), types["at"], described.zone)
+        at = instant_of(_column(described.time, frame), types["at"], described.zone)
         columns.append(at.alias("at"))
         readable &= at.isNotNull()
     else:
@@ -126,8 +127,21 @@ def rows(settings: Settings, ledgers: list[Opened], ledger: Opened, with_raw: bo
     return frame.select(*columns)
 
 
+def instant_of(given: Column, kind: DataType, zone: str) -> Column:
+    """In UTC; a time of day without a date is none, though Spark would take that of today."""
+    if isinstance(kind, TimestampType):
+        return given
+    written = given.try_cast("timestamp_ntz")
+    in_zone = sql.to_utc_timestamp(written.cast("timestamp"), zone)
+    if not isinstance(kind, StringType):
+        return in_zone
+    has_zone = written.isNotNull() & given.rlike(WITH_ZONE)
+    return sql.when(has_zone, given.try_cast("timestamp")).otherwise(in_zone)
+
+
 def _opened(spark: SparkSession, settings: Settings, number: int, ledger: Ledger) -> Opened:
-    frame = raw(spark, ledger)
+    day = settings.business_day
+    frame = raw(spark, ledger, None if day is None else day.begins)
     if ledger.where:
         frame = _filtered(frame, ledger)
     types: dict[str, DataType] = {}
@@ -177,15 +191,6 @@ def _key(parts: list[Column]) -> Column:
     for part in parts[1:]:
         there &= part.isNotNull()
     return sql.when(there, sql.to_json(sql.array(*parts)))
-
-
-def _instant(given: Column, kind: DataType, zone: str) -> Column:
-    """In UTC; Spark reads what has no zone as UTC, and is told that it was the ledger's."""
-    if isinstance(kind, TimestampType):
-        return given
-    as_utc = given.try_cast("timestamp")
-    in_zone = sql.to_utc_timestamp(as_utc, zone)
-    return sql.when(given.rlike(WITH_OFFSET), as_utc).otherwise(in_zone) if isinstance(kind, StringType) else in_zone
 
 
 def _digits(kind: DataType) -> tuple[int, int]:
