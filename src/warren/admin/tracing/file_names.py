@@ -1,7 +1,8 @@
 """What trace files are called.
 
 The file of the trace NAME is `NAME.log`. A piece that is full gets a number behind it once, `NAME.log.1` and so on
-upwards, and keeps that name: whoever reads pieces as they are finished never finds the same one under two names.
+upwards, and keeps that name: whoever reads pieces as they are finished never finds the same one under two names, nor
+two under one, though finished ones are deleted: the last number that was given stands in `.NAME.log.last`.
 
 Characters of a trace's name that mean something to a file system are escaped as in an address, `a/b` as `a%2Fb.log`.
 
@@ -37,6 +38,11 @@ def is_trace_file(name: str) -> bool:
 
 def piece_name(name: str, number: int) -> str:
     return f"{name}.{number}"
+
+
+def number_name(name: str) -> str:
+    """The file in which the number of the last finished piece stands."""
+    return f".{name}.last"
 
 
 def piece_number(name: str, candidate: str) -> int | None:

@@ -7,6 +7,7 @@ Invariants:
 - A piece holds one format. A trace that goes on where another stopped appends to its file, unless that was of the
   other format; a line that a crash cut off is ended first.
 - A file that is deleted while it is written is begun anew.
+- Every finished piece has a number that none had before it, whoever has deleted those.
 
 Everything here blocks: it runs in a thread.
 
@@ -17,7 +18,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from warren.admin.tracing.file_names import piece_name, piece_number
+from warren.admin.tracing.file_names import number_name, piece_name, piece_number
 
 FILE_MODE = 0o640
 DIRECTORY_MODE = 0o750
@@ -88,12 +89,31 @@ class TraceFile:
     def _put_aside(self) -> None:
         found = (piece_number(self._name, name) for name in os.listdir(self._directory))
         numbers = sorted(number for number in found if number is not None)
-        number = numbers[-1] + 1 if numbers else 1
+        number = max([self._last_number(), *numbers]) + 1
         os.rename(self._path, os.path.join(self._directory, piece_name(self._name, number)))
+        # behind the renaming: until then the file is the piece that follows the last one
+        self._keep_number(number)
         self.close()
         self._open()
         for old in [*numbers, number][: -self._rotation.pieces_max]:
             os.unlink(os.path.join(self._directory, piece_name(self._name, old)))
+
+    def _last_number(self) -> int:
+        try:
+            with open(os.path.join(self._directory, number_name(self._name)), "rb") as file:
+                return int(file.read())
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    def _keep_number(self, number: int) -> None:
+        path = os.path.join(self._directory, number_name(self._name))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(f"{path}.new", flags, FILE_MODE)
+        try:
+            os.write(descriptor, b"%d\n" % number)
+        finally:
+            os.close(descriptor)
+        os.replace(f"{path}.new", path)
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

@@ -3,11 +3,13 @@
 ::
 
     NAME.log.3   NAME.log.4   NAME.log.5      finished: they never change, and the oldest are deleted
-    NAME.log                                  being written: piece 6, the one after the highest that is finished
+    NAME.log                                  being written: piece 6, the one after the last that is finished
+    .NAME.log.last                            5, the number of the last finished one, which may be deleted by now
 
 When a file is full it is put aside under exactly the number it was counted by, so a position stays what it is. Between
-looking for a file and opening it the trace may do just that. So whoever opens `NAME.log` looks for the highest finished
-piece before and after: if it is the same, what was opened is the piece behind it.
+looking for a file and opening it the trace may do just that. So whoever opens `NAME.log` looks for the last finished
+piece before and after: if it is the same, what was opened is the piece behind it. That one is the highest number of a
+file, or the one that the trace has written down, which it does a moment after it has put the file aside.
 
 Lines are whole up to the last line feed. What follows it in the file that is being written is not there yet; in a
 finished file it is a line, too, if one that a crash cut off.
@@ -95,16 +97,15 @@ def traces_in(directory: str) -> list[str]:
 def standing(directory: str, trace: str) -> Standing | None:
     """What there is of a trace; None if there is nothing."""
     for _ in range(ATTEMPTS):
-        before = _finished(directory, trace)
+        before = _last_finished(directory, trace)
         file = _being_written(directory, trace)
         whole = None
         if file is not None:
             with file:
                 whole = _whole_bytes(file)
-        after = _finished(directory, trace)
-        if max(before, default=0) == max(after, default=0):
-            last = max(after, default=0)
-            sizes = _sizes(directory, trace, after) | ({} if whole is None else {last + 1: whole})
+        last = _last_finished(directory, trace)
+        if before == last:
+            sizes = _sizes(directory, trace, _finished(directory, trace)) | ({} if whole is None else {last + 1: whole})
             return Standing(sizes, last) if sizes else None
     raise PipelineError(f"the files of trace {trace!r} in {directory} change faster than they can be listed")
 
@@ -117,12 +118,11 @@ def opened(directory: str, trace: str, number: int) -> BinaryIO | None:
         except FileNotFoundError:
             pass
         file = _being_written(directory, trace)
-        finished = _finished(directory, trace)
-        if file is not None and max(finished, default=0) + 1 == number:
+        if file is not None and _last_finished(directory, trace) + 1 == number:
             return file
         if file is not None:
             file.close()
-        if number not in finished:
+        if number not in _finished(directory, trace):
             return None
     return None
 
@@ -184,6 +184,19 @@ def _sizes(directory: str, trace: str, numbers: list[int]) -> dict[int, int]:
 
 def _finished(directory: str, trace: str) -> list[int]:
     return [int(found["number"]) for found in _files(directory) if found["trace"] == trace and found["number"]]
+
+
+def _last_finished(directory: str, trace: str) -> int:
+    """The number of the last finished piece, whether it is there or not; 0 if there was none."""
+    return max([*_finished(directory, trace), _written_down(directory, trace)])
+
+
+def _written_down(directory: str, trace: str) -> int:
+    try:
+        with open(os.path.join(directory, f".{trace}.log.last"), "rb") as file:
+            return int(file.read())
+    except (FileNotFoundError, ValueError):
+        return 0
 
 
 def _files(directory: str) -> Iterator[re.Match[str]]:

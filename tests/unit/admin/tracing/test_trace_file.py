@@ -9,7 +9,8 @@ from warren.admin.tracing.trace_file import Rotation, TraceFile
 
 
 def names(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir())
+    """But for hidden ones."""
+    return sorted(path.name for path in directory.glob("[!.]*"))
 
 
 def opened(directory: Path, opening: bytes = b"{", rotation: Rotation | None = None) -> TraceFile:
@@ -41,6 +42,20 @@ def test_numbers_go_on_and_the_names_of_other_files_mean_nothing(tmp_path: Path)
     file.append([b"{1}\n", b"{2}\n"])
     file.close()
     assert names(tmp_path) == ["other.log.40", "t.log", "t.log.011", "t.log.10", "t.log.11", "t.log.x"]
+
+
+@pytest.mark.parametrize("kept", ["", "nonsense"])
+def test_numbers_are_given_once_though_finished_pieces_are_deleted(tmp_path: Path, kept: str) -> None:
+    if kept:
+        (tmp_path / ".t.log.last").write_text(kept)
+    for number in (1, 2, 3):
+        file = opened(tmp_path, rotation=Rotation(piece_bytes=1))
+        file.append([b"{%d}\n" % number])
+        file.append([b"{}\n"] if number == 1 else [])
+        file.close()
+        assert names(tmp_path) == ["t.log", f"t.log.{number}"]
+        (tmp_path / f"t.log.{number}").unlink()
+    assert (tmp_path / ".t.log.last").read_text() == "3\n"
 
 
 def test_a_trace_goes_on_where_another_stopped(tmp_path: Path) -> None:

@@ -161,6 +161,40 @@ def test_files_that_are_gone_before_they_were_read_are_an_error_or_passed_over(t
     written.close()
 
 
+@pytest.mark.parametrize("fail_on_data_loss", [True, False])
+def test_finished_files_that_were_read_may_be_deleted(tmp_path: Path, fail_on_data_loss: bool) -> None:
+    written = Written(tmp_path)
+    offsets: Offsets = {}
+    read: list[bytes] = []
+    places: list[tuple[int, int]] = []
+    for count in (13, 1, 20, 1, 7):
+        written.append(count)
+        source = reader(tmp_path, fail_on_data_loss=fail_on_data_loss)
+        end = kept(source.latestOffset(offsets, LIMIT))
+        found = rows(source, offsets, end)
+        read += [row[3] for row in found]
+        places += [(row[1], row[2]) for row in found]
+        offsets = end
+        for finished in tmp_path.glob("orders.log.*"):
+            finished.unlink()
+        written.restart()
+    written.close()
+    assert read == written.lines
+    assert len(set(places)) == len(places)
+
+
+def test_finished_files_that_were_not_read_are_missed(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    written.append(3)
+    _, offsets = read_on(reader(tmp_path), {})
+    written.append(20)
+    written.close()
+    for finished in tmp_path.glob("orders.log.*"):
+        finished.unlink()
+    with pytest.raises(PipelineError, match=r"file 1 was not read to its end, and the first that is there is"):
+        read_on(reader(tmp_path), offsets)
+
+
 def test_a_file_that_is_gone_when_a_task_comes_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "orders.log").touch()
     with pytest.raises(PipelineError, match="cannot be read on: file 7 is gone"):

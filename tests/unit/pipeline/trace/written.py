@@ -12,7 +12,8 @@ class Written:
     """A trace that is being written; `lines` is everything that was."""
 
     def __init__(self, directory: Path, name: str = "orders", piece_bytes: int = 40, pieces_max: int = 1000) -> None:
-        self._file = TraceFile(str(directory), f"{name}.log", b"{", Rotation(piece_bytes, pieces_max))
+        self._open = lambda: TraceFile(str(directory), f"{name}.log", b"{", Rotation(piece_bytes, pieces_max))
+        self._file = self._open()
         self.lines: list[bytes] = []
 
     def append(self, count: int) -> None:
@@ -23,6 +24,11 @@ class Written:
 
     def append_octets(self, octets: bytes) -> None:
         self._file.append([octets])
+
+    def restart(self) -> None:
+        """As by a node that was stopped and started."""
+        self._file.close()
+        self._file = self._open()
 
     def close(self) -> None:
         self._file.close()
