@@ -1,5 +1,6 @@
 """The sums of a report on small frames whose answers are known."""
 
+import itertools
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,9 +21,11 @@ EVENTS = (
     "redelivered boolean, reason string, payload_bytes int"
 )
 PASSAGES = (
-    "vhost string, queue string, published_at timestamp, entered_at timestamp, first_delivered_at timestamp, "
-    "dead_lettered_at timestamp, delivery_ms bigint, ack_ms bigint, confirm_ms bigint"
+    "vhost string, message_key string, copy int, queue string, published_at timestamp, entries array<timestamp>, "
+    "exits array<timestamp>, delivery_ms bigint, ack_ms bigint, confirm_ms bigint"
 )
+
+_numbers = itertools.count()
 
 
 def after(seconds: float) -> datetime:
@@ -126,17 +129,56 @@ def test_a_delivery_before_its_publish_is_counted_and_left_out(spark: SparkSessi
 
 def test_what_is_neither_delivered_nor_dead_waits(spark: SparkSession) -> None:
     rows = [
-        passage("a", 0, first_delivered_at=after(65)),
+        passage("a", 0, exits=[after(65)]),
         passage("a", 1),
         passage("a", 61),
-        passage("b", 0, dead_lettered_at=after(1)),
-        passage("b", 2, first_delivered_at=after(3), dead_lettered_at=after(4)),
+        passage("b", 0, exits=[after(1)]),
+        passage("b", 2, exits=[after(3)]),
         passage(None, 5),
     ]
     change = backlogs.changes(tallied(frame(spark, rows, PASSAGES), 60))
     told_changes = {(row["name"], row["moment"] - BEGIN_S): row["change"] for row in change.collect()}
     assert told_changes == {("a", 0): 2, ("a", 60): 0, ("b", 0): 0}
     assert told(backlogs.waiting(change)) == [("/", "a", 2)]
+
+
+def test_what_comes_to_a_queue_again_waits_there_again(spark: SparkSession) -> None:
+    def round_of_retries(seconds: float) -> list[dict[str, Any]]:
+        return [
+            event(seconds, "received", queue="work", redelivered=False),
+            event(seconds + 1, "dead_lettered", queue="work", routed_queues=["retry"], reason="rejected"),
+            event(seconds + 9, "dead_lettered", queue="retry", routed_queues=["work"], reason="expired"),
+        ]
+
+    looping = [published(0, ["work"]), *round_of_retries(1), *round_of_retries(11), *round_of_retries(21)[:2]]
+    assert waiting_in(spark, [each | key(1) for each in looping]) == {"retry": 1}
+    assert waiting_in(spark, [each | key(1) for each in [*looping, *round_of_retries(21)[2:]]]) == {"work": 1}
+
+
+def test_what_was_in_a_queue_before_the_trace_began_does_not_count(spark: SparkSession) -> None:
+    got = [event(number, "received", queue="a", redelivered=False) | key(number) for number in range(3)]
+    come = [published(number, ["a"]) | key(number) for number in (2, 3)]
+    assert waiting_in(spark, got + come) == {"a": 1}
+
+
+def test_a_message_whose_first_delivery_was_lost_with_its_node_does_not_wait(spark: SparkSession) -> None:
+    again = [event(number, "received", queue="a", redelivered=True) for number in (5, 6)]
+    assert waiting_in(spark, [each | key(1) for each in [published(0, ["a"]), *again]]) == {}
+
+
+def test_equal_messages_from_several_queues_wait_as_often_as_they_came(spark: SparkSession) -> None:
+    died = [
+        event(number, "dead_lettered", queue=name, routed_queues=["graves"], reason="rejected")
+        for number, name in enumerate(("a", "b", "c"))
+    ]
+    got = [event(5 + number, "received", queue="graves", redelivered=False) for number in range(2)]
+    equal = {"message_key": "digest:x", "message_id": None}
+    assert waiting_in(spark, [each | key(1) | equal for each in died + got]) == {"graves": 1}
+
+
+def test_a_repetition_that_the_broker_drops_does_not_wait(spark: SparkSession) -> None:
+    sent = [published(number, ["a"]) | key(1) | {"publisher": "till", "publishing_id": "1"} for number in range(3)]
+    assert waiting_in(spark, sent) == {"a": 1}
 
 
 def test_the_step_suits_the_span() -> None:
@@ -185,7 +227,14 @@ def key(number: int) -> dict[str, Any]:
     return {**nothing, "event_id": f"stream:trace/0/{number}", "message_key": f"id:{number}", "message_id": str(number)}
 
 
+def waiting_in(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> dict[str, int]:
+    events = frame(spark, rows, f"{EVENTS}, {IDENTITY}")
+    left = backlogs.waiting(backlogs.changes(tallied(passages(events), 60)))
+    return {row["name"]: row["waiting"] for row in left.collect()}
+
+
 def passage(queue: str | None, seconds: float, **fields: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(column.split()[0] for column in PASSAGES.split(", "))
-    entered = {"published_at": after(seconds), "entered_at": after(seconds)}
-    return {**nothing, "vhost": "/", "queue": queue, **entered, **fields}
+    identity = {"vhost": "/", "message_key": f"id:{next(_numbers)}", "copy": 1}
+    came = {"published_at": after(seconds), "entries": [after(seconds)], "exits": []}
+    return {**nothing, **identity, "queue": queue, **came, **fields}

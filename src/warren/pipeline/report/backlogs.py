@@ -1,8 +1,8 @@
 """How many messages wait in each queue, by what the trace has seen of them.
 
-A message enters a queue when it is published or dead-lettered into it, and leaves when it is first delivered or
-dead-lettered from there. What expires, is dropped or purged without becoming a dead letter leaves no trace and counts
-as waiting; what was in the queue before the trace began does not count.
+A message enters a queue whenever it is published or dead-lettered into it, and leaves when it is first delivered or
+dead-lettered from there after that. What expires, is dropped or purged without becoming a dead letter leaves no trace
+and counts as waiting; what was in the queue before the trace began does not count.
 
 Not here: how many passed through (`flows`).
 """

@@ -12,6 +12,10 @@ A message comes to a queue by being published (`publishes`; repetitions that the
 publishing id are the same, count once; with them they are `attempts`) or as a dead letter, of another queue or of its
 own (`arrivals`). A publish that no queue took is a row without a queue.
 
+It may come and go many times, as in a loop of retries. `entries` are the times at which it came, repetitions left out.
+`exits` are those at which it went: by a first delivery, or by a death that no consumer gave. If neither was traced, as
+when a node is lost and its copies with it, the first redelivery or death of any kind is one.
+
 Where something happened in the trace is its *place*: the source, and a number in it that grows. Two places of one
 source are in order, whatever clocks say; between sources there is only `at`.
 
@@ -136,13 +140,17 @@ def _summed(rows: DataFrame) -> DataFrame:
         *(sql.col(name) for name in grouped.columns if name not in ("vhost", "message_key", "copy", "queue")),
     )
     since = sql.unix_millis("published_at")
+    published = sql.slice(sql.array_sort("published_ats"), 1, sql.col("publishes").cast("int"))
+    any_exit = sql.array_compact(sql.array(sql.least("first_delivered_at", "dead_lettered_at")))
     return flat.withColumns(
         {
+            "entries": sql.concat(published, "arrived_ats"),
+            "exits": sql.when(sql.size("left_ats") > 0, sql.col("left_ats")).otherwise(any_exit),
             "confirm_ms": sql.unix_millis("confirmed_at") - since,
             "delivery_ms": sql.unix_millis("first_delivered_at") - since,
             "ack_ms": sql.unix_millis("acked_at") - since,
         }
-    ).drop("identity", "sent")
+    ).drop("identity", "sent", "published_ats", "arrived_ats", "left_ats")
 
 
 def _identity() -> list[Column]:
@@ -164,6 +172,8 @@ def _entering() -> list[Column]:
         sql.count_if(_is("published")).alias("attempts"),
         sql.count_if(_is("arrived")).alias("arrivals"),
         sql.min(sql.when(_is("published") | _is("arrived"), sql.col("at"))).alias("entered_at"),
+        sql.collect_list(_of("published", sql.col("at"))).alias("published_ats"),
+        sql.collect_list(_of("arrived", sql.col("at"))).alias("arrived_ats"),
         sql.count_if(_is("confirmed")).alias("confirmed"),
         sql.min(_of("confirmed", sql.col("at"))).alias("confirmed_at"),
     ]
@@ -171,6 +181,7 @@ def _entering() -> list[Column]:
 
 def _leaving() -> list[Column]:
     delivered = _is("received") | _is("redelivered")
+    died_waiting = _is("dead_lettered") & sql.col("reason").isin(*WAITING_DEATHS)
     first = sql.struct(
         sql.col("place"), "connection", "channel", (sql.col("role") == "redelivered").alias("redelivered")
     )
@@ -186,7 +197,8 @@ def _leaving() -> list[Column]:
         sql.count_if(_is("rejected")).alias("rejected"),
         sql.count_if(_is("rejected") & sql.col("reason").eqNullSafe("requeued")).alias("requeued"),
         sql.count_if(_is("dead_lettered")).alias("dead_lettered"),
-        sql.count_if(_is("dead_lettered") & sql.col("reason").isin(*WAITING_DEATHS)).alias("died_waiting"),
+        sql.count_if(died_waiting).alias("died_waiting"),
+        sql.collect_list(sql.when(_is("received") | died_waiting, sql.col("at"))).alias("left_ats"),
         sql.min(_of("dead_lettered", sql.col("at"))).alias("dead_lettered_at"),
         sql.array_sort(sql.collect_set(_of("dead_lettered", sql.col("reason")))).alias("reasons"),
     ]
