@@ -49,7 +49,10 @@ def reconcile(
     memory: Memory = MEMORY,
     conf: Conf = None,
 ) -> int:
-    """Compare ledgers by business id: what is missing, differs, or is there twice."""
+    """Compare ledgers by business id: what is missing, differs, or is there twice.
+
+    Exit codes: 0 in balance, 1 differences, 2 anything else.
+    """
     given: dict[str, Any] = {
         "key": key, "amounts": amount, "compared": compare, "authority": authority, "time": time, "zone": zone,
         "grace": grace, "tolerance": tolerance, "relative": relative, "where": where, "may_be_empty": allow_empty,
