@@ -93,6 +93,13 @@ def test_latencies_count_from_the_publish(rows: list[Row]) -> None:
     assert [_queue(life, "orders")[name] for name in ("confirm_ms", "delivery_ms", "ack_ms")] == [10, 20, 50]
 
 
+def test_a_queue_that_never_acked_is_left_out_of_the_latency(rows: list[Row]) -> None:
+    life = _life(rows, "id:m1")
+    assert [(queue["queue"], queue["ack_ms"]) for queue in life["queues"]] == [("audit", None), ("orders", 50)]
+    assert life["ack_ms"] == 50
+    assert _life(rows, "id:m6")["ack_ms"] is None
+
+
 def test_a_message_that_no_queue_took_is_unroutable(rows: list[Row]) -> None:
     life = _life(rows, "id:m2")
     assert (life["unroutable"], life["queues"], life["routed_queues"]) == (True, [], [])

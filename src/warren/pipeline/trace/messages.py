@@ -12,8 +12,9 @@ Latencies are in milliseconds, from the first publish that was traced:
     delivery_ms     until the first delivery from any queue
     ack_ms          until the last of the queues had its first ack
 
-They are null if one of the ends was not traced. Those of a trace that several nodes wrote, each to its own files, are
-off by as much as the clocks are apart, and may be negative.
+Queues without a confirm or an ack are left out: of one in which a message waits, or whose consumers never ack, nobody
+knows more than that. What no queue tells, and what is of a publish that was not traced, is null. Those of a trace that
+several nodes wrote, each to its own files, are off by as much as the clocks are apart, and may be negative.
 
 Not here: latencies of many messages together (`pipeline.report`).
 """
