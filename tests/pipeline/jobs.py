@@ -52,6 +52,8 @@ class Job:
     arguments: Callable[[Path], list[str]]
     left: Callable[[Path], list[str]]
     exit_code: int = 0
+    tells_once: bool = False
+    """Whether it ends with 0 when there is nothing to tell that a run before has not told."""
     arrived: Callable[[], int] = lambda: 0
 
 
@@ -75,6 +77,8 @@ class Jobs:
             "trace",
             lambda place: ["trace", "--lake", f"{place}/lake", "--files", str(traces), *of_stream],
             lambda place: self._lake_rows(place / "lake"),
+            exit_code=1,
+            tells_once=True,
         )
 
     def audit(self) -> Job:

@@ -40,6 +40,11 @@ MASTERS: Final = re.compile(
     r"|yarn|k8s://\S+"
     r"|sc://[^/\s:]+(:\d+)?(/.*)?"
 )
+OF_THIS_PYTHON: Final = ("local", "spark://")
+"""Where tasks, and what plans them here, have a Python at the path of this one unless PYSPARK_PYTHON says otherwise.
+
+Left to itself Spark takes any `python3`, which need not have Warren. Containers bring their own.
+"""
 CONNECT_PORT: Final = 15002
 CONNECT_NEEDS: Final = ("pandas", "grpc_status", "google.rpc", "zstandard")
 REACH_S: Final = 5.0
@@ -98,8 +103,9 @@ def start(
         raise PipelineError(str(error)) from None
     if master.startswith("spark://"):
         _reach(master, [_address(each) for each in master.removeprefix("spark://").split(",")])
-    if master.startswith("local"):
+    if master.startswith(OF_THIS_PYTHON):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.Builder().appName(name).master(master).config("spark.driver.memory", memory)
     for key, value in options.items():
