@@ -9,6 +9,7 @@ Invariant: what is remembered here is mandatory, undecided, and has not come bac
 Not here: what the publisher is told.
 """
 
+from collections import deque
 from typing import final
 
 from mypy_extensions import i64
@@ -22,7 +23,8 @@ class MandatoryPublishes:
     """Remembers what mandatory messages look like until they are decided."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Looks, list[int]] = {}
+        # as a rule the first of them goes first
+        self._numbers: dict[Looks, deque[int]] = {}
         self._looks: dict[int, Looks] = {}
 
     def __len__(self) -> int:
@@ -32,7 +34,7 @@ class MandatoryPublishes:
         self._looks[number] = looks
         numbers = self._numbers.get(looks)
         if numbers is None:
-            self._numbers[looks] = [number]
+            self._numbers[looks] = deque([number])
         else:
             numbers.append(number)
 
