@@ -26,7 +26,9 @@ from warren.client import blocking
 from warren.pipeline import tables
 from warren.pipeline.folder import Folder
 from warren.pipeline.reconcile.job import KIND, VERSION
+from warren.pipeline.trace import job as trace_job
 from warren.pipeline.trace import lake as trace_lake
+from warren.pipeline.trace.sources import FileSource
 from warren.wire.values import Table
 
 JOB_DEADLINE_S = 120.0
@@ -212,7 +214,7 @@ def test_an_expired_stream_ends_the_trace_and_leaves_its_lake(
     publish(broker, stream, [next(published) for _ in range(10)], 1000)
     command = ["pipeline", "trace", "--lake", f"{desk.out}/lake", "--stream", stream, "--url", url]
     lake = Folder(f"{desk.out}/lake")
-    assert warren(command) == 0
+    assert warren(command) == 1, "they are no copies, and in quarantine"
     before = dumped(trace_lake.quarantine(shared, lake))
     broker.prefetch(10)
     until_expired(broker, stream, published, 1000)
@@ -224,14 +226,26 @@ def test_an_expired_stream_ends_the_trace_and_leaves_its_lake(
     assert dumped(trace_lake.quarantine(shared, lake)) == before
 
 
-def test_trace_lines_that_are_corrupt_are_counted_and_not_dropped(
+def test_trace_lines_that_are_corrupt_are_counted_kept_and_told_once(
     desk: Desk, shared: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (desk.folder / "traces" / "orders.log").write_bytes(b'{"torn\n\xff\xfe\n{"schema_version": 1}\n')
-    assert warren(["pipeline", *desk.command("trace")]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in said] == ["events", "quarantined", "messages"]
-    assert said[1] == "quarantined: 3 (3 of them added)"
+    lake, traced = f"{desk.out}/lake", desk.folder / "traces" / "orders.log"
+    traced.write_bytes(b'{"torn\n\xff\xfe\n{"schema_version": 1}\n')
+    killed_before_it_could_tell = trace_job.Settings(lake, (FileSource(str(traced.parent)),))
+    assert trace_job.run(shared, killed_before_it_could_tell).added_quarantined == 3
+    for added, told, kept in ((b"", 3, 3), (b"", 0, 3), (b"nonsense\n", 1, 4)):
+        with traced.open("ab") as file:
+            file.write(added)
+        capsys.readouterr()
+        assert warren(["pipeline", *desk.command("trace")]) == (1 if told else 0)
+        said = capsys.readouterr()
+        assert [line.split(":")[0] for line in said.out.splitlines()] == ["events", "quarantined", "messages"]
+        assert f"\nquarantined: {kept} " in said.out
+        sentence = (
+            f"warren: lines that cannot be understood: {told}; they are in the quarantine of {lake}, with the reasons"
+        )
+        assert [line for line in said.err.splitlines() if line.startswith("warren: ")] == [sentence][: bool(told)]
+    assert trace_lake.quarantine(shared, Folder(lake)).count() == 4
 
 
 def test_a_java_that_ends_under_a_job_is_named(desk: Desk) -> None:

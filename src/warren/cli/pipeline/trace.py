@@ -40,7 +40,8 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         epilog="Example: warren pipeline trace --lake lake --files var/traces\n\n"
         "Example: warren pipeline trace --lake lake --stream trace --declare --url amqp://guest:guest@localhost:5672/%2F\n\n"
-        "Run again, it goes on where it was. Lines that cannot be understood are kept and counted, in quarantine."
+        "Run again, it goes on where it was. Lines that cannot be understood are kept, in quarantine, and told, "
+        "with exit code 1."
     )(trace)
 
 
@@ -65,7 +66,10 @@ def trace(
     if declare and not stream:
         raise ConfigError("--declare goes with --stream NAME")
     with needed_packages():
+        from warren.pipeline.errors import PipelineError
+        from warren.pipeline.folder import Folder
         from warren.pipeline.trace import job
+        from warren.pipeline.trace import lake as lakes
         from warren.pipeline.trace.sources import FileSource, StreamSource
 
     sources = tuple(FileSource(directory, name, tuple(trace or ())) for name, directory in map(_named, files or []))
@@ -82,6 +86,13 @@ def trace(
     print(f"events:      {done.events} ({done.added_events} of them added)")
     print(f"quarantined: {done.quarantined} ({done.added_quarantined} of them added)")
     print(f"messages:    {done.messages}")
+    folder = Folder(lake)
+    untold = lakes.untold(folder, done.quarantined)
+    if untold:
+        lakes.tell(folder, done.quarantined)
+        raise PipelineError(
+            f"lines that cannot be understood: {untold}; they are in the quarantine of {lake}, with the reasons"
+        )
     return 0
 
 

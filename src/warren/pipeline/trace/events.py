@@ -163,8 +163,10 @@ def _identity() -> Column:
     # a death that happens again moves to the front, so the last one need not be the first that happened
     first_deaths = sql.filter(
         "deaths",
-        lambda death: (death["queue"] == sql.col("table")["x-first-death-queue"])
-        & (death["reason"] == sql.col("table")["x-first-death-reason"]),
+        lambda death: (
+            (death["queue"] == sql.col("table")["x-first-death-queue"])
+            & (death["reason"] == sql.col("table")["x-first-death-reason"])
+        ),
     )
     first_death = sql.coalesce(_first(first_deaths), sql.try_element_at("deaths", sql.lit(-1)))
     own_headers = sql.map_filter("table", lambda name, _: ~name.isin(*ADDED_HEADERS))

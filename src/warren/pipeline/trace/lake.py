@@ -7,6 +7,7 @@
     LAKE/events/SOURCE/             rows (`trace.events`) in Parquet, by day and virtual host; Spark's log of files
     LAKE/checkpoints/SOURCE/        how far the source is read
     LAKE/messages/                  the messages, as a table (`pipeline.tables`)
+    LAKE/quarantine.json            {told}: of how many lines in quarantine a command has told
 
 Each source is a query of its own and has a folder of its own: Spark's log in the folder numbers the batches of one
 query, and would take those of another one for repetitions. Rows count when the log names their file. So a lake is read
@@ -38,6 +39,7 @@ EVENTS: Final = "events"
 CHECKPOINTS: Final = "checkpoints"
 SOURCES: Final = "sources"
 MESSAGES: Final = "messages"
+QUARANTINE: Final = "quarantine.json"
 COMMITTED: Final = "_spark_metadata"
 SOURCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -60,16 +62,21 @@ def check_or_empty(lake: Folder) -> None:
 
 
 def claim(lake: Folder, source: str, facts: dict[str, Any]) -> None:
-    """Make it a lake, and the source one of it; one that is read from elsewhere under this name is refused."""
+    """Make it a lake, and the source one of it; one that is read from elsewhere under this name is refused.
+
+    Unless nothing was read from there, as of a folder that was the wrong one: then what was planned is dropped.
+    """
     check_or_empty(lake)
     known = lake.child(SOURCES).read_json(f"{source}.json")
-    if known is not None and known != facts:
-        raise PipelineError(
-            f"source {source!r} of {lake} is {_told(known)}, and not {_told(facts)}; give it another name"
-        )
+    if known not in (None, facts):
+        if event_folder(lake, source).child(COMMITTED).children():
+            raise PipelineError(
+                f"source {source!r} of {lake} is {_told(known)}, and not {_told(facts)}; give it another name"
+            )
+        checkpoint_folder(lake, source).delete()
     if lake.read_json(LAKE) is None:
         lake.put_json(LAKE, {"kind": KIND, "version": VERSION})
-    if known is None:
+    if known != facts:
         lake.child(SOURCES).put_json(f"{source}.json", facts)
 
 
@@ -89,6 +96,16 @@ def counts(spark: SparkSession, lake: Folder) -> tuple[int, int]:
     found = _rows(spark, lake).agg(sql.count("*").alias("all"), sql.count("fault").alias("faulty")).first()
     assert found is not None
     return found["all"] - found["faulty"], found["faulty"]
+
+
+def untold(lake: Folder, quarantined: int) -> int:
+    """Of so many lines in quarantine, how many nobody was told of: this run's, and those of runs that were killed."""
+    return quarantined - int((lake.read_json(QUARANTINE) or {"told": 0})["told"])
+
+
+def tell(lake: Folder, quarantined: int) -> None:
+    """From here on these are known."""
+    lake.put_json(QUARANTINE, {"told": quarantined})
 
 
 def messages(spark: SparkSession, lake: Folder) -> DataFrame:
