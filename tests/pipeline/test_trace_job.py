@@ -211,11 +211,15 @@ def test_a_lake_of_something_else_is_refused_and_left_alone(
     assert len(lake_folder.children()) == 1
 
 
-def test_a_source_keeps_its_place(spark: SparkSession, lake_folder: Folder, tmp_path: Path) -> None:
-    for name in ("one", "two"):
+def test_a_source_keeps_its_place_once_something_was_read_there(
+    spark: SparkSession, lake_folder: Folder, tmp_path: Path
+) -> None:
+    for name, octets in (("text", b"=" * 80 + b"\n"), ("one", b"nonsense\n"), ("two", b"")):
         (tmp_path / name).mkdir()
-    first = FileSource(str(tmp_path / "one"))
-    lake.claim(lake_folder, first.source, first.facts())
+        (tmp_path / name / "orders.log").write_bytes(octets)
+    with pytest.raises(PipelineError, match="trace 'orders' is written as text"):
+        run(spark, lake_folder, FileSource(str(tmp_path / "text")))
+    assert run(spark, lake_folder, FileSource(str(tmp_path / "one"))).added_quarantined == 1
     with pytest.raises(PipelineError, match=r"source 'files' of .* is files in .*/one, and not files in .*/two; give"):
         run(spark, lake_folder, FileSource(str(tmp_path / "two")))
 
