@@ -1,9 +1,9 @@
 """Which messages a queue was given lately, by their identities, so that none is kept twice.
 
 A queue remembers of each publisher the last ids, as many as its `dedup-window` says: those before them are forgotten,
-the oldest first. It has at most `IDS_MAX` ids in all: beyond that the oldest one goes of the publisher that has published
-nothing for longest, so publishers that take turns have the room in equal parts. It knows at most `PUBLISHERS_MAX`
-publishers: beyond that the one goes that has published nothing for longest.
+the oldest first. It has at most `IDS_MAX` ids in all: beyond that the oldest one goes of the publisher that has been
+silent for longest, so publishers that take turns have the room in equal parts. It knows at most `PUBLISHERS_MAX`
+publishers: beyond that the one goes that has been silent for longest.
 
 An id is *lasting* if its message is still there after a restart of the node. Only those are written down.
 
