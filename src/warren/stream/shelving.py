@@ -2,7 +2,7 @@
 
 One piece is under way at a time: a chunk or, if much waits, a few, for one flush. When it is on disk the journal
 forgets what it is made of; in memory the last chunk stays, for readers who are a little behind. When memory is tight
-nothing waits for a chunk's worth.
+chunks are smaller, and nothing waits for long.
 
 Not here: what is settled (`stream.stream`), which chunks there are (`stream.catalog`).
 """
@@ -20,6 +20,7 @@ from warren.stream.recovery import CHUNKS_AT_ONCE_MAX
 from warren.stream.settings import StreamSettings
 from warren.stream.tail import CHUNK_BYTES, CHUNK_MESSAGES, Tail
 
+SMALL_CHUNK_BYTES: Final[i64] = 1 << 16
 LOOK_MS: Final[i64] = 10_000
 """How often a stream looks whether something has become too old, or memory tight."""
 
@@ -43,13 +44,17 @@ class Shelving(ArchiveWriter, Timed, FlushWaiter):
         self._looks: bool = False
         self._over: bool = False
 
-    def go_on(self) -> None:
-        """Let the next chunk's worth go to the archive, if there is one, and as much more as fits into one piece."""
+    def go_on(self, waited: bool = False) -> None:
+        """Let the next chunk's worth go to the archive, if there is one, and as much more as fits into one piece.
+
+        When memory is tight a part of it is enough, and anything that has waited until the next look.
+        """
         tail = self._tail
         if self._over or self._under_way or tail.settled == tail.archived:
             return
         self._look_later()
-        if not self._turn.tight and not _is_enough(tail.settled_bytes, tail.settled - tail.archived):
+        small = self._turn.tight and (waited or tail.settled_bytes >= SMALL_CHUNK_BYTES)
+        if not small and not _is_enough(tail.settled_bytes, tail.settled - tail.archived):
             return
         self._place = self._catalog.place()
         segment, at = self._place
@@ -125,7 +130,7 @@ class Shelving(ArchiveWriter, Timed, FlushWaiter):
         self.expire()
         if self._turn.tight and not self._over:
             self._drop_to(self._tail.archived)
-        self.go_on()
+        self.go_on(waited=True)
 
     def stop(self) -> None:
         """The files stay as they are."""

@@ -267,6 +267,22 @@ def test_nothing_waits_for_a_whole_chunk_when_memory_is_tight() -> None:
     assert stage.reader(x_stream_offset="first").offsets() == list(range(10))
 
 
+def test_chunks_are_small_when_memory_is_tight_and_not_one_for_each_message() -> None:
+    stage = Stage()
+    stage.turn.tight = True
+    for number in range(200):
+        stage.publish(numbered(number))
+        stage.flush()
+    data = b"".join(stage.archive.segments.values())
+    counts, at = [], 0
+    while at < len(data):
+        head = ChunkHead(data, at)
+        counts.append(head.count)
+        at += int(head.length)
+    assert counts == [63, 63, 63]
+    assert stage.turn.held_bytes < 10_000
+
+
 def in_tiny_frames(size: int) -> Message:
     """What takes nine times as much in memory as in a chunk."""
     payload = encode_header_payload(Properties(), size)
