@@ -93,7 +93,7 @@ def test_bytes_are_encoded_as_the_caller_says() -> None:
         {"key": object()},
         {"properties": Properties(priority=256)},
     ],
-    ids=str,
+    ids=["set", "number", "long name", "long id", "key", "priority"],
 )
 def test_what_amqp_has_no_form_for_is_refused(overrides: Overrides) -> None:
     with pytest.raises(CannotConvert, match="the properties of the message cannot be written"):
