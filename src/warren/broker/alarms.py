@@ -2,25 +2,20 @@
 
 Memory: the process is measured once a second, which is an age at this node's speed; between two measurements the bytes
 of the messages it holds are added to the last one. Freed memory does not always return to the system, so a process
-above its watermark that holds few messages is not alarmed: what it freed will be used again. Publishing ids count as
-messages do: they are not freed when publishers wait, but no more come. Well below the watermark memory is *tight*: what
-arrives goes to disk alone.
+above its watermark that holds few messages is not alarmed: what it freed will be used again. Well below the watermark
+memory is *tight*: what arrives goes to disk alone.
 
 Disk: below its limit of free space, or when a write finds no room.
 
 Not here: the measuring (`node.memory`, `node.disk`), what a blocked client sees (`session.connection`).
 """
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
 from warren.model.events import DiskFull, DiskMeasured, Event, MemoryMeasured
 from warren.model.turn import Turn
-from warren.store.queue_book import QueueBook
-
-ID_BYTES: Final[i64] = 100
-"""What a publishing id takes, about."""
 
 
 @final
@@ -28,8 +23,6 @@ class Alarms:
     """Both alarms of one node."""
 
     def __init__(self, turn: Turn, paging_ratio: float) -> None:
-        # whatever this node has in its journal
-        self.books: dict[int, QueueBook] = {}
         self._turn: Turn = turn
         self._memory: MemoryAlarm = MemoryAlarm(paging_ratio)
         self._disk: DiskAlarm = DiskAlarm()
@@ -37,8 +30,7 @@ class Alarms:
     def take(self, event: Event) -> bool:
         """Whether the event was about memory or disk space."""
         if isinstance(event, MemoryMeasured):
-            held_bytes = self._turn.held_bytes
-            self._memory.measured(event.used_bytes, event.limit_bytes, held_bytes, self._ids_bytes())
+            self._memory.measured(event.used_bytes, event.limit_bytes, self._turn.held_bytes)
         elif isinstance(event, DiskMeasured):
             self._disk.measured(event.free_bytes, event.limit_bytes)
         elif isinstance(event, DiskFull):
@@ -50,12 +42,6 @@ class Alarms:
         else:
             return False
         return True
-
-    def _ids_bytes(self) -> i64:
-        count: i64 = 0
-        for book in self.books.values():
-            count += book.seen.count
-        return count * ID_BYTES
 
     def look(self) -> str:
         """Why publishers must wait, as they are told; empty when they need not. Says also whether memory is tight."""
@@ -74,15 +60,12 @@ class MemoryAlarm:
         self._paging_ratio: float = paging_ratio
         # what the process would use if it held no messages, as of the last measurement
         self._other_bytes: i64 = 0
-        # what of that is publishing ids
-        self._ids_bytes: i64 = 0
         self.raised: bool = False
 
-    def measured(self, used_bytes: int, limit_bytes: int, held_bytes: i64, ids_bytes: i64 = 0) -> None:
+    def measured(self, used_bytes: int, limit_bytes: int, held_bytes: i64) -> None:
         self._limit_bytes = limit_bytes
         self._tight_bytes = int(limit_bytes * self._paging_ratio)
         self._other_bytes = max(i64(used_bytes) - held_bytes, 0)
-        self._ids_bytes = ids_bytes
 
     def look(self, held_bytes: i64) -> bool:
         """Whether publishers must wait."""
@@ -92,16 +75,14 @@ class MemoryAlarm:
         # leave a little room between raising and clearing, or each message drained would let one publisher in
         enough: i64 = (self._limit_bytes // 8 if self.raised else self._limit_bytes // 4) - 1
         ceiling: i64 = self._limit_bytes - self._limit_bytes // 20 if self.raised else self._limit_bytes
-        self.raised = held_bytes + self._ids_bytes > enough and self._other_bytes + held_bytes > ceiling
+        self.raised = held_bytes > enough and self._other_bytes + held_bytes > ceiling
         return self.raised
 
     def tight(self, held_bytes: i64) -> bool:
         """Whether what arrives had better go to disk alone."""
         if self._limit_bytes == 0:
             return False
-        return (
-            held_bytes + self._ids_bytes > self._tight_bytes // 4 and self._other_bytes + held_bytes > self._tight_bytes
-        )
+        return held_bytes > self._tight_bytes // 4 and self._other_bytes + held_bytes > self._tight_bytes
 
 
 @final

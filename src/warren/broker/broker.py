@@ -104,7 +104,6 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         if found is not None:
             self.turn.now_ms = found.now_ms
             self._storage = Storage(settings, self.turn, found)
-            self._alarms.books = self._storage.journal.books
             self.control.journal = self._storage.journal
             self._lone.metadata = self._storage.metadata
         self._entry: ClusterEntry = ClusterEntry(

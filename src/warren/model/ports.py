@@ -321,11 +321,6 @@ class QueueLog(ABC):
         """Whether nobody else can be handing out what this one has; if not, `PagedIn.lent` follows when that is so."""
         return True
 
-    def damaged(self, reason: str) -> bool:
-        """Something that was in the journal, and is in the stream's files now, cannot be read; whether another node
-        takes this one's place, and serves whoever wants it."""
-        return False
-
     def kept(self) -> tuple[int, int]:
         """How many of its messages are still there after a restart, and the bytes of their bodies."""
         return 0, 0

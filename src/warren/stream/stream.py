@@ -198,8 +198,6 @@ class Stream(OwnQueue, FlushWaiter):
     def _let_go_of(self, reader: Reader) -> None:
         """Whoever wants what is damaged cannot go on here; everybody else can."""
         reason = reader.damage
-        if self._log.damaged(reason):
-            return
         if reason not in self._damage:
             self._damage[reason] = None
             self._turn.note("error", "stream.damaged", {"vhost": self.vhost, "queue": self.name, "reason": reason})

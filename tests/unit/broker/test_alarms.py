@@ -1,9 +1,6 @@
 """When the alarms rise and when they are over."""
 
-from tests.unit.store.copies.copy_world import CopyWorld
-from warren.broker.alarms import Alarms, DiskAlarm, MemoryAlarm, reason_of
-from warren.model.events import MemoryMeasured
-from warren.model.turn import Turn
+from warren.broker.alarms import DiskAlarm, MemoryAlarm, reason_of
 
 LIMIT = 1_000_000
 
@@ -42,32 +39,6 @@ def test_what_went_since_the_measurement_counts() -> None:
 def test_a_large_process_that_holds_few_messages_is_not_alarmed() -> None:
     assert not alarm_with(used=3 * LIMIT, held=249_999).look(249_999)
     assert alarm_with(used=3 * LIMIT, held=250_000).look(250_000)
-
-
-def test_publishing_ids_count_as_messages_do() -> None:
-    alarm = MemoryAlarm(0.5)
-    alarm.measured(LIMIT + 1, LIMIT, 100_000, 149_999)
-    assert not alarm.look(100_000)
-    alarm.measured(LIMIT + 1, LIMIT, 100_000, 150_000)
-    assert alarm.look(100_000)
-    assert alarm.tight(100_000)
-    alarm.measured(LIMIT // 2, LIMIT, 100_000, 400_000)
-    assert not alarm.look(100_000)
-
-
-def test_the_ids_of_all_queues_count() -> None:
-    alarms = Alarms(Turn(), 0.5)
-    for queue_id in (1, 2):
-        alarms.books[queue_id] = CopyWorld().book
-        for number in range(1_500):
-            alarms.books[queue_id].seen.add((b"p", number.to_bytes(4, "big")), True)
-    measured = MemoryMeasured(LIMIT + 1, LIMIT)
-    assert alarms.take(measured)
-    assert alarms.look() == "low on memory"
-    for book in alarms.books.values():
-        book.seen.bound(500)
-    alarms.take(measured)
-    assert alarms.look() == ""
 
 
 def test_a_limit_next_to_nothing_alarms_a_node_that_holds_nothing() -> None:

@@ -12,7 +12,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.model.archive import Archive, ArchiveWriter
-from warren.model.copies import CopyAsker, PastReader, PastTaker, RestWaiter, Span
+from warren.model.copies import PastReader, PastTaker, RestWaiter, Span
 from warren.model.message import Envelope
 from warren.model.turn import FlushWaiter, Turn
 from warren.store.copies.disk_copy import DiskCopy
@@ -44,8 +44,7 @@ class Archivist(PastTaker, ArchiveWriter, FlushWaiter):
         self._archive: Archive = archive
         self._turn: Turn = turn
         self._over: bool = False
-        # whom to tell that the journal cannot be read; and that it cannot
-        self.asker: CopyAsker | None = None
+        # the journal cannot be read
         self._failed: bool = False
         # the chunk that is being written, its place, and whose it is if it is not its own
         self._under_way: ChunkHead | None = None
@@ -211,9 +210,8 @@ class Archivist(PastTaker, ArchiveWriter, FlushWaiter):
         """It stays in the journal, where it is no worse."""
         self._reader = None
         self._failed = True
+        self._turn.note("error", "stream.not_archived", {"reason": reason})
         self._rest()
-        if self.asker is not None:
-            self.asker.copy_damaged(reason)
 
     def _finish(self) -> None:
         reader = self._reader

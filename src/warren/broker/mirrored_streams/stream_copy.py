@@ -49,7 +49,6 @@ class StreamCopy(Copy):
         self._steps_settled_to: i64 = 0
 
     def prepare(self, asker: CopyAsker) -> None:
-        self.archivist.asker = asker
         if self._damage:
             asker.copy_damaged(self._damage)
         else:

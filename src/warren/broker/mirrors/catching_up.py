@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.mirrored_streams.stream_copy import StreamCopy
 from warren.mirroring import messages
 from warren.mirroring.difference import difference
 from warren.model.copies import PastReader, PastTaker, Span
@@ -175,8 +174,6 @@ class CatchingUp(PastTaker, Timed):
         self._keep_for_later()
         self._again_at_ms = self._rings.turn.now_ms + AGAIN_MS
         self._rings.turn.set_timer(self._again_at_ms, self)
-        if isinstance(self._mastery.copy, StreamCopy):
-            self._mastery.damaged(reason)
 
     def is_under_way(self) -> bool:
         return self._reader is not None and not self._over

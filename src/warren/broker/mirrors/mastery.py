@@ -155,11 +155,6 @@ class Mastery(RingOwner, Timed, RestWaiter):
             self._log.lending.refused = False
             self.queue.lent()
 
-    def damaged(self, reason: str) -> bool:
-        """What this node holds cannot be read; whether another takes its place."""
-        self._part.copy_damaged(reason)
-        return self._rings.placing.successor(self._part) != ""
-
     def forget(self, waiter: MasterWaiter) -> None:
         self._waiting = [waiting for waiting in self._waiting if waiting[0] is not waiter]
 

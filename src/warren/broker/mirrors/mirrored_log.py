@@ -86,9 +86,6 @@ class MirroredLog(QueueLog):
     def serves(self) -> bool:
         return self._mastery.serving.allowed()
 
-    def damaged(self, reason: str) -> bool:
-        return self._mastery.damaged(reason)
-
     def remember(self, name: str, offset: i64) -> None:
         # what a reader has done with is settled: whatever becomes of the step, it is true
         self._book.remember(name, offset)

@@ -65,7 +65,7 @@ class Part(CopyAsker, Timed, FlushWaiter):
         self._prepared: bool = False
         # what it should hold is not here, or cannot be read at all
         self._lacks: bool = False
-        self.unreadable: bool = False
+        self._unreadable: bool = False
         self.over: bool = False
         # the node knows of a later version than this part has acted on
         self.is_behind: bool = False
@@ -113,24 +113,9 @@ class Part(CopyAsker, Timed, FlushWaiter):
         return self._rings.own_run[0] in self.ring.synced_names()
 
     def copy_damaged(self, reason: str) -> None:
-        if not self.unreadable:
-            self.unreadable = True
-            self._tell_damage(reason)
-        if self.mastery is not None:
-            self._rings.placing.look(self)
-        else:
-            self._drop_out()
-            self.act()
-
-    def _drop_out(self) -> None:
-        """Nobody is to count on what it holds: it asks to join as one that has nothing whole, and says no more."""
-        self._stop_timer()
-        if self._prepared and self._is_counted_on() and self._master_is_there(self.ring):
-            self.mirror.whole = False
-            self.upstream.node = self.ring.master
-            self.mirror.follow(self.ring.epoch)
-        self._prepared = False
-        self.mirror.leave()
+        self._unreadable = True
+        self._tell_damage(reason)
+        self.act()
 
     def _tell_damage(self, reason: str) -> None:
         """It holds nothing it could vouch for, and takes part no more until another is master, who has everything."""
@@ -212,10 +197,6 @@ class Part(CopyAsker, Timed, FlushWaiter):
                     self._begin(ring, mastery)
                 return
             self._step_down()
-            if self.unreadable:
-                self._drop_out()
-                self._be_a_newcomer_if_it_may()
-                return
         if ring.master_run == self._rings.own_run:
             self._lead(ring)
         else:
@@ -227,7 +208,7 @@ class Part(CopyAsker, Timed, FlushWaiter):
             return
         if self._lacks:
             self.copy_prepared()
-        elif self.unreadable and isinstance(self.copy, StreamCopy) and self._master_is_there(self.ring):
+        elif self._unreadable and isinstance(self.copy, StreamCopy) and self._master_is_there(self.ring):
             self._begin_anew()
 
     def _lead(self, ring: Ring) -> None:

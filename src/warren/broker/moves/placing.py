@@ -35,10 +35,9 @@ class RingPlacing:
         wish = wishes.of(part.definition)
         mastery.min_in_sync = wishes.min_in_sync(part.definition)
         mastery.early.wanted = wishes.confirms_early(part.definition)
-        successor = self.successor(part) if self.retreats or part.unreadable else ""
-        if self.retreats or successor:
-            anyhow = self.retreats and wishes.promotes_on_shutdown(part.definition)
-            mastery.master.want_master(successor, anyhow, leaves=True)
+        if self.retreats:
+            anyhow = wishes.promotes_on_shutdown(part.definition)
+            mastery.master.want_master(self.successor(part), anyhow, leaves=True)
             return
         if wish is None:
             mastery.master.want([ring.master])
@@ -56,7 +55,7 @@ class RingPlacing:
         synced = [name for name, run in ring.in_sync if name in holds and rings.incarnation_reached(name) == run]
         if synced:
             return synced[0]
-        if not self.retreats or not rings.wishes.promotes_on_shutdown(part.definition):
+        if not rings.wishes.promotes_on_shutdown(part.definition):
             return ""
         others = [name for name in ring.members if name in holds and rings.incarnation_reached(name)]
         return others[0] if others else ""
