@@ -65,11 +65,12 @@ demo: setup ## a day of orders through a cluster that loses a node, and how its 
 bench: setup ## measure against RabbitMQ on this machine
 	bench/run
 
-soak: setup ## the long runs: ten million mutated frames, ten thousand simulated worlds, five hundred kills, cut networks, new examples
+soak: setup ## the long runs: ten million mutated frames, ten thousand simulated worlds, five hundred kills, cut networks, a hundred million rows, new examples
 	bench/fuzz
 	bench/seeds
 	bench/kills
 	bench/cuts
+	bench/reconcile
 	WARREN_COMPILED=0 $(PYTEST) -n 2 $(TOGETHER) --hypothesis-profile=by_chance tests/property
 
 lock: ## resolve the newest dependencies and write requirements/*.txt (needs uv)
