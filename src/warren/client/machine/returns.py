@@ -4,6 +4,10 @@ A `basic.return` has the message and where it was to go, but not its number. It 
 sent as mandatory and looks the same: exchange, routing key, properties and body. Two that look the same may be taken
 for each other only if one of them was routed and a later one was not, and then their contents were the same anyway.
 
+A broker may have changed the properties (it takes `BCC` out, and what its interceptors do nobody knows). So if nothing
+looks the same it is the oldest with the same route and body; or else with the same route: some publish came back, and
+none of them may pass for one that was routed while another might.
+
 Invariant: what is remembered here is mandatory, undecided, and has not come back.
 
 Not here: what the publisher is told.
@@ -41,11 +45,21 @@ class MandatoryPublishes:
     def came_back(self, looks: Looks) -> int:
         """The number of the publish that looks like this; 0 if none does."""
         numbers = self._numbers.get(looks)
-        if numbers is None:
-            return 0
-        number = numbers[0]
-        self._forget(number)
+        number = self._most_alike(looks) if numbers is None else numbers[0]
+        if number:
+            self._forget(number)
         return number
+
+    def _most_alike(self, looks: Looks) -> int:
+        exchange, routing_key, _, body = looks
+        same_route = 0
+        for number, each in self._looks.items():
+            if each[0] == exchange and each[1] == routing_key:
+                if each[3] == body:
+                    return number
+                if same_route == 0:
+                    same_route = number
+        return same_route
 
     def decided(self, first: i64, last: i64) -> None:
         at: i64 = first
