@@ -1,8 +1,10 @@
 """The inbox in its databases: who is first, who waits for whom, and what is removed."""
 
+import functools
+import gc
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
@@ -15,7 +17,8 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from tests.client.databases import opened, postgres_url, sqlite_url
 from tests.support.postgres import Postgres
-from warren.client import CannotConvert, TablesRefused
+from tests.unit.client.listening.messages import HandMade
+from warren.client import CannotConvert, Properties, TablesRefused
 from warren.client.inbox import Inbox
 from warren.client.inbox.pruning import prune_step
 from warren.client.tables import INBOX, create_tables, database_time
@@ -94,8 +97,40 @@ def test_work_that_nobody_would_await_is_refused(inbox: Inbox) -> None:
     async def pay(connection: Connection, message: Incoming) -> None:
         pass
 
-    with pytest.raises(ValueError, match="the work is a plain function, which runs in a thread; pay is a coroutine"):
-        inbox.handler(pay)  # type: ignore[arg-type]
+    class Pay:
+        async def __call__(self, connection: Connection, message: Incoming) -> None:
+            pass
+
+    for work, name in ((pay, "pay"), (functools.partial(pay), "partial"), (Pay(), "Pay")):
+        with pytest.raises(ValueError, match=f"a plain function, which runs in a thread; {name} is a coroutine"):
+            inbox.handler(work)  # type: ignore[arg-type]
+
+
+async def pay_later(connection: Connection, message: Incoming) -> None:
+    pytest.fail("nobody awaits it")
+
+
+def pay_in_steps(connection: Connection, message: Incoming) -> Iterator[None]:
+    yield pytest.fail("nobody asks for its steps")
+
+
+async def pay_in_later_steps(connection: Connection, message: Incoming) -> AsyncIterator[None]:
+    yield pytest.fail("nobody asks for its steps")
+
+
+@pytest.mark.parametrize("work", [pay_later, pay_in_steps, pay_in_later_steps])
+@pytest.mark.filterwarnings("error")
+def test_work_that_comes_back_undone_is_not_recorded(
+    engine: Engine, inbox: Inbox, work: Callable[[Connection, Incoming], None]
+) -> None:
+    message = HandMade(properties=Properties(message_id="order-1"))
+    with pytest.raises(TypeError, match="came back undone"):
+        inbox.handler(lambda connection, message: work(connection, message))(message)
+    gc.collect()
+    assert (rows(engine), inbox.handled, inbox.duplicates) == ([], 0, 0)
+    done: list[Incoming] = []
+    inbox.handler(lambda connection, message: done.append(message))(message)
+    assert (done, rows(engine), inbox.handled) == ([message], ["order-1"], 1)
 
 
 def test_a_program_may_begin_the_transactions_of_sqlite_itself(tmp_path: Path) -> None:

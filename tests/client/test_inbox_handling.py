@@ -163,6 +163,25 @@ def test_a_message_that_cannot_be_told_from_its_duplicates_is_parked_at_once(
     assert recorded(engine) == 0
 
 
+def test_work_that_is_never_awaited_is_parked_and_nothing_is_recorded(url: str, queue: str, engine: Engine) -> None:
+    inbox = Inbox(engine, "payments")
+
+    async def pay_later(connection: Connection, message: Arrival[bytes]) -> None:
+        connection.execute(text("INSERT INTO paid VALUES ('p1', 1)"))
+
+    async def scenario() -> None:
+        async with await recovering.open(url) as transport:
+            await transport.declare(Layout(queues=(QueueLayout(queue),)))
+            handler = inbox.handler(lambda connection, message: pay_later(connection, message))  # type: ignore[arg-type]
+            async with Listener(transport, queue, handler, retries=Retries(tries=1)):
+                await publish(transport, queue, payment("p1"))
+                found = await parked(transport, queue)
+            assert str(found.headers["x-error"]).startswith("TypeError: the work came back undone")
+
+    run(scenario())
+    assert (paid(engine), recorded(engine), inbox.handled) == ([], 0, 0)
+
+
 async def parked(transport: Transport, queue: str) -> Incoming:
     async with asyncio.timeout(DEADLINE_S):
         while (found := await transport.get(parking_queue(queue))) is None:

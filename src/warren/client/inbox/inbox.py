@@ -6,7 +6,7 @@ Not here: what a row says (`inbox.recording`), removing old ones (`inbox.pruning
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from datetime import timedelta
 from decimal import Decimal
 from threading import Lock
@@ -78,8 +78,10 @@ class Inbox:
         `work` runs within a transaction that is committed when it returns. `money` says what amount the message is
         about, for an inbox that is one side of a reconciliation.
         """
-        if inspect.iscoroutinefunction(work):
-            raise ValueError(f"the work is a plain function, which runs in a thread; {work.__name__} is a coroutine")
+        if inspect.iscoroutinefunction(work) or inspect.iscoroutinefunction(type(work).__call__):
+            name = getattr(work, "__name__", type(work).__name__)
+            raise ValueError(f"the work is a plain function, which runs in a thread; {name} is a coroutine")
+        call: Callable[[Connection, Came], object] = work
 
         def handle(message: Came) -> None:
             # decoded each time it is asked for
@@ -89,7 +91,7 @@ class Inbox:
             with self._engine.begin() as connection:
                 is_first = self._recorder.record(connection, business_id, amount, currency, attempt)
                 if is_first:
-                    work(connection, message)
+                    _check_done(call(connection, message))
             self._count(is_first, business_id)
 
         return handle
@@ -118,3 +120,12 @@ class Inbox:
             self.duplicates += not is_first
         if not is_first:
             log.info("message.duplicated", extra={"consumer": self.consumer, "business_id": business_id})
+
+
+def _check_done(result: object) -> None:
+    """What is still to be awaited or asked for its steps has done nothing, and its row would say that it had."""
+    if isinstance(result, Awaitable | Generator | AsyncGenerator):
+        if isinstance(result, Coroutine | Generator):
+            result.close()
+        kind = type(result).__name__
+        raise TypeError(f"the work came back undone, as a {kind}: give the inbox a plain function that does it itself")
