@@ -18,6 +18,7 @@ from warren.client import (
     Message,
     recovering,
 )
+from warren.client.publishing import Bulk
 from warren.client.testing import FaultProxy
 from warren.client.transport import (
     Outgoing,
@@ -45,8 +46,9 @@ def test_a_close_waits_for_publishes_and_for_what_is_in_hand(proxy: FaultProxy, 
             message.ack()
         await closing
         assert kinds(await transport.publish(to(queue, b"too late"))) == [("ConnectionClosed", "not_sent")]
-        with pytest.raises(ConnectionClosed, match="was closed"):
+        with pytest.raises(ConnectionClosed, match="was closed") as refused:
             await transport.send(to(queue, b"too late"))
+        assert refused.value.outcome == "not_sent"
         with pytest.raises(ConnectionClosed, match="was closed"):
             await transport.subscribe(queue)
         proxy.restore()
@@ -78,6 +80,32 @@ def test_a_close_ends_within_its_deadline_and_tells_what_is_not_decided(proxy: F
             assert (await contents(other, queue))[0] == b"kept"
 
     run(talk())
+
+
+def test_a_close_amid_a_long_publish_tells_what_was_never_written(url: str, queue: str) -> None:
+    """The broker takes no more after the first part, and has confirmed all that it got."""
+
+    async def talk() -> None:
+        transport = await recovering.open(url)
+        await transport.declare(only(queue))
+        publish = asyncio.ensure_future(transport.publish(to(queue, *[b"x" * 1024] * 3000)))
+        while not (bulks := sent_bulks(transport)):
+            await asyncio.sleep(0)
+        link = transport._publishing._connection._link  # type: ignore[union-attr]
+        link.blocked_reason = "low on memory"
+        await until(lambda: not bulks[0].undecided())
+        await transport.close(0.5)
+        outcomes = kinds(await publish)
+        async with await recovering.open(url) as other:
+            there = len(await contents(other, queue))
+        assert 0 < there < 3000
+        assert outcomes == [None] * there + [("ConnectionClosed", "not_sent")] * (3000 - there)
+
+    run(talk())
+
+
+def sent_bulks(transport: recovering.RecoveringTransport) -> list[Bulk]:
+    return [part.bulk for call in transport._sender._row for part in call._parts if part.bulk.sent]
 
 
 def test_a_close_while_nobody_is_there_says_that_nothing_was_sent(proxy: FaultProxy, queue: str) -> None:

@@ -4,18 +4,26 @@ All of it holds for RabbitMQ too (`WARREN_TEST_AMQP`).
 """
 
 import asyncio
+import contextlib
+import datetime
+import logging
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from tests.client.conftest import run
 from tests.client.recovery import contents, first_seen, kinds, numbered, only, to
 from warren.client import (
     CannotConvert,
     ChannelClosed,
+    ClientError,
     Message,
     Properties,
     PublishFailed,
     recovering,
 )
+from warren.client.publishing import Publisher
 from warren.client.recovering import RecoveringTransport
 from warren.client.transport import (
     BindingLayout,
@@ -130,3 +138,58 @@ def test_a_call_of_which_nothing_can_be_encoded_ends(url: str, queue: str) -> No
             assert await transport.publish([]) == []
 
     run(talk())
+
+
+def test_messages_with_values_of_wrong_types_fail_alone(url: str, queue: str) -> None:
+    wrong: dict[str, Any] = {
+        "message_id": 7,
+        "priority": "high",
+        "timestamp": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
+        "headers": {1: "name"},
+    }
+    text: Any = "text"
+    number: Any = 7
+    mistakes = [Outgoing(Message(b"x"), "", number), Outgoing(text, "", "k"), text]
+    # where these classes are compiled they let no such values in
+    with contextlib.suppress(TypeError):
+        mistakes.append(Outgoing(Message(text), "", queue))
+    for name, value in wrong.items():
+        with contextlib.suppress(TypeError):
+            mistakes.append(Outgoing(Message(b"x", Properties(**{name: value})), "", queue))
+
+    async def talk() -> None:
+        async with await recovering.open(url) as transport:
+            await transport.declare(only(queue))
+            batch = [out for at, mistake in enumerate(mistakes) for out in (*numbered(queue, 1, at), mistake)]
+            outcomes = kinds(await transport.publish(batch, 10))
+            assert outcomes == [None, ("CannotConvert", "not_sent")] * len(mistakes)
+            for mistake in mistakes:
+                assert kinds(await transport.publish([mistake], 10)) == [("CannotConvert", "not_sent")]
+            assert await transport.publish(to(queue, b"afterwards"), 10) == [None]
+            expected = [b"%06d" % at for at in range(len(mistakes))]
+            assert await contents(transport, queue) == [*expected, b"afterwards"]
+
+    run(talk())
+
+
+def test_an_error_that_nobody_foresaw_ends_every_call_and_is_logged(
+    url: str, queue: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    async def talk() -> None:
+        async with await recovering.open(url) as transport:
+            await transport.declare(only(queue))
+            monkeypatch.setattr(Publisher, "send_bulk", fails)
+            calls = [asyncio.ensure_future(transport.publish(to(queue, b"x"))) for _ in range(3)]
+            for outcomes in await asyncio.gather(*calls):
+                assert kinds(outcomes) == [("ClientError", "not_sent")]
+            assert kinds(await transport.publish(to(queue, b"later"))) == [("ClientError", "not_sent")]
+            with pytest.raises(ClientError, match="open another transport"):
+                await transport.send(to(queue, b"later"))
+
+    with caplog.at_level(logging.ERROR, "warren.client.recovering"):
+        run(talk())
+    assert "publishing has ended" in caplog.text
+    assert "a defect" in caplog.text

@@ -8,7 +8,8 @@ Messages are told by their place in the call. They are written in their order, s
 least once; of those, what is not decided may be at the broker or not.
 
 Invariants: a message is in exactly one of the three states; `left` counts those that are not decided; a call has ended
-when none is left, and nothing of it is written from then on.
+when none is left, and nothing of it is written from then on. The outcome of a message is None only if its confirm came:
+until it is decided an error stands there, which says that nothing is known.
 
 Not here: when messages are written and taken back (`recovering.sending`).
 """
@@ -16,11 +17,16 @@ Not here: when messages are written and taken back (`recovering.sending`).
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from warren.client.errors import ClientError
+from warren.client.errors import CallTimeout, ClientError
 from warren.client.machine.publishing import Message
 from warren.client.publishing import Bulk
 from warren.client.transport import Outgoing
+
+UNDECIDED: Final = CallTimeout("the broker has not said what became of the message")
+MISFITS: Final = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
+"""What comes of encoding a message whose values are too large, or of types that have no form."""
 
 
 class Part:
@@ -49,7 +55,7 @@ class Call:
 
     def __init__(self, messages: Sequence[Outgoing]) -> None:
         self.messages = messages
-        self.outcomes: list[ClientError | None] = [None] * len(messages)
+        self.outcomes: list[ClientError | None] = [UNDECIDED] * len(messages)
         self.left = len(messages)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting: Sequence[int] = range(len(messages))
@@ -65,17 +71,28 @@ class Call:
         return bool(self._waiting) and self.left > 0
 
     def next_part(self, most: int) -> Part:
-        """The next that may go in one bulk: one exchange, mandatory or not; a key of its own is no reason to part."""
+        """The next that may go in one bulk: one exchange, mandatory or not; a key of its own is no reason to part.
+
+        One of the `MISFITS` if the first that waits is no message.
+        """
         first = self.messages[self._waiting[0]]
         exchange, mandatory, common_key = first.exchange, first.mandatory, first.routing_key
         messages: list[Message] = []
         for place in self._waiting[:most]:
-            outgoing = self.messages[place]
-            if outgoing.exchange != exchange or outgoing.mandatory != mandatory:
+            try:
+                outgoing = self.messages[place]
+                if outgoing.exchange != exchange or outgoing.mandatory != mandatory:
+                    break
+                message = outgoing.message
+                if outgoing.routing_key != common_key and message.routing_key is None:
+                    message = Message(message.body, message.properties, outgoing.routing_key)
+                if not isinstance(message.body, bytes | bytearray):
+                    # it would be noticed only after its header was written
+                    raise TypeError(f"its body is of type {type(message.body).__name__}, not bytes")
+            except MISFITS:
+                if not messages:
+                    raise
                 break
-            message = outgoing.message
-            if outgoing.routing_key != common_key and message.routing_key is None:
-                message = Message(message.body, message.properties, outgoing.routing_key)
             messages.append(message)
         return Part(self, self._waiting[: len(messages)], first, messages)
 
@@ -96,7 +113,7 @@ class Call:
         """All that was sent of a part is decided."""
         if part in self._parts:
             self._parts.remove(part)
-            self._note(part, part.bulk.sent)
+            self._note(part, part.places[: part.bulk.sent])
 
     def fail_next(self, error: ClientError) -> None:
         """The outcome of the first that waits."""
@@ -122,7 +139,8 @@ class Call:
             left = part.bulk.undecided()
             suspects += [Suspect(self, place, place < self._reached_before) for place in _at(part.places, left)]
             unsent += part.places[part.bulk.sent :]
-            self._note(part, part.bulk.sent - len(left))
+            undecided = set(left)
+            self._note(part, [part.places[index] for index in range(part.bulk.sent) if index not in undecided])
         self._parts = []
         self._reached_before = self._reached
         self._waiting = sorted({*(suspect.place for suspect in suspects), *unsent, *self._waiting})
@@ -133,8 +151,9 @@ class Call:
         for part in self._parts:
             part.bulk.wanted = False
         self.take_back()
-        for place in self._waiting:
-            self.outcomes[place] = error(place < self._reached)
+        for place, outcome in enumerate(self.outcomes):
+            if outcome is UNDECIDED:
+                self.outcomes[place] = error(place < self._reached)
         self._waiting = ()
         self._count(self.left)
 
@@ -142,10 +161,13 @@ class Call:
         if part.bulk.sent:
             self._reached = max(self._reached, part.places[part.bulk.sent - 1] + 1)
 
-    def _note(self, part: Part, count: int) -> None:
+    def _note(self, part: Part, decided: Sequence[int]) -> None:
+        """Places of a part that the broker has confirmed or refused."""
+        for place in decided:
+            self.outcomes[place] = None
         for index, error in part.bulk.failed.items():
             self.outcomes[part.places[index]] = error
-        self._count(count)
+        self._count(len(decided))
 
     def _count(self, decided: int) -> None:
         self.left -= decided

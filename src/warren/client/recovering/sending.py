@@ -20,6 +20,7 @@ Not here: what became of each message (`recovering.call`), connections (`recover
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 
 from warren.client.channel import Channel
 from warren.client.errors import (
@@ -33,8 +34,9 @@ from warren.client.errors import (
     LoginRefused,
 )
 from warren.client.link import Error
-from warren.client.recovering.call import Call, Suspect
+from warren.client.recovering.call import MISFITS, Call, Suspect
 from warren.client.recovering.line import Line
+from warren.client.recovering.notices import LOGGER
 from warren.client.transport import Outgoing
 from warren.errors import NOT_FOUND
 
@@ -82,7 +84,7 @@ class Sender:
         while not self._has_room.is_set():
             await self._has_room.wait()
         if self._refusal is not None:
-            raise self._refusal()
+            raise _not_sent(self._refusal())
         self._enter(messages)
 
     async def drained(self) -> None:
@@ -136,6 +138,13 @@ class Sender:
     # writing
 
     async def _write_for_ever(self) -> None:
+        try:
+            await self._write_on_each_channel()
+        except Exception as error:
+            LOGGER.exception("publishing has ended, nothing more is sent: open another transport")
+            self._refuse_all(partial(ClientError, f"publishing has ended, open another transport: {error!r}"))
+
+    async def _write_on_each_channel(self) -> None:
         while True:
             try:
                 connection = await self._line.connection()
@@ -164,17 +173,22 @@ class Sender:
             channel.publisher.check_open()
 
     async def _write_part(self, channel: Channel, call: Call) -> None:
-        part = call.next_part(self._limit or len(call.messages))
+        try:
+            part = call.next_part(self._limit or len(call.messages))
+        except MISFITS as mistake:
+            call.fail_next(_cannot_be_encoded(mistake))
+            return
         part.on_break = self._wake.set
         call.begin(part)
         try:
-            await channel.publisher.send_bulk(part.bulk, part.exchange, part.routing_key, part.mandatory)
-        except ValueError as mistake:
-            call.stopped(part)
+            try:
+                await channel.publisher.send_bulk(part.bulk, part.exchange, part.routing_key, part.mandatory)
+            finally:
+                # whatever ended it, what was not written is not forgotten
+                call.stopped(part)
+        except MISFITS as mistake:
             if call.waits:
-                call.fail_next(CannotConvert(f"the message cannot be encoded: {mistake}"))
-        else:
-            call.stopped(part)
+                call.fail_next(_cannot_be_encoded(mistake))
         if self._limit is not None:
             await self._decided(channel, part.bulk.sent)
 
@@ -233,6 +247,10 @@ class Sender:
 
     def _cannot_connect(self) -> CannotConnect:
         return CannotConnect(self._line.trouble.attempts if self._line.trouble is not None else ())
+
+
+def _cannot_be_encoded(mistake: Exception) -> CannotConvert:
+    return CannotConvert(f"the message cannot be encoded: {mistake}")
 
 
 def _blames_a_publish(error: ClientError) -> bool:

@@ -2,6 +2,9 @@
 
 import asyncio
 import random
+from typing import Any
+
+import pytest
 
 from warren.client.errors import CallTimeout, ClientError, ConnectionLost
 from warren.client.machine.confirms import ConfirmRange
@@ -87,6 +90,33 @@ def test_whoever_gives_up_learns_what_was_ever_written() -> None:
     assert [type(each) for each in call.outcomes] == [type(None), ConnectionLost, CallTimeout, CallTimeout]
     assert call.ended.done()
     assert not part.bulk.wanted
+    assert not call.waits
+
+
+def test_what_was_never_written_has_no_outcome_of_success_whatever_ended_the_writing() -> None:
+    """All that was sent of a part is confirmed, and nobody says that the writing of the rest has stopped."""
+    call = call_of("a", "a", "a")
+    part = call.next_part(1000)
+    call.begin(part)
+    part.bulk.begin(1)
+    part.bulk.sent = 1
+    part.bulk.decide(ConfirmRange(1, 1, True), {})
+    part.bulk.cut()
+    part.bulk.end(None)
+    assert [type(each) for each in call.outcomes] == [type(None), CallTimeout, CallTimeout]
+    call.give_up(lost)
+    assert [str(each) for each in call.outcomes] == ["None", "not written", "not written"]
+
+
+def test_a_part_ends_before_what_is_no_message() -> None:
+    text: Any = "text"
+    messages = [Outgoing(Message(b"0"), "a"), Outgoing(text, "a", "k"), text]
+    call = asyncio.run(made(messages))
+    assert list(write(call).places) == [0]
+    for _ in range(2):
+        with pytest.raises((TypeError, AttributeError)):
+            call.next_part(1000)
+        call.fail_next(CallTimeout("no form"))
     assert not call.waits
 
 
