@@ -23,6 +23,7 @@ from warren.client import (
     connect,
     recovering,
 )
+from warren.client.connecting import Dialer
 from warren.client.testing import FaultProxy
 from warren.client.transport import (
     BindingLayout,
@@ -282,3 +283,41 @@ def test_what_is_refused_when_it_is_declared_again_is_told_and_keeps_nothing_els
             assert {notice.name for notice in told} == {f"queue '{changed}'"}
 
     run(talk())
+
+
+def test_a_host_whose_name_makes_no_sense_keeps_nobody_from_the_others(proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(proxy.url.replace("/%2F", ",broker..example/%2F")) as transport:
+            await transport.declare(only(queue))
+            proxy.cut()
+            await until(lambda: not transport.is_connected)
+            assert await transport.publish(to(queue, b"x")) == [None]
+
+    run(talk())
+
+
+def test_a_connection_that_is_not_made_again_for_an_unforeseen_reason_is_told_to_everyone(
+    proxy: FaultProxy, queue: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    notices: list[recovering.Notice] = []
+
+    async def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("a defect")
+
+    async def talk() -> None:
+        async with await recovering.open(proxy.url, observer=notices.append) as transport:
+            await transport.declare(only(queue))
+            subscription = await transport.subscribe(queue)
+            monkeypatch.setattr(Dialer, "connect_once", fails)
+            proxy.cut()
+            await until(lambda: not transport.is_connected)
+            [outcome] = await transport.publish(to(queue, b"x"))
+            assert outcome is not None
+            assert outcome.outcome == "not_sent"
+            for attempt in (subscription.batch(), transport.get(queue), transport.send(to(queue, b"x"))):
+                with pytest.raises(ClientError, match="open another transport"):
+                    await attempt
+        assert {each.role for each in notices if isinstance(each, recovering.GivenUp)} == {"publishing", "consuming"}
+
+    run(talk())
+    assert "RuntimeError: a defect" in caplog.text

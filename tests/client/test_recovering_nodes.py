@@ -15,6 +15,7 @@ from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.client import CallTimeout, LoginRefused, Message, Properties, recovering
 from warren.client.recovering import RecoveringTransport
+from warren.client.testing import FaultProxy
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing, QueueLayout
 
 Start = Callable[..., NodeProcess]
@@ -217,6 +218,31 @@ def test_a_login_that_is_refused_when_it_comes_back_is_final_and_told_to_everyon
             "consuming",
         }
         await transport.close()
+
+    run(talk())
+
+
+@pytest.mark.parametrize("lacks", ["user", "virtual host"])
+def test_a_host_that_refuses_keeps_nobody_from_another_one(start: Start, lacks: str) -> None:
+    one, two = start(), start()
+
+    async def talk() -> None:
+        await control(one, "add_vhost", "v")
+        await control(one, "add_user", "app", "secret")
+        await control(one, "set_permissions", "-p", "v", "app", ".*", ".*", ".*")
+        if lacks == "user":
+            await control(two, "add_vhost", "v")
+        else:
+            await control(two, "add_user", "app", "secret")
+        async with FaultProxy(url_of(one.amqp)) as proxy:
+            address = f"{two.amqp[0]}:{two.amqp[1]}"
+            url = proxy.url.replace("guest:guest", "app:secret").replace("/%2F", f",{address}/v")
+            async with await recovering.open(url) as transport:
+                await transport.declare(only("q"))
+                proxy.cut()
+                await until(lambda: not transport.is_connected)
+                assert await transport.publish(to("q", b"x"), 30) == [None]
+                assert await contents(transport, "q") == [b"x"]
 
     run(talk())
 

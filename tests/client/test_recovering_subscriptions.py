@@ -10,7 +10,8 @@ import pytest
 
 from tests.client.conftest import run
 from tests.client.recovery import contents, numbered, only, taken, to, until
-from warren.client import ChannelClosed, Message, connect, recovering
+from warren.client import ChannelClosed, ClientError, Message, connect, recovering
+from warren.client.channel import Channel
 from warren.client.testing import FaultProxy
 from warren.client.transport import Layout, Outgoing, QueueLayout
 
@@ -129,6 +130,25 @@ def test_a_queue_that_is_gone_for_good_is_told_to_the_reader(url: str, queue: st
     run(talk())
 
 
+def test_a_subscription_that_is_not_taken_up_for_an_unforeseen_reason_is_told_to_the_reader(
+    proxy: FaultProxy, queue: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(*_: object) -> None:
+        raise ValueError("all channels are in use")
+
+    async def talk() -> None:
+        async with await recovering.open(proxy.url) as transport:
+            await transport.declare(only(queue))
+            subscription = await transport.subscribe(queue)
+            monkeypatch.setattr(Channel, "prefetch", fails)
+            proxy.cut()
+            with pytest.raises(ClientError, match="subscribe anew: ValueError"):
+                await subscription.batch()
+
+    run(talk())
+    assert "is not taken up again" in caplog.text
+
+
 def test_an_exclusive_consumer_comes_back_though_the_broker_still_sees_the_old_one(
     proxy: FaultProxy, queue: str
 ) -> None:
@@ -233,6 +253,24 @@ def test_what_was_fetched_is_settled_and_fetching_goes_on_after_a_cut(proxy: Fau
                 assert message is not None
                 message.ack()
             assert await transport.get(queue) is None
+
+    run(talk())
+
+
+def test_what_was_fetched_for_somebody_who_has_gone_goes_back(proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(proxy.url) as transport:
+            await transport.declare(only(queue))
+            assert await transport.get(queue) is None
+            await transport.publish(to(queue, b"x"))
+            proxy.stall("to_client")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(transport.get(queue), 0.1)
+            proxy.restore()
+            while (message := await transport.get(queue)) is None:
+                await asyncio.sleep(0.01)
+            assert (message.body, message.redelivered) == (b"x", True)
+            message.ack()
 
     run(talk())
 

@@ -1,7 +1,8 @@
 """From a URL to a connection: each host in turn, again after a while if the URL says so.
 
 A broker that refuses the login or the virtual host has answered, and no other host is asked. All else (nobody listens,
-no answer, a broker that is about to stop) is a reason to try the next one.
+no answer, a broker that is about to stop) is a reason to try the next one. Who was let in before and comes again asks
+the others in any case: one broker of several may have lost its virtual host, or know nothing of its users for a while.
 
 Not here: what a URL may say (`client.uri`), TLS contexts of the user's own making.
 """
@@ -60,22 +61,32 @@ class Dialer:
         return await self.connect_once()
 
     async def connect_once(self, *, behind: Address | None = None) -> Connection:
-        """Ask each host once, in their order; the one that comes behind another first, if that one is named."""
+        """Ask each host once, in their order; the first is the one that comes behind the one that was lost, if any was.
+
+        Whoever has lost a connection gets a `LoginRefused` only if every host refuses it.
+        """
         addresses = self._target.addresses
         first = addresses.index(behind) + 1 if behind in addresses else 0
         attempts: list[tuple[str, str]] = []
+        refusals: list[LoginRefused] = []
         for address in addresses[first:] + addresses[:first]:
             try:
                 return await _connect_to(address, self._target, self._settings, self._context, self._call_timeout_s)
-            except LoginRefused:
-                raise
-            except ConnectionClosed as error:
-                if error.code in FINAL_CODES:
+            except (OSError, TimeoutError, ClientError, ValueError) as trouble:
+                if behind is None and _is_final(trouble):
                     raise
-                attempts.append((str(address), str(error)))
-            except (OSError, TimeoutError, ClientError) as trouble:
+                refusals += [trouble] if isinstance(trouble, LoginRefused) else []
                 attempts.append((str(address), _reason(trouble, self._target)))
+        if len(refusals) == len(attempts):
+            raise refusals[0]
         raise CannotConnect(attempts)
+
+
+def _is_final(trouble: Exception) -> bool:
+    """Whether a broker has answered, and any other would say the same."""
+    if isinstance(trouble, ConnectionClosed):
+        return trouble.code in FINAL_CODES
+    return isinstance(trouble, LoginRefused)
 
 
 def tls_context(target: Target) -> ssl.SSLContext:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from warren.client.channel import Channel
-from warren.client.errors import ClientError
+from warren.client.errors import CallTimeout, ClientError
 from warren.client.machine.deliveries import Delivery
 from warren.wire.properties import Properties
 from warren.wire.values import Table
@@ -54,6 +54,28 @@ class Desk:
             self._in_hand += len(messages)
             self._idle.clear()
         return messages
+
+    async def fetch(self, queue: str, no_ack: bool) -> Delivery | None:
+        """The first ready message of a queue, which is not handed out yet; it goes back if the caller is cancelled."""
+        asking = asyncio.create_task(self.channel.get(queue, no_ack=no_ack))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            asking.add_done_callback(lambda _: self._nobody_takes(asking, no_ack))
+            raise
+        except CallTimeout:
+            # the answer may come yet, and with the channel its message goes back
+            self.retire()
+            raise
+
+    def _nobody_takes(self, asking: asyncio.Task[Delivery | None], no_ack: bool) -> None:
+        if asking.cancelled():
+            return
+        if isinstance(asking.exception(), CallTimeout):
+            self.retire()
+        elif asking.exception() is None and not no_ack:
+            delivery = asking.result()
+            self.give_back([delivery] if delivery is not None else [])
 
     def give_back(self, deliveries: Iterable[Delivery]) -> None:
         """Those that nobody was handed."""

@@ -5,7 +5,7 @@
 
 `open` tries as often as the URL says, and raises what came of it: that is the check at the start. From then on the line
 tries for ever, at each host in turn, beginning behind the one that was lost, with a `Backoff` between two rounds. Only
-a refused login is final: the broker is there, and says no.
+a login that every host refuses is final: the brokers are there, and say no.
 
 Invariant: whoever gets a connection from here gets one on which the layout was declared.
 
@@ -22,7 +22,14 @@ from warren.client.connection import Connection
 from warren.client.errors import CannotConnect, ClientError, ConnectionClosed, LoginRefused
 from warren.client.link import Error
 from warren.client.recovering.backoff import Backoff
-from warren.client.recovering.notices import Bulletin, ConnectionDown, ConnectionUp, GivenUp, ReconnectFailed
+from warren.client.recovering.notices import (
+    LOGGER,
+    Bulletin,
+    ConnectionDown,
+    ConnectionUp,
+    GivenUp,
+    ReconnectFailed,
+)
 
 PARTING_S: Final = 1.0
 """How long a connection that has ended may take to let go of its socket."""
@@ -81,6 +88,16 @@ class Line:
             await asyncio.wait(self._parting)
 
     async def _keep(self, connection: Connection) -> None:
+        try:
+            await self._make_again_for_ever(connection)
+        except LoginRefused as refusal:
+            self._give_up(refusal, partial(LoginRefused, str(refusal)))
+        except Exception as error:
+            LOGGER.exception("the %s connection is not made again", self.role)
+            sentence = f"the {self.role} connection is not made again, open another transport: {error!r}"
+            self._give_up(ClientError(sentence), partial(ClientError, sentence))
+
+    async def _make_again_for_ever(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         up_at_s = loop.time()
         while True:
@@ -90,12 +107,7 @@ class Line:
             self._bulletin.tell(ConnectionDown(self.role, str(connection.address), error))
             self._backoff.succeeded(down_at_s - up_at_s)
             self._part(connection)
-            try:
-                connection = await self._connect_again(connection)
-            except LoginRefused as refusal:
-                self._bulletin.tell(GivenUp(self.role, refusal))
-                self._fail(partial(LoginRefused, str(refusal)))
-                return
+            connection = await self._connect_again(connection)
             up_at_s = loop.time()
             self._connection = connection
             self._bulletin.tell(ConnectionUp(self.role, str(connection.address), up_at_s - down_at_s))
@@ -131,6 +143,10 @@ class Line:
         task = asyncio.create_task(connection.close(PARTING_S))
         self._parting.add(task)
         task.add_done_callback(self._parting.discard)
+
+    def _give_up(self, reason: ClientError, failure: Error) -> None:
+        self._bulletin.tell(GivenUp(self.role, reason))
+        self._fail(failure)
 
     def _fail(self, error: Error) -> None:
         self.failure = self.failure or error

@@ -49,7 +49,7 @@ class ReconnectFailed(Notice):
 
 @dataclass(frozen=True)
 class GivenUp(Notice):
-    """The broker does not let this user in any more; nothing is tried again."""
+    """No broker lets this user in any more, or an error came that nobody foresaw; nothing is tried again."""
 
     error: ClientError
 

@@ -33,7 +33,7 @@ from warren.client.recovering.backoff import Backoff
 from warren.client.recovering.incoming import Desk, HeldMessage
 from warren.client.recovering.judging import may_pass
 from warren.client.recovering.line import Line
-from warren.client.recovering.notices import Bulletin, SubscriptionDown, SubscriptionUp
+from warren.client.recovering.notices import LOGGER, Bulletin, SubscriptionDown, SubscriptionUp
 from warren.wire.values import Table
 
 STREAM_OFFSET: Final = "x-stream-offset"
@@ -178,6 +178,16 @@ class KeptSubscription:
         self._taking_up = asyncio.create_task(self._take_up(error), name=f"warren subscription {self._wish.queue}")
 
     async def _take_up(self, error: ClientError) -> None:
+        try:
+            await self._consume_again(error)
+        except Exception as unforeseen:
+            queue = self._wish.queue
+            LOGGER.exception("the subscription to %s is not taken up again", queue)
+            self._fail(
+                ClientError(f"the subscription to {queue} is not taken up again, subscribe anew: {unforeseen!r}")
+            )
+
+    async def _consume_again(self, error: ClientError) -> None:
         backoff = Backoff()
         while not self._cancelled:
             if isinstance(error, ChannelClosed):

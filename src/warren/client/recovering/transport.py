@@ -140,9 +140,9 @@ class RecoveringTransport:
 
         async def fetch(connection: Connection) -> HeldMessage | None:
             desk = self._desks.get(queue)
-            if desk is None or not desk.channel.is_open:
+            if desk is None or not desk.is_usable:
                 desk = self._desks[queue] = Desk(await connection.channel())
-            delivery = await desk.channel.get(queue, no_ack=no_ack)
+            delivery = await desk.fetch(queue, no_ack)
             if delivery is None:
                 return None
             return HeldMessage(delivery, desk) if no_ack else desk.hand_out([delivery])[0]
