@@ -69,3 +69,25 @@ def test_a_group_has_room_for_a_message(world: World) -> None:
         await transport.close()
 
     run(scenario())
+
+
+@pytest.mark.parametrize("answer", ["ack", "nack"])
+def test_a_group_settles_what_was_not_settled_singly(world: World, answer: str) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport, [b"one", b"two", b"three"])
+        async with Puller(transport, queue, group_size=3) as puller:
+            group = await puller.take(wait_s=20)
+            group[1].ack()
+            if answer == "ack":
+                group.ack()
+            else:
+                group.nack()
+        back = await taken(transport, queue, 0 if answer == "ack" else 2)
+        assert sorted(message.body for message in back) == ([] if answer == "ack" else [b"one", b"three"])
+        await transport.close()
+        again = await world.open()
+        assert await is_empty(again, queue)
+        await again.close()
+
+    run(scenario())

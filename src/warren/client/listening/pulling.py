@@ -12,7 +12,8 @@ Not here: one message when a queue has one, without a subscription (`Transport.g
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Self, overload
 
@@ -31,17 +32,20 @@ class MessageGroup(Sequence[Incoming]):
 
     def ack(self) -> None:
         """All of them are dealt with."""
-        if not self._settled:
-            self._settled = True
-            for message in self._messages:
-                message.ack()
+        self._settle(lambda message: message.ack())
 
     def nack(self, *, requeue: bool = True) -> None:
         """All of them are refused: back to the queue, or to where its dead letters go."""
-        if not self._settled:
-            self._settled = True
-            for message in self._messages:
-                message.nack(requeue=requeue)
+        self._settle(lambda message: message.nack(requeue=requeue))
+
+    def _settle(self, tell: Callable[[Incoming], None]) -> None:
+        if self._settled:
+            return
+        self._settled = True
+        for message in self._messages:
+            # raised for one that was settled singly: the others are not to suffer for it
+            with contextlib.suppress(ValueError):
+                tell(message)
 
     def __len__(self) -> int:
         return len(self._messages)
