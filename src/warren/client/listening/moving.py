@@ -3,7 +3,7 @@
 It keeps body, properties and headers, and gets what is needed to find one's way back:
 
     x-retries             how often it was tried again
-    x-error               what went wrong last
+    x-error               what went wrong last, in one line
     x-origin-exchange     how it first came to its queue
     x-origin-key
     x-origin-queue        where it was parked from
@@ -90,7 +90,8 @@ def _properties(message: Incoming, failure: Exception) -> Properties:
 
 
 def _sentence(failure: Exception) -> str:
-    return f"{type(failure).__name__}: {failure}"[:ERROR_LENGTH_MAX]
+    """Its first line: in those that follow, databases tell the values of a statement, which are nobody else's."""
+    return f"{type(failure).__name__}: {failure}".partition("\n")[0][:ERROR_LENGTH_MAX]
 
 
 def _headers_of(properties: Properties) -> Table:

@@ -1,7 +1,10 @@
 """A message that is published again: what it keeps, what it gets, and what would harm it."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 
 from tests.unit.client.listening.messages import HandMade, with_headers
 from warren.client.listening import moving
@@ -88,6 +91,19 @@ def test_a_parked_message_tells_where_it_is_from_and_what_went_wrong() -> None:
 def test_a_long_error_does_not_outgrow_its_header() -> None:
     moved = moving.parked(HandMade(), "orders", 0, ValueError("x" * 100_000))
     assert len(str(headers_of(moved)["x-error"])) == moving.ERROR_LENGTH_MAX
+
+
+def test_the_values_of_a_statement_that_failed_are_not_told() -> None:
+    engine = create_engine("sqlite://")
+    with engine.connect() as connection, pytest.raises(OperationalError) as failed:
+        connection.execute(text("INSERT INTO nowhere VALUES (:name)"), {"name": "Ada Lovelace"})
+    told = "OperationalError: (sqlite3.OperationalError) no such table: nowhere"
+    for moved in (
+        moving.parked(HandMade(), "orders", 0, failed.value),
+        moving.parked_bare(HandMade(), "orders", failed.value),
+        moving.retried(HandMade(), "orders", SECOND, "queues", failed.value),
+    ):
+        assert headers_of(moved)["x-error"] == told
 
 
 @given(st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.text(), st.floats(), st.binary()))
