@@ -16,6 +16,7 @@ from warren.client.telemetry.carrying import carried
 from warren.client.telemetry.meters import Meters
 from warren.client.telemetry.naming import REDELIVERED, SETTLEMENT, described, fail, joined
 from warren.client.transport import Incoming
+from warren.errors import ConnectionFault
 from warren.wire.properties import Properties
 from warren.wire.values import Table
 
@@ -116,8 +117,15 @@ class TracedIncoming:
         self._span.end()
         self._meters.handled(self._queue, how, self._error, time.perf_counter() - self._began)
 
+    def _readable_properties(self) -> Properties:
+        """None of them if they make no sense: what is told of a message keeps nobody from settling it."""
+        try:
+            return self.properties
+        except ConnectionFault:
+            return Properties()
+
     def _started(self, at_ns: int) -> Span:
-        properties = self.properties
+        properties = self._readable_properties()
         key = self.routing_key
         place = joined(self.exchange, key, self._queue)
         attributes = described("process", "process", place, key, properties, self.body)
