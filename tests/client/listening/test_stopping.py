@@ -7,11 +7,10 @@ import time
 import pytest
 
 from tests.client.conftest import run
-from tests.client.listening.worlds import World, is_empty, queue_of, taken, until
-from warren.client.listening import (
-    Arrival,
-    Listener,
-)
+from tests.client.listening.worlds import World, fill, is_empty, queue_of, taken, until
+from warren.client.listening import Arrival, Listener, Retries, parking_queue
+from warren.client.testing import MemoryBroker
+from warren.client.transport import Layout, QueueLayout
 
 
 def test_stopping_finishes_what_is_in_hand_and_gives_back_the_rest(world: World) -> None:
@@ -68,5 +67,64 @@ def test_a_handler_that_does_not_end_is_left_behind_at_the_deadline(world: World
         end.set()
         assert (back.body, back.redelivered) == (b"slow", True)
         await transport.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["another error", "nothing", "more work"])
+def test_the_deadline_holds_whatever_a_handler_makes_of_its_cancellation(world: World, kind: str) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport, [b"slow"])
+        begun, end = asyncio.Event(), asyncio.Event()
+
+        async def handle(arrival: Arrival[bytes]) -> None:
+            begun.set()
+            try:
+                await end.wait()
+            except asyncio.CancelledError:
+                if kind == "another error":
+                    raise ConnectionError("the driver was interrupted") from None
+                if kind == "more work":
+                    await end.wait()
+
+        listener = Listener(transport, queue, handle, retries=Retries(tries=1))
+        await listener.start()
+        await begun.wait()
+        began = time.monotonic()
+        await listener.stop(deadline_s=0.2)
+        assert time.monotonic() - began < 5
+        back = await taken(transport, queue, 0 if kind == "nothing" else 1)
+        assert [message.body for message in back] == ([] if kind == "nothing" else [b"slow"])
+        assert await is_empty(transport, parking_queue(queue))
+        end.set()
+        await transport.close()
+
+    run(scenario())
+
+
+def test_a_handler_that_fails_at_the_deadline_does_not_wait_for_a_broker_that_takes_nothing() -> None:
+    async def scenario() -> None:
+        broker = MemoryBroker()
+        transport = broker.transport()
+        await transport.declare(Layout(queues=(QueueLayout("orders"),)))
+        await fill(transport, "orders", [b"slow"])
+        begun = asyncio.Event()
+
+        async def handle(arrival: Arrival[bytes]) -> None:
+            begun.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                raise ConnectionError("the driver was interrupted") from None
+
+        listener = Listener(transport, "orders", handle)
+        await listener.start()
+        await begun.wait()
+        broker.faults.block()
+        began = time.monotonic()
+        await listener.stop(deadline_s=0.2)
+        assert time.monotonic() - began < 5
+        assert [message.body for message in broker.ready("orders")] == [b"slow"]
 
     run(scenario())

@@ -77,6 +77,9 @@ class Handling(Generic[T]):
             if answer is not None:
                 await self._reply(arrival, answer)
         except Exception as failure:
+            if _is_being_cancelled():
+                # drivers make errors of their own of a cancellation, and the message is not to blame
+                raise asyncio.CancelledError from failure
             return await self._failed(arrival, failure)
         if self._terms.acknowledge == "auto":
             arrival.ack()

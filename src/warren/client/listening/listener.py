@@ -8,8 +8,8 @@ There are as many workers as messages may be handled at once. A worker takes the
 deals with it to its end; if the message is to wait in hand it lays it aside and takes another one.
 
 Stopping: nothing more is taken; what no handler has begun with goes back at once; handlers at work may finish within
-the deadline, and are then cancelled, or left alone if they are threads, and their messages go back. A stream's
-subscription is cancelled last: what its reader acks counts only as long as it reads.
+the deadline, and are then cancelled, or left alone if they are threads or do not mind, and their messages go back. A
+stream's subscription is cancelled last: what its reader acks counts only as long as it reads.
 
 Not here: one message's way (`listening.handling`), who is next (`listening.dispatch`).
 """
@@ -42,6 +42,8 @@ KEY = "x-key"
 STOP_DEADLINE_S = 10.0
 CANCEL_DEADLINE_S = 1.0
 """For what is said to the broker last, whether it listens or not."""
+LEAVE_AFTER_S = 0.1
+"""For handlers that were cancelled to end; those that do not are left behind."""
 
 _log = logging.getLogger("warren.client.listening")
 
@@ -101,6 +103,7 @@ class Listener(Generic[T]):
         self._idle: deque[asyncio.Future[None]] = deque()
         self._room = asyncio.Event()
         self._paused: dict[Ticket[Arrival[T]], asyncio.TimerHandle] = {}
+        self._at_work: dict[Arrival[T], None] = {}
         # what handlers have left unsettled, in the mode manual
         self._left: dict[Arrival[T], None] = {}
         self._is_manual = acknowledge == "manual"
@@ -250,11 +253,14 @@ class Listener(Generic[T]):
 
     async def _deal_with(self, ticket: Ticket[Arrival[T]]) -> None:
         arrival = ticket.item
+        self._at_work[arrival] = None
         try:
             delay_s = await self._handling.deal_with(arrival)
         except asyncio.CancelledError:
             self._give_back(arrival)
             raise
+        finally:
+            del self._at_work[arrival]
         if delay_s is None or self._is_stopping:
             self._dispatch.finish(ticket)
             if delay_s is not None:
@@ -309,9 +315,12 @@ class Listener(Generic[T]):
         tasks = [*self._feeders, *self._workers]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        # also for a worker whose handler keeps its cancellation to itself
+        self._takes_no_more = True
+        if tasks:
+            await asyncio.wait(tasks, timeout=LEAVE_AFTER_S)
         self._give_back_waiting()
-        for arrival in list(self._left):
+        for arrival in [*self._at_work, *self._left]:
             self._give_back(arrival)
         self._threads.stop()
         if self._is_stream:
