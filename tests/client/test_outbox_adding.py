@@ -109,10 +109,13 @@ def test_the_session_of_a_web_framework_will_do(database: Engine) -> None:
     assert [row.business_id for row in rows(database)] == ["a"]
 
 
-@pytest.mark.parametrize("wrong", ["a\0b", "a\udcffb"])
-def test_text_that_no_database_keeps_is_refused_at_once(database: Engine, wrong: str) -> None:
-    with database.begin() as transaction, pytest.raises(CannotConvert, match=r"the ordering_key .* no database keeps"):
-        Outbox().add(transaction, b"", ordering_key=wrong)
+@pytest.mark.parametrize(
+    ("column", "wrong"), [("ordering_key", "a\0b"), ("ordering_key", "a\udcffb"), ("kind", "a\0b"), ("currency", "a\0")]
+)
+def test_text_that_no_database_keeps_is_refused_at_once(database: Engine, column: str, wrong: str) -> None:
+    options: dict[str, Any] = {column: wrong}
+    with database.begin() as transaction, pytest.raises(CannotConvert, match=rf"the {column} .* no database keeps"):
+        Outbox().add(transaction, b"", **options)
 
 
 def test_what_no_broker_could_take_is_refused_at_once(database: Engine) -> None:
@@ -122,3 +125,33 @@ def test_what_no_broker_could_take_is_refused_at_once(database: Engine) -> None:
         with pytest.raises(CannotConvert, match="properties cannot be sent"):
             Outbox().add(transaction, Message(b"", Properties(headers={"a": object()})))
         assert transaction.execute(select(func.count()).select_from(OUTBOX)).scalar_one() == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"kind": "k" * 21}, "the kind has 21 characters, and the table keeps at most 20"),
+        ({"currency": "EURO"}, "the currency has 4 characters, and the table keeps at most 3"),
+        ({"amount": Decimal(10**16)}, "the amount 10000000000000000 .* at most 16 digits before the point"),
+        ({"amount": Decimal("1e40")}, "at most 16 digits before the point"),
+        ({"amount": Decimal("0.00001")}, "four behind it"),
+        ({"amount": Decimal("NaN")}, "the amount NaN"),
+        ({"amount": Decimal("-Infinity")}, "the amount -Infinity"),
+    ],
+)
+def test_what_does_not_fit_its_column_is_refused_in_every_database(
+    database: Engine, wrong: dict[str, Any], said: str
+) -> None:
+    with database.begin() as transaction:
+        with pytest.raises(ValueError, match=said):
+            Outbox().add(transaction, b"", **wrong)
+        Outbox().add(transaction, b"", business_id="a")
+    assert [row.business_id for row in rows(database)] == ["a"]
+
+
+def test_what_just_fits_its_column_is_kept(database: Engine) -> None:
+    largest = Decimal("-9999999999999999.9999")
+    with database.begin() as transaction:
+        Outbox().add(transaction, b"", kind="k" * 20, currency="\N{EURO SIGN}" * 3, amount=largest)
+    [row] = rows(database)
+    assert (len(row.kind), len(row.currency), row.amount) == (20, 3, largest)

@@ -15,7 +15,7 @@ from tests.client.databases import opened, postgres_url
 from tests.support.node_process import NodeProcess
 from tests.support.ports import free_port
 from tests.support.postgres import Postgres
-from warren.client import CannotConnect, Message, Properties, recovering
+from warren.client import CannotConnect, ConnectionClosed, Message, Properties, recovering
 from warren.client.outbox import Outbox, Relay, RelaySettings
 from warren.client.outbox.shelf import looking, rows_that_may_go
 from warren.client.tables import OUTBOX, create_tables
@@ -129,6 +129,25 @@ def test_rows_that_no_broker_takes_fail_with_the_reason_and_others_go_through(
     run(main())
 
 
+def test_a_queue_that_is_full_delays_its_rows_and_fails_none(database: Engine, broker: str, queue: str) -> None:
+    add(database, "first", routing_key=queue, ordering_key="a")
+    add(database, "second", routing_key=queue, ordering_key="a")
+
+    async def main() -> None:
+        transport = await recovering.open(broker)
+        full = QueueLayout(queue, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+        await transport.declare(Layout(queues=(full,)))
+        settings = RelaySettings(tries=1, backoff_s=0.01, poll_s=0.01, listening_poll_s=0.01)
+        async with running(Relay(database, transport, settings)):
+            await until(lambda: rows(database)["second"].attempt > 2)
+            assert statuses(database) == {"first": "sent", "second": "pending"}
+            assert await transport.get(queue, no_ack=True) is not None
+            await until(lambda: statuses(database)["second"] == "sent")
+        await transport.close()
+
+    run(main())
+
+
 def test_a_broker_that_is_down_for_a_while_delays_and_loses_nothing(
     database: Engine, start: Callable[..., NodeProcess]
 ) -> None:
@@ -153,6 +172,20 @@ def test_a_broker_that_is_down_for_a_while_delays_and_loses_nothing(
         await transport.close()
 
     run(main())
+
+
+def test_a_transport_that_was_closed_ends_the_relay(database: Engine, url: str) -> None:
+    add(database, "one", routing_key="orders")
+
+    async def main() -> None:
+        transport = await recovering.open(url)
+        await transport.close()
+        async with asyncio.timeout(DEADLINE_S):
+            with pytest.raises(ConnectionClosed, match="the transport was closed"):
+                await Relay(database, transport).run()
+
+    run(main())
+    assert statuses(database) == {"one": "pending"}
 
 
 def test_postgresql_wakes_the_relay_when_a_transaction_commits(postgres: Engine, url: str, queue: str) -> None:

@@ -16,7 +16,9 @@ Promises:
    is refused holds back the later rows of its key, and no others. The order is that of the ids, so it is the order of
    the transactions if those with the same key exclude each other, by a lock on what the key stands for.
 4. One relay is active among many. One that lost its lease, however late it wakes, marks nothing.
-5. A row is sent again by making it pending: same `message_id`, header `x-attempt` one higher.
+5. A row is sent again by making it pending, which is enough: same `message_id`, header `x-attempt` one higher.
+6. A broker that is away, or in such a state that it nacks, delays rows and fails none. Only what it cannot route, or
+   could never take, is `failed` after its tries.
 
 SQLAlchemy, from the extra `database`, is needed here and nowhere below.
 

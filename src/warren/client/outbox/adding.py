@@ -26,6 +26,9 @@ CHANNEL = "warren_outbox"
 
 PERSISTENT = 2
 TEXT_BYTES_MAX = 255
+COLUMN_CHARACTERS_MAX = {"kind": 20, "currency": 3}
+AMOUNT_LIMIT = Decimal(10**16)
+AMOUNT_PLACES_MAX = 4
 
 
 class Outbox:
@@ -52,7 +55,8 @@ class Outbox:
         """Write it in the caller's own transaction; the message's business id.
 
         That is `business_id`, or the message's `message_id`, or a random one. It is persistent unless its
-        `delivery_mode` says otherwise. `amount` and `currency` are for the ledgers.
+        `delivery_mode` says otherwise. `amount` and `currency` are for the ledgers. What does not fit the table is a
+        `ValueError`, in a database as well that would take it.
         """
         whole = message if isinstance(message, Message) else Message(message)
         properties = _persistent(whole.properties or Properties())
@@ -69,6 +73,7 @@ class Outbox:
         }
         known = business_id or properties.message_id or uuid.uuid4().hex
         _check_texts(business_id=known, **content)
+        _check_columns(kind, currency, amount)
         _write(executor, known, content)
         return known
 
@@ -98,12 +103,34 @@ def _persistent(properties: Properties) -> Properties:
 
 def _check_texts(**values: Any) -> None:
     for name in ("business_id", "ordering_key", "exchange", "routing_key"):
-        octets = values[name].encode(errors="replace")
-        if b"\x00" in octets or octets.decode() != values[name]:
-            raise CannotConvert(f"the {name} {values[name]!r} has characters that no database keeps as text")
-        size = len(octets)
+        size = len(_octets(name, values[name]))
         if size > TEXT_BYTES_MAX:
             raise CannotConvert(f"the {name} has {size} bytes, and {TEXT_BYTES_MAX} are the most that can be sent")
+
+
+def _octets(name: str, value: str) -> bytes:
+    octets = value.encode(errors="replace")
+    if b"\x00" in octets or octets.decode() != value:
+        raise CannotConvert(f"the {name} {value!r} has characters that no database keeps as text")
+    return octets
+
+
+def _check_columns(kind: str, currency: str | None, amount: Decimal | None) -> None:
+    for name, value in (("kind", kind), ("currency", currency or "")):
+        _octets(name, value)
+        most = COLUMN_CHARACTERS_MAX[name]
+        if len(value) > most:
+            raise ValueError(f"the {name} has {len(value)} characters, and the table keeps at most {most}")
+    if amount is not None and not _fits(amount):
+        raise ValueError(
+            f"the amount {amount} is not a number of at most 16 digits before the point and four behind it"
+        )
+
+
+def _fits(amount: Decimal) -> bool:
+    if not amount.is_finite() or abs(amount) >= AMOUNT_LIMIT:
+        return False
+    return amount == round(amount, AMOUNT_PLACES_MAX)
 
 
 def _write(executor: Executor, business_id: str, content: dict[str, Any]) -> None:

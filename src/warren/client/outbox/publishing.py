@@ -1,7 +1,8 @@
 """Rows of the table as messages, and what became of each.
 
     sent        the broker has it
-    refused     by the broker, for what it is or where it goes: nacked, unroutable, no such exchange
+    refused     by the broker, for what it is or where it goes: unroutable, no such exchange
+    put off     by the broker, for the state that it is in: nacked, because a queue is full or has no master
     undecided   nobody knows: it is to be sent again
 
 A message to an exchange that is not there ends a channel, with others on it; that the transport tells who is to blame
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from warren.client.errors import CannotConvert, ChannelClosed, ClientError, ConnectionClosed
+from warren.client.errors import CannotConvert, ChannelClosed, ClientError, ConnectionClosed, PublishFailed
 from warren.client.machine.publishing import Message
 from warren.client.outbox.stored_properties import stored_properties
 from warren.client.transport import Outgoing, Transport
@@ -41,6 +42,7 @@ class PendingRow(NamedTuple):
 class Verdict(Enum):
     SENT = "sent"
     REFUSED = "refused"
+    PUT_OFF = "put off"
     UNDECIDED = "undecided"
 
 
@@ -90,7 +92,17 @@ def outgoing(row: PendingRow) -> Outgoing:
 def _judged(row: PendingRow, trouble: ClientError | None) -> Judged:
     if trouble is None:
         return Judged(row, Verdict.SENT)
+    if isinstance(trouble, PublishFailed) and not trouble.returned:
+        return Judged(row, Verdict.PUT_OFF, trouble)
     return Judged(row, Verdict.REFUSED if _is_its_fault(trouble) else Verdict.UNDECIDED, trouble)
+
+
+def has_given_up(trouble: ClientError) -> bool:
+    """Whether it says that the transport will never publish again: it was closed, or its user is not let in.
+
+    It took nothing, says that another try is of no use, and it is not the message that is wrong.
+    """
+    return trouble.outcome == "not_sent" and not trouble.retriable and not isinstance(trouble, CannotConvert)
 
 
 def _is_its_fault(trouble: ClientError) -> bool:

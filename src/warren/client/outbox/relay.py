@@ -9,9 +9,11 @@ published meanwhile is then published again by whoever took over, and marked by 
 even while both publish: each sends a row when it has the confirm of the row before it, so whichever of them is the
 first to send a row, the one before it has arrived.
 
-If a whole pass comes to nothing, neither sent nor refused, it is the broker that cannot be reached: the rows stay
-untouched and the relay pauses. If some get through, those that did not are put back for a moment each, so that one
-silent queue does not hold up the others.
+If a whole pass comes to nothing, and the broker answered for no row, it is the broker that cannot be reached: the rows
+stay untouched and the relay pauses. If it answered for some, those that it did not take are put back for a moment each,
+so that one silent or full queue does not hold up the others.
+
+A transport that has given up ends the relay: one that kept the lease would keep out another that can publish.
 
 A database that is gone for a while is logged, and tried again; only at the start is it an error.
 
@@ -27,7 +29,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict
+from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict, has_given_up
 from warren.client.outbox.settings import RelaySettings
 from warren.client.outbox.shelf import Shelf
 from warren.client.outbox.waking import Waking, waking_for
@@ -60,7 +62,10 @@ class Relay:
         self._clean_at = 0.0
 
     async def run(self) -> None:
-        """Until `stop`. A database that cannot be reached or used at the start is an error, later a pause."""
+        """Until `stop`. A database that cannot be reached or used at the start is an error, later a pause.
+
+        A transport that was closed, or whose user is no longer let in, is an error at any time.
+        """
         await asyncio.to_thread(self._shelf.check)
         try:
             while not self._stopped.is_set():
@@ -144,20 +149,17 @@ class Relay:
                 await self._rest()
 
     async def _pass(self, rows: Sequence[PendingRow]) -> list[Judged]:
-        """Publish them and write down what became of them, unless nothing came of any."""
+        """Publish them and write down what became of them, unless nothing came of any.
+
+        The transport's own error if it has given up.
+        """
         judged = await self._publish(rows)
         if not _came_to_something(judged):
             log.warning("relay.broker_unreachable", extra={"rows": len(judged), "reason": str(judged[0].trouble)})
         elif not await asyncio.to_thread(self._shelf.settle, judged):
             self._lose()
-        for each in judged:
-            if each.verdict is Verdict.REFUSED:
-                facts = {
-                    "business_id": each.row.business_id,
-                    "attempt": each.row.attempt + 1,
-                    "reason": str(each.trouble),
-                }
-                log.warning("relay.row_refused", extra=facts)
+        _log_what_was_not_taken(judged)
+        _check_transport(judged)
         return judged
 
     async def _publish(self, rows: Sequence[PendingRow]) -> list[Judged]:
@@ -195,6 +197,23 @@ async def _wait(event: asyncio.Event, most_s: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(most_s):
             await event.wait()
+
+
+def _log_what_was_not_taken(judged: Sequence[Judged]) -> None:
+    for each in judged:
+        if each.verdict is Verdict.REFUSED:
+            facts = {"business_id": each.row.business_id, "attempt": each.row.attempt + 1, "reason": str(each.trouble)}
+            log.warning("relay.row_refused", extra=facts)
+    # a full queue may put off all that there is, again and again
+    if put_off := [each for each in judged if each.verdict is Verdict.PUT_OFF]:
+        log.warning("relay.rows_put_off", extra={"rows": len(put_off), "reason": str(put_off[0].trouble)})
+
+
+def _check_transport(judged: Sequence[Judged]) -> None:
+    for trouble in (each.trouble for each in judged):
+        if trouble is not None and has_given_up(trouble):
+            log.error("relay.transport_ended", extra={"reason": str(trouble)})
+            raise trouble
 
 
 def _came_to_something(judged: Sequence[Judged]) -> bool:

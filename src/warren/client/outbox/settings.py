@@ -16,13 +16,13 @@ class RelaySettings:
     """What may be chosen; the defaults suit most."""
 
     batch_rows: int = 1000
-    """Rows that are read, published and marked together."""
+    """Rows that are read, published and marked together; fewer if they have more than 16 MiB."""
 
     tries: int = 5
-    """How often a row is offered to a broker that refuses it, before it counts as failed."""
+    """How often a row that cannot be routed, or could never be taken, is offered before it counts as failed."""
 
     backoff_s: float = 1.0
-    """Before a refused row is offered again; doubled each time, up to a minute."""
+    """Before a row that was not taken is offered again; doubled each time, up to a minute."""
 
     lease_s: float = 10.0
     """How long a relay that died keeps the others waiting; it is renewed three times within."""

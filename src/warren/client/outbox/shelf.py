@@ -3,7 +3,11 @@
 **Which rows may go** is decided by their status and never by an id that was reached: in PostgreSQL a transaction with a
 lower id may commit after one with a higher, and its row must be seen then. Of a key, rows that were never sent wait
 behind one of the same key that failed, or is refused for the time being. A row that was sent before is a repeat,
-whose order no longer matters: it waits for nobody, and nobody for it.
+whose order no longer matters: it waits for nobody, and nobody for it. Its `due_at` is the date of its receipt, and
+no reason to wait, unless a later publish of it came to nothing: then `last_error` says so.
+
+**A batch** has a limit of rows and one of bytes. Sizes are read before the rows, because drivers have the whole of an
+answer in memory before the first row of it can be looked at.
 
 **What became of them** is written in a transaction that renews the lease first. If the fence has moved nothing is
 written: a relay that lost its lease marks nothing. A row that is no longer pending is left as it is, for a receipt may
@@ -19,6 +23,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import accumulate, takewhile
 
 from sqlalchemy import (
     ColumnElement,
@@ -57,11 +62,13 @@ LEASE = "outbox"
 BACKOFF_S_MAX = 60.0
 DOUBLINGS_MAX = 16
 CLEANED_ROWS_MAX = 1000
+BATCH_BYTES_MAX = 16 << 20
 ERROR_CHARACTERS_MAX = 2000
 
 ROW = OUTBOX.c
 _READ = [ROW[name] for name in PendingRow._fields]
 _THESE = ROW.id.in_(bindparam("ids", expanding=True, literal_execute=True))
+_WHOLE_ROWS = select(*_READ).where(_THESE).order_by(ROW.id)
 # constants, for an index that has only such rows is of use to a statement that says so
 _STILL_PENDING = ROW.status == literal_column("'pending'")
 _FAILED = ROW.status == literal_column("'failed'")
@@ -107,10 +114,12 @@ class Shelf:
         self._lease = None
 
     def rows(self) -> list[PendingRow]:
-        """The first that may go, in the order of their ids."""
+        """The first that may go, in the order of their ids: at least one, and no more than fit a batch."""
         with self._engine.connect() as connection:
             self._looked_at = connection.execute(looking(connection.dialect.name)).scalar_one()
-            return [PendingRow._make(row) for row in connection.execute(rows_that_may_go(self._settings.batch_rows))]
+            sizes = connection.execute(rows_that_may_go(self._settings.batch_rows)).all()
+            ids = _that_fit_a_batch([(row.id, row.size) for row in sizes])
+            return [PendingRow._make(row) for row in connection.execute(_WHOLE_ROWS, {"ids": ids})] if ids else []
 
     def settle(self, judged: Sequence[Judged]) -> bool:
         """Write down what became of them; False, and nothing is written, if the lease is lost."""
@@ -121,8 +130,8 @@ class Shelf:
             for each in judged:
                 if each.verdict is Verdict.REFUSED:
                     self._mark_refused(connection, each)
-                elif each.verdict is Verdict.UNDECIDED:
-                    self._mark_undecided(connection, each)
+                elif each.verdict is not Verdict.SENT:
+                    self._put_back(connection, each)
         return True
 
     def next_due_s(self) -> float | None:
@@ -154,7 +163,7 @@ class Shelf:
             return
         first, again = self._settings.receipt_within_s, self._settings.resent_receipt_within_s
         receipt_due = case(
-            (~ROW.wants_receipt, null()), (ROW.attempt == 0, database_time(first)), else_=database_time(again)
+            (~ROW.wants_receipt, null()), (ROW.sent_at.is_(None), database_time(first)), else_=database_time(again)
         )
         sent = update(OUTBOX).where(_THESE, _STILL_PENDING)
         values = {"status": "sent", "attempt": ROW.attempt + 1, "refusals": 0, "last_error": None}
@@ -172,7 +181,8 @@ class Shelf:
             )
         )
 
-    def _mark_undecided(self, connection: Connection, judged: Judged) -> None:
+    def _put_back(self, connection: Connection, judged: Judged) -> None:
+        """It is nobody's fault, or the broker's: it is offered again, however often."""
         pause_s = self._pause_s(judged.row.attempt)
         connection.execute(_marked(judged).values(due_at=database_time(pause_s)))
 
@@ -197,16 +207,28 @@ def looking(dialect: str) -> Select[datetime]:
     return time.where(func.set_config("enable_sort", "off", true()) == "off") if dialect == "postgresql" else time
 
 
-def rows_that_may_go(limit: int) -> Select[*tuple[object, ...]]:
+def rows_that_may_go(limit: int) -> Select[int, int]:
+    """Their ids and sizes."""
     # in the words of the index that has them: who failed, or must wait, and was never sent
     held_perhaps = and_(ROW.sent_at.is_(None), or_(_FAILED, ROW.due_at.is_not(None)))
     held = select(ROW.ordering_key).where(
         held_perhaps, or_(_FAILED, and_(_STILL_PENDING, ROW.due_at > database_time())), ROW.ordering_key != ""
     )
     # in words that no index on `due_at` seems to be made for: the rows are to be read in order
-    due = func.coalesce(ROW.due_at, database_time()) <= database_time()
+    due = or_(
+        func.coalesce(ROW.due_at, database_time()) <= database_time(),
+        and_(ROW.sent_at.is_not(None), ROW.last_error.is_(None)),
+    )
     free = or_(ROW.ordering_key == "", ROW.sent_at.is_not(None), ROW.ordering_key.not_in(held))
-    return select(*_READ).where(_STILL_PENDING, due, free).order_by(ROW.id).limit(limit)
+    size = (func.length(ROW.body) + func.length(ROW.properties)).label("size")
+    return select(ROW.id, size).where(_STILL_PENDING, due, free).order_by(ROW.id).limit(limit)
+
+
+def _that_fit_a_batch(sizes: Sequence[tuple[int, int]]) -> list[int]:
+    """The ids of the first ones."""
+    reached = accumulate(size for _, size in sizes)
+    fitting = list(takewhile(lambda so_far: so_far <= BATCH_BYTES_MAX, reached))
+    return [row_id for row_id, _ in sizes[: max(len(fitting), 1)]]
 
 
 _THROUGH: tuple[ColumnElement[bool], ...] = (

@@ -9,7 +9,7 @@
 | `status`                  | `pending`, `sent`, `done` (there is a receipt), `failed`, `reversing`, `reversed`        |
 | `attempt`                 | how often it was published                                                               |
 | `refusals`                | how often the broker has refused it since it became pending                              |
-| `due_at`                  | pending: not before; sent: the receipt is expected by then                               |
+| `due_at`                  | pending: not before; sent: the receipt is expected by then, also if made pending again   |
 
 Not here: how they are made and brought up to date (`tables.versions`).
 """

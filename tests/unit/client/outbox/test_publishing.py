@@ -17,9 +17,13 @@ from warren.client.errors import (
     LoginRefused,
     PublishFailed,
 )
-from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict, outgoing
+from warren.client.machine.confirms import ConfirmRange
+from warren.client.machine.deliveries import ReturnedMessage
+from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict, has_given_up, outgoing
 
-SENT, REFUSED, UNDECIDED = Verdict.SENT, Verdict.REFUSED, Verdict.UNDECIDED
+SENT, REFUSED, PUT_OFF, UNDECIDED = Verdict.SENT, Verdict.REFUSED, Verdict.PUT_OFF, Verdict.UNDECIDED
+NACKED = ConfirmRange(1, 1, False)
+CAME_BACK = ReturnedMessage(312, "NO_ROUTE", "", "orders", b"", b"")
 
 
 def judged_by(transport: ScriptedTransport, rows: list[PendingRow]) -> list[Judged]:
@@ -34,7 +38,9 @@ def verdicts(judged: list[Judged]) -> list[Verdict]:
     ("answer", "verdict"),
     [
         (None, SENT),
-        (PublishFailed([], []), REFUSED),
+        (PublishFailed([], [CAME_BACK]), REFUSED),
+        (PublishFailed([NACKED], [CAME_BACK]), REFUSED),
+        (PublishFailed([NACKED], []), PUT_OFF),
         (ChannelClosed("no exchange 'shop'", 404), REFUSED),
         (ChannelClosed("closed by us"), UNDECIDED),
         (CannotConvert("properties of 200000 bytes do not fit a frame"), REFUSED),
@@ -52,6 +58,30 @@ def test_the_row_is_blamed_for_what_it_is_and_not_for_what_befell_it(
 ) -> None:
     transport = ScriptedTransport(lambda message: answer)
     assert verdicts(judged_by(transport, [row(1)])) == [verdict]
+
+
+def not_sent(trouble: ClientError) -> ClientError:
+    trouble.outcome = "not_sent"
+    return trouble
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_final"),
+    [
+        (LoginRefused("no such user"), True),
+        (not_sent(ConnectionClosed("the transport was closed")), True),
+        (ClientError("the publishing connection is not made again"), True),
+        (CannotConnect([("broker:5672", "connection refused")]), False),
+        (not_sent(CallTimeout("the broker took no publishes")), False),
+        (ConnectionLost("gone"), False),
+        (ConnectionClosed("a message that ends connections", 501), False),
+        (ChannelClosed("no exchange 'shop'", 404), False),
+        (CannotConvert("properties of 200000 bytes do not fit a frame"), False),
+        (PublishFailed([NACKED], []), False),
+    ],
+)
+def test_a_transport_has_given_up_if_it_takes_nothing_and_will_not(answer: ClientError, is_final: bool) -> None:
+    assert has_given_up(answer) is is_final
 
 
 def test_a_transport_that_refuses_all_of_it_leaves_them_undecided() -> None:
