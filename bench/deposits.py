@@ -59,6 +59,7 @@ class Paid:
     exchange: str = ""
     routing_key: str = "payments"
     redelivered: bool = False
+    is_ours: bool = True
 
     def ack(self) -> None:
         """Nobody waits for it."""

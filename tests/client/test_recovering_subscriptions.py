@@ -12,6 +12,7 @@ from tests.client.conftest import run
 from tests.client.recovery import contents, numbered, only, taken, to, until
 from warren.client import ChannelClosed, ClientError, Message, connect, recovering
 from warren.client.channel import Channel
+from warren.client.listening import Arrival, Listener
 from warren.client.testing import FaultProxy
 from warren.client.transport import Layout, Outgoing, QueueLayout
 
@@ -31,6 +32,7 @@ def test_a_subscription_goes_on_after_a_cut_and_acks_from_before_do_nothing(
             await until(lambda: not transport.is_connected)
             old[0].ack()
             old[1].nack(requeue=False)
+            assert [message.is_ours for message in old] == [False, False]
             seen: list[bytes] = []
             while len(seen) < 20:
                 for message in await subscription.batch():
@@ -75,6 +77,35 @@ def test_a_reader_may_come_and_go_while_nobody_is_there(proxy: FaultProxy, queue
             await transport.publish(to(queue, b"x"))
             [message] = await subscription.batch()
             message.ack()
+
+    run(talk())
+
+
+def test_a_listener_drops_what_it_has_not_begun_with_when_the_connection_is_lost(proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(proxy.url) as transport:
+            await transport.declare(only(queue))
+            await transport.publish(numbered(queue, 20))
+            began, may_go_on = asyncio.Event(), asyncio.Event()
+            handled: list[tuple[bytes, bool]] = []
+
+            async def handle(message: Arrival[bytes]) -> None:
+                began.set()
+                await may_go_on.wait()
+                handled.append((message.body, message.redelivered))
+
+            bodies = [b"%06d" % number for number in range(20)]
+            async with Listener(transport, queue, handle, prefetch=50):
+                await began.wait()
+                await until(lambda: transport._subscriptions[0].in_hand == 20)
+                for _ in range(2):
+                    proxy.cut()
+                    await until(lambda: not transport.is_connected)
+                    await until(lambda: transport._subscriptions[0].in_hand == 20)
+                may_go_on.set()
+                await until(lambda: handled[-1:] == [(bodies[-1], True)])
+            # the first was at work when the connection was lost
+            assert handled == [(bodies[0], False), *((body, True) for body in bodies)]
 
     run(talk())
 
@@ -204,7 +235,8 @@ def test_without_acks_what_has_come_is_handed_out_whatever_happened(url: str, pr
             assert await transport.get(queue) is None
             proxy.cut()
             await until(lambda: not transport.is_connected)
-            assert [message.body for message in await taken(subscription, 10)] == [b"%06d" % n for n in range(10)]
+            messages = await taken(subscription, 10)
+            assert [(message.body, message.is_ours) for message in messages] == [(b"%06d" % n, True) for n in range(10)]
             await transport.publish(to(queue, b"more"))
             assert [message.body for message in await taken(subscription, 1)] == [b"more"]
 
@@ -227,6 +259,8 @@ def test_a_stream_goes_on_behind_the_last_message_that_was_handed_out(proxy: Fau
                 if len(seen) in (7, 19):
                     proxy.cut()
                     await until(lambda: not transport.is_connected)
+                    # nobody gives it to this reader again
+                    assert message.is_ours
                 if len(seen) == 30:
                     break
             assert seen == [b"%06d" % number for number in range(30)]

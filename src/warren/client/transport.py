@@ -84,6 +84,9 @@ class Incoming(Protocol):
     def routing_key(self) -> str: ...
     @property
     def redelivered(self) -> bool: ...
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is for this program to handle; else its connection has ended, and the broker delivers it again."""
 
     def ack(self) -> None:
         """It is dealt with."""

@@ -89,6 +89,10 @@ class Arrival(Generic[T]):
         return self._incoming.redelivered
 
     @property
+    def is_ours(self) -> bool:
+        return self._incoming.is_ours
+
+    @property
     def retries(self) -> int:
         """How often it was tried before and failed."""
         return retries_done(self.headers) + self.tries_in_hand

@@ -236,7 +236,10 @@ class Listener(Generic[T]):
         try:
             while True:
                 ticket = self._dispatch.take() if not self._is_stopping or self._no_ack else None
-                if ticket is not None:
+                if ticket is not None and not self._is_stream and not ticket.item.is_ours:
+                    # its twin comes, or is here: handled as well it would be done twice and out of order
+                    self._dispatch.finish(ticket)
+                elif ticket is not None:
                     await self._deal_with(ticket)
                 elif self._takes_no_more:
                     return

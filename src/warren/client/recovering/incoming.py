@@ -25,9 +25,11 @@ LOOK_AGAIN_S: Final = 0.1
 class Desk:
     """A channel that hands out messages; with `no_ack` they need not be settled."""
 
-    def __init__(self, channel: Channel, no_ack: bool = False) -> None:
+    def __init__(self, channel: Channel, no_ack: bool = False, comes_again: bool = True) -> None:
         self.channel = channel
         self._no_ack = no_ack
+        # whether the broker delivers again what was handed out and not settled
+        self._comes_again = comes_again and not no_ack
         self._in_hand = 0
         self._retired = False
         self._closing: asyncio.Task[None] | None = None
@@ -48,6 +50,11 @@ class Desk:
         """Whether what has come is still for this program: else the broker gives it to somebody again."""
         return self._no_ack or self.channel.is_open
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether the broker delivers again what was handed out."""
+        return self._comes_again and not self.channel.is_open
+
     def hand_out(self, deliveries: Iterable[Delivery]) -> "list[HeldMessage]":
         messages = [HeldMessage(delivery, self) for delivery in deliveries]
         if not self._no_ack and messages:
@@ -55,25 +62,25 @@ class Desk:
             self._idle.clear()
         return messages
 
-    async def fetch(self, queue: str, no_ack: bool) -> Delivery | None:
+    async def fetch(self, queue: str) -> Delivery | None:
         """The first ready message of a queue, which is not handed out yet; it goes back if the caller is cancelled."""
-        asking = asyncio.create_task(self.channel.get(queue, no_ack=no_ack))
+        asking = asyncio.create_task(self.channel.get(queue, no_ack=self._no_ack))
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
-            asking.add_done_callback(lambda _: self._nobody_takes(asking, no_ack))
+            asking.add_done_callback(lambda _: self._nobody_takes(asking))
             raise
         except CallTimeout:
             # the answer may come yet, and with the channel its message goes back
             self.retire()
             raise
 
-    def _nobody_takes(self, asking: asyncio.Task[Delivery | None], no_ack: bool) -> None:
+    def _nobody_takes(self, asking: asyncio.Task[Delivery | None]) -> None:
         if asking.cancelled():
             return
         if isinstance(asking.exception(), CallTimeout):
             self.retire()
-        elif asking.exception() is None and not no_ack:
+        elif asking.exception() is None and not self._no_ack:
             delivery = asking.result()
             self.give_back([delivery] if delivery is not None else [])
 
@@ -156,6 +163,11 @@ class HeldMessage:
     @property
     def redelivered(self) -> bool:
         return self._delivery.redelivered
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is for this program to handle; else its connection has ended, and the broker delivers it again."""
+        return not self._desk.has_lost
 
     def ack(self) -> None:
         """It is dealt with; nothing happens if its connection has ended."""

@@ -217,7 +217,7 @@ class KeptSubscription:
     async def _consume(self, connection: Connection) -> None:
         desk = self._desk
         if desk is None or not desk.is_usable:
-            desk = Desk(await connection.channel(), self._wish.no_ack)
+            desk = Desk(await connection.channel(), self._wish.no_ack, comes_again=not self._wish.follows_offsets)
         try:
             consumer = await self._ask_for_messages(desk.channel)
         except BaseException:

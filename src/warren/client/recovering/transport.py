@@ -72,8 +72,8 @@ class RecoveringTransport:
         self._consuming = Line("consuming", dialer("consuming"), self._prepare_consuming, bulletin)
         self._sender = Sender(self._publishing, window)
         self._subscriptions: list[KeptSubscription] = []
-        # by queue, for what is fetched
-        self._desks: dict[str, Desk] = {}
+        # by queue and whether acks are wanted, for what is fetched
+        self._desks: dict[tuple[str, bool], Desk] = {}
         self._closing = False
 
     async def start(self) -> None:
@@ -139,13 +139,11 @@ class RecoveringTransport:
         """The first ready message of a queue, if it has one."""
 
         async def fetch(connection: Connection) -> HeldMessage | None:
-            desk = self._desks.get(queue)
+            desk = self._desks.get((queue, no_ack))
             if desk is None or not desk.is_usable:
-                desk = self._desks[queue] = Desk(await connection.channel())
-            delivery = await desk.fetch(queue, no_ack)
-            if delivery is None:
-                return None
-            return HeldMessage(delivery, desk) if no_ack else desk.hand_out([delivery])[0]
+                desk = self._desks[queue, no_ack] = Desk(await connection.channel(), no_ack)
+            delivery = await desk.fetch(queue)
+            return None if delivery is None else desk.hand_out([delivery])[0]
 
         return await self._insist(fetch)
 

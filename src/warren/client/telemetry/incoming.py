@@ -79,6 +79,10 @@ class TracedIncoming:
     def redelivered(self) -> bool:
         return self._message.redelivered
 
+    @property
+    def is_ours(self) -> bool:
+        return self._message.is_ours
+
     def ack(self) -> None:
         self._message.ack()
         self.settled("ack")

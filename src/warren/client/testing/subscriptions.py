@@ -54,6 +54,11 @@ class MemoryIncoming:
     def routing_key(self) -> str:
         return self.entry.message.routing_key
 
+    @property
+    def is_ours(self) -> bool:
+        with self._broker.lock:
+            return self._consumer.no_ack or self._is_unacked()
+
     def ack(self) -> None:
         with self._broker.lock:
             if self._settles():
@@ -74,6 +79,9 @@ class MemoryIncoming:
         if self._is_settled:
             raise ValueError("this message was settled before, or needs no ack")
         self._is_settled = True
+        return self._is_unacked()
+
+    def _is_unacked(self) -> bool:
         return self._consumer.unacked.get(self.entry.position) is self.entry
 
     def __repr__(self) -> str:

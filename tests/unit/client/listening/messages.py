@@ -16,6 +16,7 @@ class HandMade:
     exchange: str = "shop"
     routing_key: str = "orders.new"
     redelivered: bool = False
+    is_ours: bool = True
     answers: list[str] = field(default_factory=list)
 
     @property
