@@ -3,22 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags, TraceState
 from sqlalchemy import Connection
 
 from tests.client.conftest import run
 from tests.client.databases import opened, sqlite_url
+from tests.client.observed import DEADLINE_S, Observed, until
 from tests.support.rabbitmq import RabbitMQ
 from warren.client import ConnectionClosed, Message, Properties, PublishFailed, recovering
 from warren.client.inbox import Inbox
@@ -26,44 +20,7 @@ from warren.client.listening import Arrival, Listener
 from warren.client.tables import create_tables
 from warren.client.telemetry import Traced, in_span, observe, stamped
 from warren.client.testing import MemoryBroker
-from warren.client.testing.subscriptions import MemoryIncoming
 from warren.client.transport import BindingLayout, ExchangeLayout, Incoming, Layout, Outgoing, QueueLayout, Transport
-from warren.errors import FRAME_ERROR, ConnectionFault
-
-DEADLINE_S = 20.0
-
-
-@dataclass
-class Observed:
-    """All spans that have ended, and all metrics."""
-
-    spans: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
-    reader: InMemoryMetricReader = field(default_factory=InMemoryMetricReader)
-
-    def __post_init__(self) -> None:
-        self.tracers = TracerProvider()
-        self.tracers.add_span_processor(SimpleSpanProcessor(self.spans))
-        self.meters = MeterProvider([self.reader])
-        self.tracer = self.tracers.get_tracer("the program")
-
-    def traced(self, transport: Transport) -> Traced:
-        return Traced(transport, tracer_provider=self.tracers, meter_provider=self.meters)
-
-    def span(self, name: str) -> ReadableSpan:
-        [found] = [each for each in self.spans.get_finished_spans() if each.name == name]
-        return found
-
-    def counted(self, name: str) -> dict[str, float]:
-        """By the attribute that tells the points of a metric apart, or by nothing; of a histogram how many."""
-        data = self.reader.get_metrics_data()
-        assert data is not None
-        found: dict[str, float] = {}
-        for metric in data.resource_metrics[0].scope_metrics[0].metrics:
-            for point in metric.data.data_points if metric.name == name else []:
-                attributes = dict(point.attributes or {})
-                key = str(attributes.get("warren.settlement") or attributes.get("warren.outcome") or "")
-                found[key] = found.get(key, 0) + (point.count if hasattr(point, "count") else point.value)
-        return found
 
 
 @pytest.fixture(scope="module", params=["warren", "rabbitmq"])
@@ -99,12 +56,6 @@ async def take(transport: Transport, queue: str) -> Incoming:
         while (message := await transport.get(queue)) is None:
             await asyncio.sleep(0.01)
     return message
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def test_publishing_and_handling_are_one_trace(
@@ -381,38 +332,3 @@ def test_what_the_transport_raises_is_raised(url: str, queue: str, observed: Obs
 
     run(scenario())
     assert (observed.span(f"publish {queue}").attributes or {})["error.type"] == "ConnectionClosed"
-
-
-@pytest.mark.parametrize("acknowledge", ["auto", "none"])
-def test_a_message_whose_properties_nobody_can_read_does_not_end_a_listener(
-    observed: Observed, monkeypatch: pytest.MonkeyPatch, acknowledge: Literal["auto", "none"]
-) -> None:
-    readable = MemoryIncoming.properties
-
-    def garbled(message: MemoryIncoming) -> Properties:
-        if message.body == b"bad":
-            raise ConnectionFault(FRAME_ERROR, "the table ends too early")
-        return readable.__get__(message)
-
-    monkeypatch.setattr(MemoryIncoming, "properties", property(garbled))
-    monkeypatch.setattr(MemoryIncoming, "headers", property(lambda message: garbled(message).headers or {}))
-    broker = MemoryBroker()
-    handled: list[bytes] = []
-
-    async def handle(message: Arrival[bytes]) -> None:
-        assert message.properties is not None
-        handled.append(message.body)
-
-    async def scenario() -> None:
-        transport = broker.transport()
-        await transport.declare(Layout(queues=(QueueLayout("orders"),)))
-        messages = [Outgoing(Message(body), routing_key="orders") for body in (b"bad", b"good")]
-        assert await transport.publish(messages) == [None, None]
-        async with Listener(observed.traced(transport), "orders", in_span(handle), acknowledge=acknowledge):
-            await until(lambda: handled == [b"good"])
-
-    run(scenario())
-    parked = [message.body for message in broker.ready("orders.parked")] if acknowledge == "auto" else [b"bad"]
-    assert (parked, len(broker.ready("orders")), len(broker.unacked("orders"))) == ([b"bad"], 0, 0)
-    spans = [each for each in observed.spans.get_finished_spans() if each.name == "process orders"]
-    assert len(spans) == 2
