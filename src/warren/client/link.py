@@ -152,9 +152,11 @@ class Link(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
+        # nothing more is written: the socket of an attempt that was given up is closed, and does not say so
+        transport, self._transport = self._transport, None
         self._tell(self.machine.lose("given up"))
-        if self._transport is not None:
-            self._transport.abort()
+        if transport is not None:
+            transport.abort()
 
     # waiting
 

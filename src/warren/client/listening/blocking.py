@@ -69,6 +69,8 @@ class Program:
                 self._loop = None
 
     async def _listen(self, stopping: asyncio.Event) -> None:
+        if stopping.is_set():
+            return
         serving = asyncio.create_task(self._serve())
         stopped = asyncio.create_task(stopping.wait())
         try:
