@@ -40,9 +40,9 @@ stay, and every member moves them for itself from its journal to its own archive
     there is a master it begins with nothing, as it does if what it has cannot be read. If there is none, it may be
     promoted as any other that is not in sync, with what is left (6), and then has lost nothing. If no other was in
     sync, it waits for an operator.
-10. Damage may be met later, when somebody reads. A master hands over to one that is in sync, and stays in sync no more;
-    a mirror asks to join as one that has nothing whole, and is dropped. When the ring counts on it no more, it begins
-    with nothing. A master that is alone in sync goes on, without those who want what is damaged.
+10. Damage may be met later, when somebody reads, or a mirror archives. Nobody throws anything away for that: others may
+    be counting on the rest at that moment, also if this node has not heard of it. A master goes on without those who
+    want what is damaged; a mirror leaves it in its journal, and says so.
 
 Readers are with the master. When that changes their seats attach them to the next one, behind the last message that
 each was given.
