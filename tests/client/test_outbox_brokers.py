@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -267,7 +268,7 @@ def test_a_batch_of_a_large_backlog_is_read_by_its_index(postgres: Engine) -> No
         transaction.execute(text(fill + pending))
     with postgres.connect() as connection:
         connection.execute(looking("postgresql"))
-        statement = rows_that_may_go(100).compile(postgres, compile_kwargs={"literal_binds": True})
+        statement = rows_that_may_go(datetime.now(UTC), 100).compile(postgres, compile_kwargs={"literal_binds": True})
         plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}").scalars())
     assert "using warren_outbox_pending" in plan
     assert "warren_outbox_held" in plan

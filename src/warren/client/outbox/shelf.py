@@ -117,7 +117,7 @@ class Shelf:
         """The first that may go, in the order of their ids: at least one, and no more than fit a batch."""
         with self._engine.connect() as connection:
             self._looked_at = connection.execute(looking(connection.dialect.name)).scalar_one()
-            sizes = connection.execute(rows_that_may_go(self._settings.batch_rows)).all()
+            sizes = connection.execute(rows_that_may_go(self._looked_at, self._settings.batch_rows)).all()
             ids = _that_fit_a_batch([(row.id, row.size) for row in sizes])
             return [PendingRow._make(row) for row in connection.execute(_WHOLE_ROWS, {"ids": ids})] if ids else []
 
@@ -207,16 +207,20 @@ def looking(dialect: str) -> Select[datetime]:
     return time.where(func.set_config("enable_sort", "off", true()) == "off") if dialect == "postgresql" else time
 
 
-def rows_that_may_go(limit: int) -> Select[int, int]:
-    """Their ids and sizes."""
+def rows_that_may_go(now: datetime, limit: int) -> Select[int, int]:
+    """Their ids and sizes.
+
+    The time is given, for SQLite looks at the clock anew for every row: of a key, a later one would be due before an
+    earlier.
+    """
     # in the words of the index that has them: who failed, or must wait, and was never sent
     held_perhaps = and_(ROW.sent_at.is_(None), or_(_FAILED, ROW.due_at.is_not(None)))
     held = select(ROW.ordering_key).where(
-        held_perhaps, or_(_FAILED, and_(_STILL_PENDING, ROW.due_at > database_time())), ROW.ordering_key != ""
+        held_perhaps, or_(_FAILED, and_(_STILL_PENDING, ROW.due_at > now)), ROW.ordering_key != ""
     )
     # in words that no index on `due_at` seems to be made for: the rows are to be read in order
     due = or_(
-        func.coalesce(ROW.due_at, database_time()) <= database_time(),
+        func.coalesce(ROW.due_at, now) <= now,
         and_(ROW.sent_at.is_not(None), ROW.last_error.is_(None)),
     )
     free = or_(ROW.ordering_key == "", ROW.sent_at.is_not(None), ROW.ordering_key.not_in(held))
