@@ -22,6 +22,7 @@ from warren.client.errors import (
 )
 from warren.client.machine.confirms import ConfirmRange
 from warren.client.machine.deliveries import ReturnedMessage
+from warren.client.recovering.call import MISFITS
 from warren.client.testing.messages import StoredMessage, stored
 from warren.client.testing.queues import Consumer
 from warren.client.testing.subscriptions import MemoryIncoming, MemorySubscription, Waiters
@@ -215,8 +216,8 @@ class MemoryTransport:
     def _fate(self, outgoing: Outgoing) -> ClientError | None:
         try:
             message = stored(outgoing)
-        except ValueError as wrong:
-            return CannotConvert(str(wrong))
+        except MISFITS as mistake:
+            return CannotConvert(f"the message cannot be encoded: {mistake}")
         faults = self._broker.faults
         if faults.refuses_this_publish():
             return _refused()

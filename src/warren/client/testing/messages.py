@@ -38,7 +38,7 @@ class StoredMessage:
 
 
 def stored(outgoing: Outgoing) -> StoredMessage:
-    """What a broker makes of it; what cannot be encoded is a `ValueError`."""
+    """What a broker makes of it; one of the `MISFITS` if it cannot be encoded."""
     message = outgoing.message
     key = outgoing.routing_key if message.routing_key is None else message.routing_key
     for text in (outgoing.exchange, key):
