@@ -22,7 +22,7 @@ from tests.client.relayed_rows import (
 from tests.unit.client.outbox.scripted import Answering, ScriptedTransport
 from warren.client.errors import ClientError, ConnectionClosed, LoginRefused
 from warren.client.outbox import Outbox, Relay, RelaySettings
-from warren.client.outbox.shelf import Shelf
+from warren.client.outbox.shelf import BACKOFF_S_MAX, Shelf
 from warren.client.tables import database_time
 from warren.client.testing import MemoryBroker, MemoryTransport
 
@@ -49,6 +49,23 @@ def test_a_nacked_row_is_offered_until_it_is_taken_and_holds_back_its_key(databa
     taken = ScriptedTransport()
     drain_until(database, taken, lambda: statuses(database)["a2"] == "sent")
     assert [call for call in taken.bodies if call] == [[b"a1"], [b"a2"]]
+
+
+@pytest.mark.parametrize("trouble", [nacking("a1"), refusing("a1")])
+def test_a_row_that_waits_when_the_clock_is_set_back_is_offered_at_once(database: Engine, trouble: Answering) -> None:
+    add(database, "a1", "a2", key="a")
+    drain(database, ScriptedTransport(trouble), RelaySettings(backoff_s=60))
+    # what it wrote down an hour ago, by a clock that has gone back by an hour since
+    change(database, "a1", due_at=database_time(3600))
+    transport = ScriptedTransport()
+    assert drain(database, transport) == 2
+    assert transport.bodies == [[b"a1"], [b"a2"]]
+
+
+def test_the_longest_pause_is_kept(database: Engine) -> None:
+    add(database, "a1", "a2", key="a")
+    drain(database, ScriptedTransport(nacking("a1")), RelaySettings(backoff_s=BACKOFF_S_MAX))
+    assert drain(database, ScriptedTransport()) == 0
 
 
 def test_nacked_rows_make_way_for_those_behind_them(database: Engine) -> None:

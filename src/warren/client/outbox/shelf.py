@@ -4,7 +4,8 @@
 lower id may commit after one with a higher, and its row must be seen then. Of a key, rows that were never sent wait
 behind one of the same key that failed, or is refused for the time being. A row that was sent before is a repeat,
 whose order no longer matters: it waits for nobody, and nobody for it. Its `due_at` is the date of its receipt, and
-no reason to wait, unless a later publish of it came to nothing: then `last_error` says so.
+no reason to wait, unless a later publish of it came to nothing: then `last_error` says so. No pause is longer than
+`BACKOFF_S_MAX`: a row that seems to have a longer one got it before the clock was set back, and may go.
 
 **A batch** has a limit of rows and one of bytes. Sizes are read before the rows, because drivers have the whole of an
 answer in memory before the first row of it can be looked at.
@@ -22,7 +23,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import accumulate, takewhile
 
 from sqlalchemy import (
@@ -136,7 +137,9 @@ class Shelf:
 
     def next_due_s(self) -> float | None:
         """How long until a row may go that had to wait when `rows` looked."""
-        waiting = and_(_STILL_PENDING, ROW.due_at > self._looked_at)
+        if self._looked_at is None:
+            return None
+        waiting = and_(_STILL_PENDING, ROW.due_at > self._looked_at, ROW.due_at <= _longest_pause(self._looked_at))
         with self._engine.connect() as connection:
             due_at, now = connection.execute(select(func.min(ROW.due_at), database_time()).where(waiting)).one()
         return None if due_at is None else max((due_at - now).total_seconds(), 0.0)
@@ -216,16 +219,24 @@ def rows_that_may_go(now: datetime, limit: int) -> Select[int, int]:
     # in the words of the index that has them: who failed, or must wait, and was never sent
     held_perhaps = and_(ROW.sent_at.is_(None), or_(_FAILED, ROW.due_at.is_not(None)))
     held = select(ROW.ordering_key).where(
-        held_perhaps, or_(_FAILED, and_(_STILL_PENDING, ROW.due_at > now)), ROW.ordering_key != ""
+        held_perhaps,
+        or_(_FAILED, and_(_STILL_PENDING, ROW.due_at > now, ROW.due_at <= _longest_pause(now))),
+        ROW.ordering_key != "",
     )
     # in words that no index on `due_at` seems to be made for: the rows are to be read in order
+    not_before = func.coalesce(ROW.due_at, now)
     due = or_(
-        func.coalesce(ROW.due_at, now) <= now,
+        not_before <= now,
+        not_before > _longest_pause(now),
         and_(ROW.sent_at.is_not(None), ROW.last_error.is_(None)),
     )
     free = or_(ROW.ordering_key == "", ROW.sent_at.is_not(None), ROW.ordering_key.not_in(held))
     size = (func.length(ROW.body) + func.length(ROW.properties)).label("size")
     return select(ROW.id, size).where(_STILL_PENDING, due, free).order_by(ROW.id).limit(limit)
+
+
+def _longest_pause(now: datetime) -> datetime:
+    return now + timedelta(seconds=BACKOFF_S_MAX)
 
 
 def _that_fit_a_batch(sizes: Sequence[tuple[int, int]]) -> list[int]:
