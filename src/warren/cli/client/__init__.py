@@ -1,4 +1,4 @@
-"""`warren client`: for programs that use the client, what can be told about their settings before they run.
+"""`warren client`: for programs that use the client, a look at their settings, and the jobs that run beside them.
 
-Not here: settings themselves (`warren.client.settings`).
+Not here: settings themselves (`warren.client.settings`), what the jobs do (`warren.client.outbox` and its like).
 """

@@ -5,7 +5,8 @@ Standard output says what was found, standard error why something was refused.
 Exit codes: 0 all is well; 1 something was found, or the broker cannot be asked; 2 wrong usage, or a file of settings
 that makes no sense.
 
-Not here: the convention (`client.settings.naming`), asking the broker (`client.settings.presence`).
+Not here: the convention (`client.settings.naming`), asking the broker (`client.settings.presence`), the commands that
+have modules of their own beside this one.
 """
 
 import os
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warren.cli.client import open_items, relay, tables
 from warren.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="Settings of a program
 
 @app.callback(epilog="Example: warren client lint shop.toml")
 def client() -> None:
-    """Look at the settings of programs that use the client."""
+    """For programs that use the client: their settings, their tables, and the jobs that run beside them."""
 
 
 @app.command(epilog="Example: warren client lint shop.toml")
@@ -61,6 +63,11 @@ def check(file: File) -> int:
         print(absence)
     print(f"{file}: {_counted(len(found), 'thing')} to see to" if found else f"{file}: the broker has all of it")
     return 1 if found else 0
+
+
+open_items.add_to(app)
+relay.add_to(app)
+tables.add_to(app)
 
 
 def _counted(count: int, noun: str) -> str:

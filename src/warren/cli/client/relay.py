@@ -1,0 +1,99 @@
+"""`warren client relay`: a process that publishes what an outbox has.
+
+Standard output says `ready` when it stands by or is active, standard error is its log.
+
+Not here: the relay (`client.outbox`).
+"""
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warren.cli.client.choosing import Set, chosen
+from warren.cli.client.databases import Database, engine_of, needed_packages, shown
+from warren.cli.client.log_lines import LogFormat, logged_lines
+from warren.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from warren.client.outbox import RelaySettings
+    from warren.client.settings import Settings
+
+NAME = "relay"
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        epilog="Example: warren client relay --database postgresql://shop@localhost/shop --url amqp://localhost\n\n"
+        "Both have passwords in them: give them as WARREN_CLIENT_DATABASE and WARREN_CLIENT_URL where others can see "
+        "command lines."
+    )(relay)
+
+
+def relay(
+    database: Database,
+    url: Annotated[
+        str,
+        typer.Option(
+            envvar="WARREN_CLIENT_URL",
+            metavar="URL",
+            help="The broker; several hosts are separated by commas. Unless given, as the settings say.",
+        ),
+    ] = "",
+    settings: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE", help="Settings of a program: where the broker is, and what is declared before publishing."
+        ),
+    ] = "",
+    choices: Set = None,
+    once: Annotated[bool, typer.Option("--once", help="Publish what may go, say how many, and end.")] = False,
+    log_format: LogFormat = "plaintext",
+) -> int:
+    """Publish the rows of an outbox until SIGTERM or Ctrl-C; of several relays one is active."""
+    with needed_packages():
+        from warren.client.outbox import RelaySettings
+    relaying = chosen(RelaySettings, choices)
+    program = _program(url, settings)
+    engine = engine_of(database)
+    with logged_lines(log_format):
+        asyncio.run(_relay(engine, program, relaying, once))
+    return 0
+
+
+def _program(url: str, file: str) -> "Settings":
+    from warren.client.errors import SettingsError, UriError
+    from warren.client.settings import Settings, read_settings
+    from warren.client.uri import parse_uri
+
+    if not url and not file:
+        raise ConfigError("where is the broker? Say --url URL, or --settings FILE")
+    try:
+        found = read_settings(file, os.environ) if file else Settings(url)
+        if url:
+            parse_uri(url)
+    except (SettingsError, UriError) as error:
+        raise ConfigError(str(error)) from None
+    return Settings(url or found.url, found.name or NAME, found.layout)
+
+
+async def _relay(engine: "Engine", program: "Settings", settings: "RelaySettings", once: bool) -> None:
+    from warren.client import recovering
+    from warren.client.outbox import Relay
+
+    async with await recovering.open(program.url, name=program.name) as transport:
+        await transport.declare(program.layout)
+        relay = Relay(engine, transport, settings)
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, relay.stop)
+        if once:
+            print(f"sent {await relay.drain()} rows", flush=True)
+        else:
+            print(f"ready database={shown(engine)}", flush=True)
+            await relay.run()
+    engine.dispose()
