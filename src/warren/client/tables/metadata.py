@@ -4,12 +4,21 @@
 |---------------------------|------------------------------------------------------------------------------------------|
 | `id`                      | the order; ids of transactions that ran side by side may become visible in any order     |
 | `business_id`             | the message's `message_id`, the same however often it is sent                            |
-| `kind`                    | `message`, or `reversal` of one                                                          |
+| `kind`                    | `message`, or `confirmation` or `reversal` of one                                        |
 | `ordering_key`            | rows with the same one go in the order of their ids; empty: no order is wanted           |
-| `status`                  | `pending`, `sent`, `done` (there is a receipt), `failed`, `reversing`, `reversed`        |
+| `status`                  | `pending`, `sent`, `done` (there is a receipt), `refused` (by who received it), `failed`,|
+|                           | `confirming` or `reversing` (another row does that), `reversed`                          |
 | `attempt`                 | how often it was published                                                               |
 | `refusals`                | how often the broker has refused it since it became pending                              |
 | `due_at`                  | pending: not before; sent: the receipt is expected by then, also if made pending again   |
+| `resends`                 | how often it was sent again because there was no receipt                                 |
+| `compensation`            | what is done if none comes: `confirm`, `reverse`, or nothing but an alert                |
+| `settles`                 | the business id of the row that this one confirms or reverses                            |
+| `alerted_at`              | failed: when somebody was told                                                           |
+
+| column of the inbox       | what it says                                                                             |
+|---------------------------|------------------------------------------------------------------------------------------|
+| `outcome`                 | `done`; `refused`; `taken_back`, after it was done or in place of it                     |
 
 Not here: how they are made and brought up to date (`tables.versions`).
 """
@@ -56,6 +65,10 @@ OUTBOX = Table(
     Column("due_at", UtcTime),
     Column("done_at", UtcTime),
     Column("last_error", Text),
+    Column("resends", Integer, nullable=False, server_default=text("0")),
+    Column("compensation", String(20), nullable=False, server_default=""),
+    Column("settles", String(255)),
+    Column("alerted_at", UtcTime),
     # an id is never given twice, not even after its row was cleaned away
     sqlite_autoincrement=True,
 )
@@ -65,6 +78,9 @@ for _name, _columns, _where in (
     ("pending", [OUTBOX.c.id], "status = 'pending'"),
     ("held", [OUTBOX.c.ordering_key], "sent_at IS NULL AND (status = 'failed' OR due_at IS NOT NULL)"),
     ("due", [OUTBOX.c.status, OUTBOX.c.due_at], "due_at IS NOT NULL"),
+    ("open", [OUTBOX.c.status, OUTBOX.c.id], "status IN ('failed', 'refused', 'confirming', 'reversing')"),
+    ("alarming", [OUTBOX.c.id], "status = 'failed' AND alerted_at IS NULL"),
+    ("settling", [OUTBOX.c.settles], "settles IS NOT NULL"),
 ):
     Index(f"warren_outbox_{_name}", *_columns, postgresql_where=text(_where), sqlite_where=text(_where))
 
@@ -77,6 +93,7 @@ INBOX = Table(
     Column("amount", Money),
     Column("currency", String(3)),
     Column("attempt", Integer, nullable=False, server_default=text("1")),
+    Column("outcome", String(20), nullable=False, server_default="done"),
     Index("warren_inbox_received_at", "consumer", "received_at"),
 )
 

@@ -11,7 +11,7 @@
 All of it is one transaction, for which processes queue up: in PostgreSQL by an advisory lock, in SQLite because it
 begins as a writer.
 
-Not here: the tables as they are (`tables.metadata`).
+Not here: the tables as they are (`tables.metadata`), the steps (`tables.steps`).
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +22,7 @@ from sqlalchemy import Connection, Engine, Table, inspect, select, text
 from warren.client.errors import TablesRefused
 from warren.client.tables.inserting import insert_into
 from warren.client.tables.metadata import INBOX, LEASES, OUTBOX, VERSIONS
+from warren.client.tables.steps import inbox_to_2, outbox_to_2
 from warren.client.tables.transactions import connection_of, dialect_of
 
 Step = Callable[[Connection], None]
@@ -43,7 +44,11 @@ class Part:
         return len(self.steps) + 1
 
 
-PARTS = (Part("outbox", (OUTBOX,)), Part("inbox", (INBOX,)), Part("leases", (LEASES,)))
+PARTS = (
+    Part("outbox", (OUTBOX,), (outbox_to_2,)),
+    Part("inbox", (INBOX,), (inbox_to_2,)),
+    Part("leases", (LEASES,)),
+)
 
 
 def create_tables(engine: Engine) -> None:
