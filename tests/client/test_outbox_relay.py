@@ -23,8 +23,10 @@ from tests.client.relayed_rows import (
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.errors import CallTimeout, CannotConnect, SettingsError, TablesRefused
 from warren.client.outbox import Relay, RelaySettings
+from warren.client.outbox.relay import LEASE
 from warren.client.outbox.shelf import Shelf
 from warren.client.tables import LEASES, OUTBOX, database_time
+from warren.client.tables.claiming import Claim
 
 
 def test_rows_are_published_and_marked_after_the_confirm(database: Engine) -> None:
@@ -190,7 +192,7 @@ def test_a_receipt_that_is_faster_than_the_mark_stays(database: Engine) -> None:
     assert statuses(database) == {"one": "done"}
 
 
-def stolen(engine: Engine, thief: Shelf) -> Callable[[], Awaitable[None]]:
+def stolen(engine: Engine, thief: Claim) -> Callable[[], Awaitable[None]]:
     async def steal() -> None:
         with engine.begin() as transaction:
             transaction.execute(update(LEASES).values(expires_at=database_time(-1)))
@@ -202,7 +204,7 @@ def stolen(engine: Engine, thief: Shelf) -> Callable[[], Awaitable[None]]:
 def test_a_relay_that_lost_its_lease_in_mid_batch_marks_nothing(database: Engine) -> None:
     add(database, "one", "two", "refused")
     before = rows(database)
-    thief = Shelf(database, AT_ONCE)
+    thief = Claim(database, LEASE, 10)
     transport = ScriptedTransport(refusing("refused"))
     transport.meanwhile = stolen(database, thief)
     assert drain(database, transport) == 0
@@ -234,9 +236,10 @@ def test_what_is_through_with_and_old_is_thrown_away(database: Engine) -> None:
     age(database, "without receipt", status="sent")
     age(database, "done lately", status="done", done_at=database_time())
     change(database, "young", status="sent", sent_at=database_time())
-    shelf = Shelf(database, RelaySettings(keep_s=50))
+    claim = Claim(database, LEASE, 10)
+    shelf = Shelf(database, claim, RelaySettings(keep_s=50))
     assert shelf.clean() == 0
-    assert shelf.take()
+    assert claim.take()
     assert shelf.clean() == 3
     assert sorted(rows(database)) == ["done lately", "failed", "pending", "without receipt", "young"]
 
@@ -273,7 +276,7 @@ def test_a_relay_that_is_stopped_finishes_what_is_in_hand_and_lets_go(database: 
 
     asyncio.run(main())
     assert statuses(database) == {"one": "sent"}
-    assert Shelf(database, AT_ONCE).take()
+    assert Claim(database, LEASE, 10).take()
 
 
 def test_a_second_relay_takes_over_from_one_that_stops(database: Engine) -> None:

@@ -1,11 +1,10 @@
 """The process that publishes what the table has: one is active among as many as there are.
 
-    stand by    until the lease is free
     serve       read rows, publish them in waves, write down what became of them, over and over
     stop        finish what is in hand, and let go of the lease
 
-While it serves, a task renews the lease. Lost leases show at the next renewal or the next writing; whatever was
-published meanwhile is then published again by whoever took over, and marked by nobody else. The order of a key stands
+If the lease is lost, whatever was published meanwhile is published again by whoever took over, and marked by nobody
+else. The order of a key stands
 even while both publish: each sends a row when it has the confirm of the row before it, so whichever of them is the
 first to send a row, the one before it has arrived.
 
@@ -17,30 +16,30 @@ A transport that has given up ends the relay: one that kept the lease would keep
 
 A database that is gone for a while is logged, and tried again; only at the start is it an error.
 
-Not here: the SQL (`outbox.shelf`), the judgement of answers (`outbox.publishing`), the order (`outbox.waves`).
+Not here: whose turn it is (`tables.leading`), the SQL (`outbox.shelf`), the judgement of answers
+(`outbox.publishing`), the order (`outbox.waves`).
 """
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict, has_given_up
 from warren.client.outbox.settings import RelaySettings
 from warren.client.outbox.shelf import Shelf
 from warren.client.outbox.waking import Waking, waking_for
 from warren.client.outbox.waves import Waves
+from warren.client.tables.claiming import Claim
+from warren.client.tables.leading import Leading, wait
 from warren.client.transport import Transport
 
 PASS_S_MAX = 1.0
 """After which no more waves of a pass are begun: what was confirmed is to be written down soon."""
 
 CLEAN_EVERY_S = 60.0
-DATABASE_TROUBLE = (DBAPIError, PoolTimeout)
+LEASE = "outbox"
 
 log = logging.getLogger("warren.client.outbox")
 
@@ -53,12 +52,13 @@ class Relay:
 
     def __init__(self, engine: Engine, transport: Transport, settings: RelaySettings | None = None) -> None:
         self._settings = settings or RelaySettings()
-        self._shelf = Shelf(engine, self._settings)
+        self._claim = Claim(engine, LEASE, self._settings.lease_s)
+        self._shelf = Shelf(engine, self._claim, self._settings)
         self._publisher = Publisher(transport, self._settings.publish_timeout_s)
         self._woken = asyncio.Event()
+        self._leading = Leading(self._claim, log, "relay", self._woken)
         self._waking: Waking = waking_for(engine, self._woken)
         self._stopped = asyncio.Event()
-        self._leads = False
         self._clean_at = 0.0
 
     async def run(self) -> None:
@@ -66,14 +66,9 @@ class Relay:
 
         A transport that was closed, or whose user is no longer let in, is an error at any time.
         """
-        await asyncio.to_thread(self._shelf.check)
+        await asyncio.to_thread(self._claim.check)
         try:
-            while not self._stopped.is_set():
-                try:
-                    await self._lead_or_stand_by()
-                except DATABASE_TROUBLE as trouble:
-                    log.warning("relay.database_failed", extra={"reason": str(trouble)})
-                    await _wait(self._stopped, self._settings.backoff_s)
+            await self._leading.run(self._serve, self._stopped, self._settings.backoff_s)
         finally:
             self._waking.close()
 
@@ -87,64 +82,29 @@ class Relay:
 
         If nothing gets through at all, the error of the first row.
         """
-        await asyncio.to_thread(self._shelf.check)
+        await asyncio.to_thread(self._claim.check)
         sent = 0
-        async with self._lead():
-            while self._leads and not self._stopped.is_set() and (rows := await asyncio.to_thread(self._shelf.rows)):
+        async with self._leading.lead():
+            while self._goes_on and (rows := await asyncio.to_thread(self._shelf.rows)):
                 judged = await self._pass(rows)
                 if not _came_to_something(judged):
                     raise judged[0].trouble or AssertionError("a row without an answer")
-                sent += sum(each.verdict is Verdict.SENT for each in judged) if self._leads else 0
+                sent += sum(each.verdict is Verdict.SENT for each in judged) if self._leading.leads else 0
         return sent
 
-    async def _lead_or_stand_by(self) -> None:
-        async with self._lead():
-            if self._leads:
-                await self._serve()
-        await _wait(self._stopped, self._settings.lease_s / 3)
-
-    @contextlib.asynccontextmanager
-    async def _lead(self) -> AsyncIterator[None]:
-        """Take the lease if it is free, keep it, and let go of it at the end."""
-        self._leads = await asyncio.to_thread(self._shelf.take)
-        if not self._leads:
-            yield
-            return
-        log.info("relay.leads")
-        renewing = asyncio.create_task(self._keep_renewing())
-        try:
-            yield
-        finally:
-            renewing.cancel()
-            await asyncio.wait([renewing])
-            self._leads = False
-            with contextlib.suppress(*DATABASE_TROUBLE):
-                await asyncio.to_thread(self._shelf.release)
-
-    async def _keep_renewing(self) -> None:
-        while self._leads:
-            await asyncio.sleep(self._settings.lease_s / 3)
-            try:
-                if not await asyncio.to_thread(self._shelf.renew):
-                    self._lose()
-            except DATABASE_TROUBLE as trouble:
-                log.warning("relay.renewal_failed", extra={"reason": str(trouble)})
-
-    def _lose(self) -> None:
-        if self._leads:
-            log.warning("relay.lease_lost")
-        self._leads = False
-        self._woken.set()
+    @property
+    def _goes_on(self) -> bool:
+        return self._leading.leads and not self._stopped.is_set()
 
     async def _serve(self) -> None:
-        while self._leads and not self._stopped.is_set():
+        while self._goes_on:
             # before anything is looked at: what happens from here on wakes it
             self._woken.clear()
             await self._waking.open()
             cleaned = await self._clean_from_time_to_time()
             if rows := await asyncio.to_thread(self._shelf.rows):
                 if not _came_to_something(await self._pass(rows)):
-                    await _wait(self._stopped, self._settings.backoff_s)
+                    await wait(self._stopped, self._settings.backoff_s)
             elif not cleaned:
                 await self._rest()
 
@@ -157,7 +117,7 @@ class Relay:
         if not _came_to_something(judged):
             log.warning("relay.broker_unreachable", extra={"rows": len(judged), "reason": str(judged[0].trouble)})
         elif not await asyncio.to_thread(self._shelf.settle, judged):
-            self._lose()
+            self._leading.lose()
         _log_what_was_not_taken(judged)
         _check_transport(judged)
         return judged
@@ -174,7 +134,7 @@ class Relay:
                 if each.verdict is not Verdict.SENT:
                     waves.hold(each.row.ordering_key)
             silent = any(each.verdict is Verdict.UNDECIDED for each in answered)
-            if silent or loop.time() >= over_at or self._stopped.is_set() or not self._leads:
+            if silent or loop.time() >= over_at or not self._goes_on:
                 break
         return judged
 
@@ -190,13 +150,7 @@ class Relay:
         """Nothing may go: wait for a word, for a row's time, or long enough."""
         look_after_s = self._settings.listening_poll_s if self._waking.tells else self._settings.poll_s
         due_s = await asyncio.to_thread(self._shelf.next_due_s)
-        await _wait(self._woken, look_after_s if due_s is None else min(look_after_s, due_s))
-
-
-async def _wait(event: asyncio.Event, most_s: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(most_s):
-            await event.wait()
+        await wait(self._woken, look_after_s if due_s is None else min(look_after_s, due_s))
 
 
 def _log_what_was_not_taken(judged: Sequence[Judged]) -> None:

@@ -19,10 +19,7 @@ All of it is synchronous: the relay calls it in threads.
 Not here: publishing, waiting (`outbox.relay`).
 """
 
-import threading
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate, takewhile
 
@@ -44,22 +41,12 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.exc import DBAPIError
 
-from warren.client.errors import CannotConnect
 from warren.client.outbox.publishing import Judged, PendingRow, Verdict
 from warren.client.outbox.settings import RelaySettings
-from warren.client.tables import (
-    OUTBOX,
-    Lease,
-    check_tables,
-    database_time,
-    release_lease,
-    renew_lease,
-    take_lease,
-)
+from warren.client.tables import OUTBOX, database_time
+from warren.client.tables.claiming import Claim
 
-LEASE = "outbox"
 BACKOFF_S_MAX = 60.0
 DOUBLINGS_MAX = 16
 CLEANED_ROWS_MAX = 1000
@@ -78,41 +65,11 @@ _FAILED = ROW.status == literal_column("'failed'")
 class Shelf:
     """One relay's side of the table."""
 
-    def __init__(self, engine: Engine, settings: RelaySettings) -> None:
+    def __init__(self, engine: Engine, claim: Claim, settings: RelaySettings) -> None:
         self._engine = engine
+        self._claim = claim
         self._settings = settings
-        self._holder = uuid.uuid4().hex
-        self._lease: Lease | None = None
         self._looked_at: datetime | None = None
-        # a renewal that a thread has yet to finish must not come after the release
-        self._one_at_a_time = threading.Lock()
-
-    def check(self) -> None:
-        """A `CannotConnect` or a `TablesRefused` if there is nothing to work with."""
-        try:
-            with self._engine.connect() as connection:
-                check_tables(connection)
-        except DBAPIError as trouble:
-            where = self._engine.url.render_as_string(hide_password=True)
-            raise CannotConnect([(where, _first_line(trouble))]) from trouble
-
-    def take(self) -> bool:
-        """Whether this relay is the active one from now on."""
-        with self._engine.begin() as connection:
-            self._lease = take_lease(connection, LEASE, self._holder, self._settings.lease_s)
-        return self._lease is not None
-
-    def renew(self) -> bool:
-        """Whether it still is."""
-        with self._under_lease() as connection:
-            return connection is not None
-
-    def release(self) -> None:
-        """Let another one be active at once."""
-        with self._under_lease() as connection:
-            if connection is not None and self._lease is not None:
-                release_lease(connection, self._lease)
-        self._lease = None
 
     def rows(self) -> list[PendingRow]:
         """The first that may go, in the order of their ids: at least one, and no more than fit a batch."""
@@ -124,7 +81,7 @@ class Shelf:
 
     def settle(self, judged: Sequence[Judged]) -> bool:
         """Write down what became of them; False, and nothing is written, if the lease is lost."""
-        with self._under_lease() as connection:
+        with self._claim.transaction() as connection:
             if connection is None:
                 return False
             self._mark_sent(connection, [each.row.id for each in judged if each.verdict is Verdict.SENT])
@@ -148,18 +105,11 @@ class Shelf:
         """Throw away some rows that are through with and old; how many."""
         if self._settings.keep_s is None:
             return 0
-        with self._under_lease() as connection:
+        with self._claim.transaction() as connection:
             if connection is None:
                 return 0
             connection.execute(looking(connection.dialect.name))
             return sum(_clean(connection, through, self._settings.keep_s) for through in _THROUGH)
-
-    @contextmanager
-    def _under_lease(self) -> Iterator[Connection | None]:
-        """A transaction in which nobody else can take the lease; None if somebody has."""
-        with self._one_at_a_time, self._engine.begin() as connection:
-            ours = self._lease is not None and renew_lease(connection, self._lease, self._settings.lease_s)
-            yield connection if ours else None
 
     def _mark_sent(self, connection: Connection, ids: list[int]) -> None:
         if not ids:
@@ -266,7 +216,3 @@ def _clean(connection: Connection, through: ColumnElement[bool], keep_s: float) 
 def _storable(reason: str) -> str:
     """What a broker said may have characters that no database takes."""
     return reason.replace("\x00", "").encode(errors="replace").decode()[:ERROR_CHARACTERS_MAX]
-
-
-def _first_line(trouble: DBAPIError) -> str:
-    return str(trouble.orig).strip().partition("\n")[0]
