@@ -23,8 +23,7 @@ from tests.client.relayed_rows import (
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.errors import CallTimeout, CannotConnect, SettingsError, TablesRefused
 from warren.client.outbox import Relay, RelaySettings
-from warren.client.outbox.relay import LEASE
-from warren.client.outbox.shelf import Shelf
+from warren.client.outbox.shelf import LEASE, Shelf
 from warren.client.tables import LEASES, OUTBOX, database_time
 from warren.client.tables.claiming import Claim
 

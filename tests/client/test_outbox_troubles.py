@@ -22,8 +22,7 @@ from tests.client.relayed_rows import (
 from tests.unit.client.outbox.scripted import Answering, ScriptedTransport
 from warren.client.errors import ClientError, ConnectionClosed, LoginRefused
 from warren.client.outbox import Outbox, Relay, RelaySettings
-from warren.client.outbox.relay import LEASE
-from warren.client.outbox.shelf import BACKOFF_S_MAX
+from warren.client.outbox.shelf import BACKOFF_S_MAX, LEASE
 from warren.client.tables import database_time
 from warren.client.tables.claiming import Claim
 from warren.client.testing import MemoryBroker, MemoryTransport

@@ -28,7 +28,7 @@ from sqlalchemy import Engine
 
 from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict, has_given_up
 from warren.client.outbox.settings import RelaySettings
-from warren.client.outbox.shelf import Shelf
+from warren.client.outbox.shelf import LEASE, Shelf
 from warren.client.outbox.waking import Waking, waking_for
 from warren.client.outbox.waves import Waves
 from warren.client.tables.claiming import Claim
@@ -39,7 +39,6 @@ PASS_S_MAX = 1.0
 """After which no more waves of a pass are begun: what was confirmed is to be written down soon."""
 
 CLEAN_EVERY_S = 60.0
-LEASE = "outbox"
 
 log = logging.getLogger("warren.client.outbox")
 

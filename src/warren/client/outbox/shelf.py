@@ -47,6 +47,9 @@ from warren.client.outbox.settings import RelaySettings
 from warren.client.tables import OUTBOX, database_time
 from warren.client.tables.claiming import Claim
 
+LEASE = "outbox"
+"""The claim under which its rows are marked."""
+
 BACKOFF_S_MAX = 60.0
 DOUBLINGS_MAX = 16
 CLEANED_ROWS_MAX = 1000
