@@ -110,6 +110,7 @@ PACKAGES = {
         "tagged",
     ],
     "warren.client.inbox": ["Inbox"],
+    "warren.client.ledgers": ["OpenItem", "Standing", "StatusCount", "open_items", "standing"],
     "warren.client.outbox": ["Outbox", "Relay", "RelaySettings"],
     "warren.client.recovering": [
         "ConnectionDown",
@@ -152,7 +153,14 @@ PACKAGES = {
         "take_lease",
     ],
     "warren.client.telemetry": ["Traced", "in_span", "observe", "stamped"],
-    "warren.client.template": ["Overrides", "Template", "new_message_id", "open_template", "with_alternate"],
+    "warren.client.template": [
+        "Overrides",
+        "Template",
+        "Transaction",
+        "new_message_id",
+        "open_template",
+        "with_alternate",
+    ],
     "warren.client.template.blocking": ["Template", "open_template"],
     "warren.client.testing": ["FaultProxy", "Faults", "MemoryBroker", "MemoryTransport", "StoredMessage"],
     "warren.client.testing.fixtures": ["fault_proxy", "memory_broker", "transport"],

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import jinja2
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from warren.pipeline.html.charts import Chart
 from warren.pipeline.html.tables import Table
@@ -55,17 +54,18 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report; `lead` stands below the title."""
+    """A whole report; `lead` stands below the title. One that is served may be asked for again, now and then."""
 
     title: str
     lead: str
     sections: tuple[Section, ...]
+    refresh_s: int = 0
 
 
 def render(page: Page) -> str:
     """The page as the text of an HTML file, in UTF-8."""
     charts = _charts(page.sections)
-    libraries = [get_plotlyjs(), _text("charts.js")] if charts else []
+    libraries = [_plotly(), _text("charts.js")] if charts else []
     rendered = _template().render(
         page=page,
         numbers={id(chart): number for number, chart in enumerate(charts)},
@@ -76,6 +76,13 @@ def render(page: Page) -> str:
         id=id,
     )
     return rendered + "\n"
+
+
+def _plotly() -> str:
+    # a page without charts is made where there is no Plotly
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())
 
 
 def _charts(sections: Sequence[Section]) -> list[Chart]:

@@ -4,6 +4,9 @@ import base64
 import hashlib
 import json
 import re
+import subprocess
+import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from warren.pipeline.html.charts import Series, lines
@@ -58,3 +61,19 @@ def test_a_table_says_how_many_rows_are_beyond_it() -> None:
 def test_an_empty_table_says_so() -> None:
     rendered = render(Page("a", "a", (Section("a", (table("Keys", ("Key", "Amount"), [], nothing="No key."),)),)))
     assert '<td colspan="2">No key.</td>' in rendered
+
+
+def test_a_page_that_is_served_is_asked_for_again() -> None:
+    refreshing = '<meta http-equiv="refresh" content="5">'
+    page = page_of("a", with_chart=False)
+    assert refreshing in render(replace(page, refresh_s=5))
+    assert "refresh" not in render(page)
+
+
+def test_a_page_without_charts_needs_no_plotly_and_no_spark() -> None:
+    program = (
+        "import sys; from warren.pipeline.html.page import Page, render; render(Page('a', 'a', ()));"
+        "print(sorted({'plotly', 'pyspark', 'pyarrow'} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"

@@ -1,0 +1,98 @@
+"""`warren client open`: what is not through with in an outbox, in the terminal, as JSON, or as a page.
+
+Exit codes as those of `diff`: 0 nothing is open, 1 something is, 2 anything else. So a script that asks for 1 never
+mistakes a database that was down for a row that is stuck.
+
+Not here: finding it out (`client.ledgers`), the page (`cli.client.open_page`).
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warren.cli.client.databases import Database, engine_of, needed_packages, shown
+from warren.errors import ConfigError, WarrenError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+EPILOG = (
+    "Examples: warren client open --database postgresql://shop@localhost/shop\n\n"
+    "warren client open --database sqlite:///shop.db --serve 127.0.0.1:8080"
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("open", epilog=EPILOG)(open_items)
+
+
+def open_items(
+    database: Database,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many rows of each status are shown.")] = 20,
+    html: Annotated[str, typer.Option(metavar="FILE", help="Write it as a page, too.")] = "",
+    serve: Annotated[
+        str, typer.Option(metavar="[HOST:]PORT", help="Serve the page until SIGTERM or Ctrl-C; to this host alone.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> int:
+    """Show what is not through with in an outbox: what is to be sent, has no receipt, or failed.
+
+    Exit codes: 0 nothing is open, 1 something is, 2 anything else.
+    """
+    if serve and (html or as_json):
+        raise ConfigError("--serve goes without --html and --json: both are served")
+    engine = engine_of(database)
+    try:
+        return _served(engine, limit, serve) if serve else _shown(engine, limit, html, as_json)
+    except ConfigError:
+        raise
+    except WarrenError as error:
+        raise ConfigError(str(error)) from error
+    finally:
+        engine.dispose()
+
+
+def _shown(engine: "Engine", limit: int, html: str, as_json: bool) -> int:
+    from warren.cli.client.open_table import as_table, as_value
+    from warren.client.ledgers import standing
+
+    found = standing(engine, limit)
+    if html:
+        with needed_packages():
+            from warren.cli.client.open_page import page
+        _write(Path(html), page(found, shown(engine)))
+    print(json.dumps(as_value(found), indent=2) if as_json else as_table(found, shown(engine)))
+    return 1 if found.rows else 0
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: whoever has the page open sees the old one or the new one."""
+    beside = path.with_name(f".{path.name}.unfinished")
+    try:
+        beside.write_text(text, "utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _served(engine: "Engine", limit: int, address: str) -> int:
+    with needed_packages():
+        from warren.cli.client.open_page import page
+    from warren.cli.client.open_table import as_value
+    from warren.cli.client.page_server import REFRESH_S, Content, address_of, serve
+    from warren.client.ledgers import standing
+
+    address_of(address)
+
+    def content(path: str) -> Content | None:
+        if path == "/":
+            return Content("text/html", page(standing(engine, limit), shown(engine), REFRESH_S))
+        if path == "/open.json":
+            return Content("application/json", json.dumps(as_value(standing(engine, limit))))
+        return None
+
+    standing(engine, limit)
+    serve(address, content)
+    return 0
