@@ -1,6 +1,6 @@
 # Every target sets up what it needs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run setup test checks faults lint conformance demo bench soak lock clean
+.PHONY: help run setup test checks faults lint conformance demo bank bench soak lock clean
 
 PYTEST := .venv/bin/python -m pytest
 # What real nodes are put through is mostly waited for: five workers have enough to do for two cores. A file's
@@ -12,7 +12,7 @@ SPARK_TESTS = $(wildcard tests/spark tests/pipeline)
 # Minutes of real nodes that are parted, filled up or killed at every step: too long for every day.
 FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_full.py \
 	mirrored_partitions.py mirrored_syncing.py mirrored_lives.py membership_interrupted.py membership_addresses.py \
-	formation_elsewhere.py) \
+	formation_elsewhere.py bank.py) \
 	tests/spark/test_*_kills.py tests/spark/test_stream_cluster.py \
 	tests/pipeline/test_*_kills.py tests/pipeline/test_cluster_jobs.py tests/pipeline/test_demo.py)
 
@@ -61,6 +61,9 @@ conformance: setup ## public AMQP clients' own integration suites against a node
 
 demo: setup ## a day of orders through a cluster that loses a node, and how its books are balanced: examples/orders
 	@.venv/bin/python examples/orders/demo.py
+
+bank: setup ## a teller and a bank with a database each: ten minutes of kills, and books that balance: examples/bank
+	@.venv/bin/python examples/bank/run.py
 
 bench: setup ## measure against RabbitMQ on this machine
 	bench/run

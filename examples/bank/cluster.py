@@ -1,0 +1,123 @@
+"""The broker: three nodes on this machine, by `warren cluster`, with queues that are mirrored on all of them.
+
+Not here: what goes through the queues (`operations`).
+"""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from operations import QUEUES
+
+from warren.client import blocking
+
+WARREN = str(Path(sys.executable).with_name("warren"))
+NODES = ("n1", "n2", "n3")
+MIRRORED = {"ha-mode": "all", "ha-sync-mode": "automatic"}
+ALONE = {"x-single-active-consumer": True}
+DEADLINE_S = 60.0
+LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
+
+
+class ClusterFailed(Exception):
+    """A command to the cluster, or a question, was of no use."""
+
+
+class Cluster:
+    """Within a `with`, at whose end all its nodes are stopped; `up` first."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._nodes: list[dict[str, Any]] = []
+        self._down: set[str] = set()
+
+    def up(self) -> None:
+        """Three nodes, the policy, and the queues: one consumer at a time, so that an account's order stands."""
+        self._command("cluster", "up", "--nodes", "3", "--amqp", "0", "--http", "0", "--peer", "0")
+        self._nodes = json.loads((self._directory / "cluster.json").read_text())["nodes"]
+        policy = ("set_policy", "ha", "^bank\\.", json.dumps(MIRRORED), "--apply-to", "queues")
+        self._command("ctl", "--http", self._http("n1"), *policy)
+        with blocking.connect(self.url()) as connection:
+            for queue in QUEUES:
+                connection.channel().declare_queue(queue, durable=True, arguments=dict(ALONE))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if (self._directory / "cluster.json").exists():
+            self._command("cluster", "down")
+
+    def url(self, first: int = 0) -> str:
+        """Of all nodes, beginning with this one: whoever connects takes the first that answers, and waits for one."""
+        ports = [node["amqp"] for node in self._nodes[first % 3 :] + self._nodes[: first % 3]]
+        return f"amqp://{','.join(f'127.0.0.1:{port}' for port in ports)}?connection_attempts=120&retry_delay=0.5"
+
+    def kill(self, node: str) -> None:
+        os.kill(int((self._directory / f"{node}.pid").read_text()), signal.SIGKILL)
+        self._down.add(node)
+
+    def start(self, node: str) -> None:
+        self._command("cluster", "start", node)
+        self._down.discard(node)
+
+    def master_of(self, queue: str) -> str:
+        """The node that has the queue; where nobody leads for the moment, it is asked again."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (node := str(self._told(queue).get("node", ""))):
+            if time.monotonic() > deadline:
+                raise ClusterFailed(f"nobody is master of {queue} after {DEADLINE_S:.0f} s")
+            time.sleep(0.1)
+        return node.partition("@")[0]
+
+    def await_mirrors(self) -> None:
+        """Until every queue is in sync on all nodes."""
+        deadline = time.monotonic() + DEADLINE_S
+        for queue in QUEUES:
+            while len(self._told(queue).get("synchronised_slave_nodes", ())) < 2:
+                if time.monotonic() > deadline:
+                    raise ClusterFailed(f"the mirrors of {queue} are not in sync after {DEADLINE_S:.0f} s")
+                time.sleep(0.1)
+
+    def waiting(self) -> dict[str, int]:
+        """How many messages each queue has, those that were parked included; queues that have none are left out."""
+        queues = self._asked("queues/%2F")
+        return {queue["name"]: queue["messages"] for queue in queues if queue.get("messages")}
+
+    def purge(self, queue: str) -> int:
+        """Throw away whatever a queue has ready, as by a mistake; how many that were."""
+        with blocking.connect(self.url()) as connection:
+            return connection.channel().purge_queue(queue)
+
+    def _told(self, queue: str) -> dict[str, Any]:
+        try:
+            told: dict[str, Any] = self._asked(f"queues/%2F/{queue}")
+        except (OSError, urllib.error.URLError):
+            return {}
+        return told
+
+    def _asked(self, path: str) -> Any:
+        node = next(name for name in NODES if name not in self._down)
+        request = urllib.request.Request(f"{self._http(node)}/api/{path}", headers={"authorization": LOGIN})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+    def _http(self, node: str) -> str:
+        return f"http://127.0.0.1:{self._nodes[NODES.index(node)]['http']}"
+
+    def _command(self, kind: str, *words: str) -> None:
+        at = ("--data", str(self._directory)) if kind == "cluster" else ()
+        done = subprocess.run([WARREN, kind, *words, *at], capture_output=True, text=True)
+        if done.returncode:
+            raise ClusterFailed(f"warren {kind} {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")

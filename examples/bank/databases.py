@@ -1,0 +1,114 @@
+"""A PostgreSQL server of its own for each service, in a folder that goes with it.
+
+PostgreSQL does not run as root; whoever runs this as root has it run as `nobody`.
+
+Not here: what is in the databases (`teller`, `core_bank`).
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psycopg
+
+USER = "bank"
+DATABASE = "postgres"
+DEADLINE_S = 60.0
+SETTINGS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "80", "jit": "off"}
+
+
+class DatabaseFailed(Exception):
+    """There is no PostgreSQL here, or it does not start."""
+
+
+class Database:
+    """Within a `with`, at whose end it is stopped and forgotten; everybody on this machine may do everything in it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
+        self._folder = Path(tempfile.mkdtemp(prefix=f"bank-{name}-"))
+        self._as_nobody: list[str] = []
+        self._port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        if self._programs is None:
+            raise DatabaseFailed("there is no PostgreSQL in /usr/lib/postgresql; install postgresql")
+        if os.geteuid() == 0:
+            shutil.chown(self._folder, "nobody", "nogroup")
+            self._as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+        words = ["-D", str(self._folder / "data"), "-U", USER, "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
+        made = subprocess.run(self._command("initdb", *words), capture_output=True, text=True)
+        if made.returncode:
+            raise DatabaseFailed(made.stderr)
+        self._port = _free_port()
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(DEADLINE_S)
+        shutil.rmtree(self._folder)
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+psycopg://{USER}@127.0.0.1:{self._port}/{DATABASE}"
+
+    def connect(self) -> psycopg.Connection:
+        return psycopg.connect(host="127.0.0.1", port=self._port, user=USER, dbname=DATABASE, autocommit=True)
+
+    def start(self) -> None:
+        options = SETTINGS | {"port": str(self._port)}
+        chosen = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        command = self._command("postgres", "-D", str(self._folder / "data"), *chosen)
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self._await_answer()
+
+    def crash(self) -> None:
+        """End without a word to anybody, as by a power cut, but for what the kernel has: SIGQUIT is `immediate`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait(DEADLINE_S)
+
+    def cut_connections(self, share: float) -> int:
+        """End this share of all connections, drawn by the database itself; how many that were."""
+        with self.connect() as connection:
+            cut = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < %s",
+                [share],
+            )
+            return len(cut.fetchall())
+
+    def _await_answer(self) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                self.connect().close()
+                return
+            except psycopg.OperationalError as trouble:
+                assert self._process is not None
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    log = (self._folder / "log").read_text()
+                    raise DatabaseFailed(f"the database of {self.name} does not answer: {trouble}\n{log}") from trouble
+                time.sleep(0.05)
+
+    def _command(self, program: str, *words: str) -> list[str]:
+        return [*self._as_nobody, str((self._programs or Path()) / program), *words]
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

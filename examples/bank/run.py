@@ -1,0 +1,163 @@
+"""A teller and a bank, whose processes, brokers and databases are killed by chance; in the end their books balance.
+
+    make bank                                   ten minutes of it
+    python examples/bank/run.py --minutes 1 --keep DIR
+
+Ends with 0 if both ledgers balance to the cent, nothing is lost and nothing is there twice; with 1 and a sentence
+otherwise. Everything it makes goes at the end, unless it is to be kept; databases go in any case.
+
+Not here: the services (`service`, `teller`, `core_bank`), what goes wrong (`faults`), the judgement (`books`).
+"""
+
+import argparse
+import contextlib
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import core_bank
+import teller
+from books import Books, reconciled
+from cluster import Cluster, ClusterFailed
+from databases import Database, DatabaseFailed
+from faults import Faults
+from narrator import Narrator
+from sqlalchemy import create_engine
+from staff import Post, Staff, StaffFailed
+
+from warren.errors import WarrenError
+
+MINUTES = 10.0
+RATE = 50.0
+DRAIN_DEADLINE_S = 300.0
+LOOK_UP_S = 0.5
+
+
+class Unbalanced(Exception):
+    """The books do not agree, or never come to rest."""
+
+
+def main() -> int:
+    options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    narrator = Narrator()
+    with _directory(options.keep) as directory:
+        try:
+            Run(narrator, directory, options.minutes * 60, options.rate, options.seed).run()
+        except (ClusterFailed, DatabaseFailed, StaffFailed, Unbalanced, WarrenError) as reason:
+            print(f"bank: {reason}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print("bank: interrupted; everything is stopped", file=sys.stderr)
+            return 1
+        if options.keep:
+            narrator.say(f"ledgers, logs and the reconciliation are in {directory}")
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="A teller and a bank that are killed by chance, and balance.")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"of faults; {MINUTES:g} unless given")
+    parser.add_argument("--rate", type=float, default=RATE, help=f"operations a second; {RATE:g} unless given")
+    parser.add_argument("--seed", type=int, default=None, help="of the faults; by chance unless given")
+    parser.add_argument("--keep", metavar="DIR", help="a directory to be made, for everything; it stays")
+    return parser.parse_args()
+
+
+@contextlib.contextmanager
+def _directory(kept: str | None) -> Iterator[Path]:
+    if kept is not None:
+        path = Path(kept).resolve()
+        path.mkdir(parents=True)
+        yield path
+        return
+    path = Path(tempfile.mkdtemp(prefix="warren-bank-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+class Run:
+    """The whole story, in the order it is told."""
+
+    def __init__(self, narrator: Narrator, directory: Path, duration_s: float, rate: float, seed: int | None) -> None:
+        self._narrator = narrator
+        self._directory = directory
+        self._duration_s = duration_s
+        self._rate = rate
+        self._seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+        self._told = directory / "accepted.txt"
+
+    def run(self) -> None:
+        say = self._narrator.say
+        say("starting two databases and a cluster of three nodes")
+        nodes = Cluster(self._directory / "cluster")
+        with Database("teller") as tellers, Database("bank") as banks, nodes:
+            nodes.up()
+            nodes.await_mirrors()
+            for database, module in ((tellers, teller), (banks, core_bank)):
+                engine = create_engine(database.url)
+                module.open_books(engine)
+                engine.dispose()
+            say("the queues are mirrored on all nodes, and the books are open")
+            books = Books(tellers, banks)
+            with Staff(self._directory / "logs", self._posts(nodes, tellers, banks)) as staff:
+                faults = Faults(self._narrator, nodes, [tellers, banks], staff, random.Random(self._seed))
+                say(f"{self._rate:g} operations a second, and faults for {self._duration_s:g} s; seed {self._seed}")
+                faults.go_on_for(self._duration_s)
+                staff.dismiss("customers")
+                say("no more faults, no more customers: what is on its way arrives")
+                self._await("everything has arrived", lambda: not books.open_rows() and not nodes.waiting())
+            self._judge(books, faults, staff)
+
+    def _posts(self, nodes: Cluster, tellers: Database, banks: Database) -> list[Post]:
+        """Two of everything that may be alone at work, so that one can take over from the other."""
+        customers = ("customers", "--database", tellers.url, "--rate", str(self._rate), "--told", str(self._told))
+        posts = [Post("customers", customers)]
+        for number, (name, role, database) in enumerate(
+            (
+                ("teller-relay", "relay", tellers),
+                ("bank-booking", "booking", banks),
+            )
+        ):
+            posts += [
+                Post(f"{name}-{place}", (role, "--database", database.url, "--broker", nodes.url(number + place)))
+                for place in (1, 2)
+            ]
+        return posts
+
+    def _await(self, what: str, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + DRAIN_DEADLINE_S
+        while not is_so():
+            if time.monotonic() > deadline:
+                raise Unbalanced(f"not so after {DRAIN_DEADLINE_S:.0f} s: {what}")
+            time.sleep(LOOK_UP_S)
+        self._narrator.say(what)
+
+    def _judge(self, books: Books, faults: Faults, staff: Staff) -> None:
+        books.write_ledgers(self._directory)
+        self._narrator.say("reconciling the bank's ledger with the teller's, which is the authority")
+        code, words = reconciled(self._directory)
+        rows = [(kind, f"{count} times") for kind, count in sorted(faults.made.items())]
+        rows += books.figures()
+        rows.append(("duplicates told by the inbox", f"{staff.logged('message.duplicated'):,}"))
+        rows.append(("processes that found no database", f"{len(staff.unasked)}, and were started again"))
+        rows.append(("reconcile", f"exit code {code}"))
+        self._narrator.table(rows)
+        print(words, flush=True)
+        wrongs = books.wrongs(self._told)
+        if code:
+            wrongs.append(f"the reconciliation ends with {code}")
+        if wrongs:
+            raise Unbalanced("; ".join(wrongs))
+        self._narrator.say("both ledgers balance to the cent: nothing is lost, nothing is there twice")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

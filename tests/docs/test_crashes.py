@@ -1,0 +1,33 @@
+"""Every place where a crash can happen has a test: what the tables of the documentation name is there."""
+
+import re
+
+import pytest
+
+from tests.docs.pages import DOCS, ROOT, Page, codes, read_page
+
+HEADER = ("who ends, or what breaks, and when", "what follows", "test")
+CHAPTERS = ("outbox.md", "inbox.md", "listening.md", "receipts.md")
+TEST = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
+TESTS_THERE = {name for path in (ROOT / "tests").rglob("test_*.py") for name in TEST.findall(path.read_text())}
+
+
+def pages_with_crashes() -> list[Page]:
+    return [page for page in map(read_page, sorted(DOCS.glob("*.md"))) if f"| {' | '.join(HEADER)} |" in page.text]
+
+
+@pytest.mark.parametrize("page", pages_with_crashes(), ids=lambda page: page.path.name)
+def test_every_crash_names_tests_that_are_there(page: Page) -> None:
+    for row in page.rows(*HEADER):
+        named = codes(row[2])
+        assert named or row[2] == "the same", row
+        assert set(named) <= TESTS_THERE, row
+
+
+def test_one_page_has_the_whole_road() -> None:
+    assert len(read_page(DOCS / "crashes.md").rows(*HEADER)) > 40
+
+
+@pytest.mark.parametrize("name", [name for name in CHAPTERS if (DOCS / name).exists()])
+def test_the_chapters_lead_to_it(name: str) -> None:
+    assert "(crashes.md" in (DOCS / name).read_text()
