@@ -6,7 +6,7 @@ import pytest
 
 from tests.client.conftest import run
 from tests.client.observed import Observed, until
-from warren.client import Message, Properties
+from warren.client import ChannelClosed, Message, Properties, PublishFailed
 from warren.client.listening import Arrival, Listener
 from warren.client.telemetry import in_span
 from warren.client.testing import MemoryBroker
@@ -49,3 +49,26 @@ def test_a_message_whose_properties_nobody_can_read_does_not_end_a_listener(
     assert (parked, len(broker.ready("orders")), len(broker.unacked("orders"))) == ([b"bad"], 0, 0)
     spans = [each for each in observed.spans.get_finished_spans() if each.name == "process orders"]
     assert len(spans) == 2
+
+
+def test_of_publishes_that_count_together_each_is_told_what_became_of_it() -> None:
+    observed = Observed()
+
+    async def scenario() -> None:
+        bare = MemoryBroker().transport()
+        transport = observed.traced(bare)
+        await transport.declare(Layout(queues=(QueueLayout("orders"),)))
+        to_orders, to_nobody = (Outgoing(Message(b"tea"), routing_key=key) for key in ("orders", "nobody"))
+        await transport.publish_together([to_orders])
+        with pytest.raises(PublishFailed):
+            await transport.publish_together([to_orders, to_nobody])
+        with pytest.raises(ChannelClosed):
+            await transport.publish_together([to_orders, Outgoing(Message(b"tea"), "missing")])
+        found = await bare.get("orders")
+        assert found is not None
+        assert "traceparent" in found.headers
+
+    run(scenario())
+    assert observed.counted("warren.client.confirmed.messages") == {"": 2}
+    assert observed.counted("warren.client.failed.messages") == {"rejected": 3}
+    assert (observed.span("publish nobody").attributes or {})["error.type"] == "PublishFailed"

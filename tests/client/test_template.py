@@ -194,6 +194,22 @@ def test_the_blocking_face_does_the_same(settings: Settings, names: tuple[str, s
     assert taken(settings.url, names[1]) == ["a", "b", "c", "d", "f"]
 
 
+def test_the_blocking_face_has_transactions_too(settings: Settings, names: tuple[str, str]) -> None:
+    with blocking_template.open_template(settings) as template:
+        with template.transaction() as together:
+            sent = [together.send("a"), together.send("b")]
+        assert len(set(sent)) == 2
+
+        def fail() -> None:
+            with template.transaction() as undone:
+                undone.send("c")
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
+    assert taken(settings.url, names[1]) == ["a", "b"]
+
+
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, SystemExit])
 def test_an_error_in_the_block_is_the_programs_own_and_the_thread_ends(
     settings: Settings, error: type[BaseException]

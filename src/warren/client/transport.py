@@ -116,6 +116,13 @@ class Transport(Protocol):
         The error's `outcome` says whether it is certain that the broker does not have it.
         """
 
+    async def publish_together(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> None:
+        """Returns when the broker has all of them, in one transaction, which is never sent twice.
+
+        Else an error: its `outcome` is `unknown` if the broker may have some of them, and otherwise it has none. What
+        is mandatory and wanted by no queue is a `PublishFailed` too, but all others are there.
+        """
+
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """One way: returns when they are handed over, and nobody learns what became of them."""
 

@@ -3,7 +3,8 @@
 Publishing and consuming have a connection each: a broker that is short of memory or disk stops reading from those who
 publish, and acks on the same connection would stop with the publishes.
 
-Not here: connections (`recovering.line`), publishes (`recovering.sending`), subscriptions (`recovering.subscription`).
+Not here: connections (`recovering.line`), publishes (`recovering.sending`), transactions (`recovering.together`),
+subscriptions (`recovering.subscription`).
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from warren.client.recovering.line import Line, transport_closed
 from warren.client.recovering.notices import Bulletin, LayoutRefused, Observer
 from warren.client.recovering.sending import Sender
 from warren.client.recovering.subscription import KeptSubscription, Wish
+from warren.client.recovering.together import Transactions
 from warren.client.transport import Layout, Outgoing
 from warren.wire.values import Table
 
@@ -71,6 +73,7 @@ class RecoveringTransport:
         self._publishing = Line("publishing", dialer("publishing"), self._prepare_publishing, bulletin)
         self._consuming = Line("consuming", dialer("consuming"), self._prepare_consuming, bulletin)
         self._sender = Sender(self._publishing, window)
+        self._transactions = Transactions(self._publishing)
         self._subscriptions: list[KeptSubscription] = []
         # by queue and whether acks are wanted, for what is fetched
         self._desks: dict[tuple[str, bool], Desk] = {}
@@ -108,6 +111,13 @@ class RecoveringTransport:
         What is not decided when the connection ends is sent again, in order, so the broker may get it twice.
         """
         return await self._sender.publish(messages, timeout_s)
+
+    async def publish_together(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> None:
+        """Returns when the broker has committed all of them; else an error, whose `outcome` says whether it has none.
+
+        A commit is sent once: if the connection ends before its answer, nobody knows.
+        """
+        await self._transactions.publish(messages, timeout_s)
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """One way: returns when there is room for them, and nobody learns what became of them.
@@ -201,9 +211,10 @@ class RecoveringTransport:
         end_at_s = loop.time() + deadline_s
         self._closing = True
         self._sender.refuse(transport_closed)
+        self._transactions.refuse()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(end_at_s - min(PARTING_S, deadline_s / 4)):
-                await asyncio.gather(self._sender.drained(), self._finish_consuming())
+                await asyncio.gather(self._sender.drained(), self._transactions.idle(), self._finish_consuming())
         await self._sender.close(transport_closed)
         left_s = max(end_at_s - loop.time(), 0.05)
         # a broker that takes no publishes does not read a goodbye either

@@ -10,7 +10,7 @@ from opentelemetry import context, trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, SpanKind, TracerProvider
 
-from warren.client.errors import ClientError
+from warren.client.errors import ClientError, PublishFailed
 from warren.client.telemetry.carrying import carried, headers_of, with_context
 from warren.client.telemetry.incoming import TracedIncoming
 from warren.client.telemetry.meters import Meters
@@ -44,6 +44,20 @@ class Traced:
             raise
         self._published(messages, spans, outcomes, began)
         return outcomes
+
+    async def publish_together(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> None:
+        began = time.perf_counter()
+        spans = [self._producer_span(each) for each in messages]
+        try:
+            await self._transport.publish_together(_on_the_way(messages, spans), timeout_s)
+        except PublishFailed as failed:
+            # what did not come back is there
+            self._published(messages, spans, [failed if _came_back(each, failed) else None for each in messages], began)
+            raise
+        except BaseException as error:
+            self._published(messages, spans, [error] * len(spans), began)
+            raise
+        self._published(messages, spans, [None] * len(spans), began)
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         began = time.perf_counter()
@@ -126,6 +140,11 @@ class _TracedSubscription:
 
     async def cancel(self) -> None:
         await self._subscription.cancel()
+
+
+def _came_back(outgoing: Outgoing, failed: PublishFailed) -> bool:
+    route = (outgoing.exchange, key_of(outgoing), outgoing.message.body)
+    return any((each.exchange, each.routing_key, each.body) == route for each in failed.returned)
 
 
 def _on_the_way(messages: Sequence[Outgoing], spans: Sequence[Span]) -> list[Outgoing]:

@@ -6,6 +6,7 @@
 |---|---|
 | `send` | when the broker has the message, with its id |
 | `send_batch` | when the broker has all of them; a `BatchFailed` names those it has not |
+| `transaction` | a block; when it is left, the broker has all that was sent by it, or nothing |
 | `submit` | a future, as soon as fewer than `window` messages are undecided |
 | `send_one_way` | when the message is handed over; nobody learns what became of it |
 
@@ -25,5 +26,6 @@ from warren.client.template.identity import new_message_id
 from warren.client.template.opening import open_template
 from warren.client.template.preparing import Overrides
 from warren.client.template.template import Template
+from warren.client.template.transaction import Transaction
 
-__all__ = ["Overrides", "Template", "new_message_id", "open_template", "with_alternate"]
+__all__ = ["Overrides", "Template", "Transaction", "new_message_id", "open_template", "with_alternate"]

@@ -21,6 +21,7 @@ from warren.client.settings import Settings
 from warren.client.template import template as on_loop
 from warren.client.template.opening import open_transport
 from warren.client.template.preparing import Overrides
+from warren.client.template.transaction import Transaction
 from warren.client.transport import Outgoing
 
 __all__ = ["Template", "open_template"]
@@ -55,6 +56,17 @@ class Template:
 
     def prepare(self, payload: object, **overrides: Unpack[Overrides]) -> Outgoing:
         return self._inner.prepare(payload, **overrides)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """For `with`: what is sent by it counts when the block is left, all of it or nothing."""
+        together = self._inner.transaction()
+        try:
+            yield together
+        except BaseException:
+            together.drop()
+            raise
+        self._thread.run(together.commit())
 
     def submit(self, payload: object, **overrides: Unpack[Overrides]) -> "concurrent.futures.Future[str]":
         """A future for threads, with what `send` returns or raises, once there is room in the window."""

@@ -14,6 +14,7 @@ from warren.client.errors import BatchFailed
 from warren.client.settings import TemplateSettings
 from warren.client.settings.content import SEND_TIMEOUT_S, WINDOW
 from warren.client.template.preparing import Overrides, Standing, message_id_of, prepared
+from warren.client.template.transaction import Transaction
 from warren.client.template.window import Window
 from warren.client.transport import Outgoing, Transport
 
@@ -76,6 +77,10 @@ class Template:
         if failures:
             raise BatchFailed(failures, len(batch))
         return ids
+
+    def transaction(self) -> Transaction:
+        """For `async with`: what is sent by it counts when the block is left, all of it or nothing."""
+        return Transaction(self._transport, self._outgoing, self._timeout_s)
 
     async def submit(self, payload: object, **overrides: Unpack[Overrides]) -> "asyncio.Future[str]":
         """A future with what `send` returns or raises, once there is room in the window."""

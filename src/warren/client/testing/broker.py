@@ -136,13 +136,17 @@ class MemoryBroker:
     def publish(self, message: StoredMessage) -> tuple[int, bool]:
         """How many queues it was for, and whether all of them have it."""
         self.tick()
+        self.check(message)
+        queues = self._targets(message)
+        held = [self._put(queue, message) for queue in queues]
+        return len(queues), all(held)
+
+    def check(self, message: StoredMessage) -> None:
+        """The error that ends a channel, if it is one on which this is published."""
         self._find_exchange(message.exchange)
         expiration = message.properties.expiration
         if expiration is not None and not expiration.isdecimal():
             raise refusal(PRECONDITION_FAILED, f"invalid expiration '{expiration}'")
-        queues = self._targets(message)
-        held = [self._put(queue, message) for queue in queues]
-        return len(queues), all(held)
 
     def find_queue(self, name: str, user: object = None) -> MemoryQueue:
         queue = self._queues.get(name)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from warren.client.errors import (
     CallTimeout,
     CannotConvert,
+    ChannelClosed,
     ClientError,
     ConnectionClosed,
     ConnectionLost,
@@ -25,6 +26,7 @@ from warren.client.machine.deliveries import ReturnedMessage
 from warren.client.recovering.call import MISFITS
 from warren.client.testing.messages import StoredMessage, stored
 from warren.client.testing.queues import Consumer
+from warren.client.testing.refusals import PRECONDITION_FAILED, refusal
 from warren.client.testing.subscriptions import MemoryIncoming, MemorySubscription, Waiters
 from warren.client.transport import Layout, Outgoing
 from warren.wire.values import Table
@@ -68,6 +70,23 @@ class MemoryTransport:
             self._undecided -= 1
             self.wake()
         return decided
+
+    async def publish_together(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> None:
+        """All of them, or an error; what no queue wants is told when the others are there."""
+        were_taken = False
+        self._undecided += 1
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._until_taken()
+                were_taken = True
+                with self._broker.lock:
+                    self._commit(messages)
+                await asyncio.sleep(self._broker.faults.delay_s)
+        except TimeoutError:
+            raise _too_late(were_taken) from None
+        finally:
+            self._undecided -= 1
+            self.wake()
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """One way: nobody learns what became of them."""
@@ -212,6 +231,33 @@ class MemoryTransport:
                 return decided + [ConnectionLost("the connection was lost before the confirm") for _ in messages[at:]]
             decided.append(self._fate(outgoing))
         return decided
+
+    def _commit(self, messages: Sequence[Outgoing]) -> None:
+        for outgoing in messages:
+            self._check(outgoing)
+        faults = self._broker.faults
+        if any(faults.loses_this_publish() for _ in messages):
+            if faults.lost_arrives:
+                for outgoing in messages:
+                    self._fate(outgoing)
+            self.lose()
+            raise ConnectionLost("the connection was lost before the answer to the commit")
+        failures = [self._fate(outgoing) for outgoing in messages]
+        failed = [failure for failure in failures if isinstance(failure, PublishFailed)]
+        if any(failure.refused for failure in failed):
+            raise refusal(PRECONDITION_FAILED, "partial tx completion")
+        if failed:
+            raise PublishFailed([], [returned for failure in failed for returned in failure.returned])
+
+    def _check(self, outgoing: Outgoing) -> None:
+        """Whatever a broker refuses before it commits: then none is there."""
+        try:
+            self._broker.check(stored(outgoing))
+        except MISFITS as mistake:
+            raise CannotConvert(f"the message cannot be encoded: {mistake}") from None
+        except ChannelClosed as refused:
+            refused.outcome = "rejected"
+            raise
 
     def _fate(self, outgoing: Outgoing) -> ClientError | None:
         try:
