@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from warren.client.errors import CannotConvert, ClientError, PublishFailed
-from warren.client.listening import moving
+from warren.client.listening import moving, telling
 from warren.client.listening.arrival import Arrival
 from warren.client.listening.filters import Filter
 from warren.client.listening.retrying import Ack, Again, Park, Retries
@@ -97,7 +97,7 @@ class Handling(Generic[T]):
         except CannotConvert:
             raise
         except Exception as error:
-            raise CannotConvert(f"the message cannot be read: {type(error).__name__}: {error}") from error
+            raise CannotConvert(f"the message cannot be read: {telling.sentence(error)}") from error
 
     async def _handled(self, arrival: Arrival[T]) -> object:
         handler: Callable[[Arrival[T]], Any] = self._terms.handler
@@ -200,9 +200,10 @@ class Handling(Generic[T]):
         else:
             arrival.nack(requeue=False)
 
-    def _note(self, level: int, sentence: str, arrival: Arrival[T], failure: Exception) -> None:
-        facts = {"queue": arrival.queue, "error": f"{type(failure).__name__}: {failure}"}
-        _log.log(level, "%s: %s", sentence, facts["error"], extra=facts, exc_info=failure)
+    def _note(self, level: int, what: str, arrival: Arrival[T], failure: Exception) -> None:
+        facts = {"queue": arrival.queue, "error": telling.sentence(failure)}
+        # not by exc_info: handlers of logs print all that the error says, and that may be data of customers
+        _log.log(level, "%s: %s\n%s", what, facts["error"], telling.account(failure), extra=facts)
 
 
 def _is_async(handler: Callable[..., object]) -> bool:

@@ -17,6 +17,7 @@ Not here: when a message is moved (`listening.retrying`), and that it is not los
 """
 
 from warren.client.listening.retrying import Again, Way, delayed_exchange, parking_queue, retry_queue
+from warren.client.listening.telling import sentence
 from warren.client.machine.publishing import Message
 from warren.client.transport import Incoming, Outgoing
 from warren.wire.properties import Properties
@@ -27,7 +28,6 @@ ERROR = "x-error"
 ORIGIN_EXCHANGE = "x-origin-exchange"
 ORIGIN_KEY = "x-origin-key"
 ORIGIN_QUEUE = "x-origin-queue"
-ERROR_LENGTH_MAX = 500
 
 _NEVER_KEPT = frozenset({"CC", "BCC", "x-delay", "x-warren-publisher", "x-warren-publishing-id"})
 
@@ -71,7 +71,7 @@ def parked(message: Incoming, queue: str, retries: int, failure: Exception) -> O
 
 def parked_bare(message: Incoming, queue: str, failure: Exception) -> Outgoing:
     """Body alone, for a message whose properties nobody can read."""
-    headers: Table = {ORIGIN_QUEUE: queue, ERROR: _sentence(failure)}
+    headers: Table = {ORIGIN_QUEUE: queue, ERROR: sentence(failure)}
     return Outgoing(Message(message.body, Properties(headers=headers, delivery_mode=2)), "", parking_queue(queue))
 
 
@@ -85,13 +85,8 @@ def _properties(message: Incoming, failure: Exception) -> Properties:
     given = message.properties
     headers = {name: value for name, value in (given.headers or {}).items() if name not in _NEVER_KEPT}
     headers[ORIGIN_EXCHANGE], headers[ORIGIN_KEY] = origin(headers) or (message.exchange, message.routing_key)
-    headers[ERROR] = _sentence(failure)
+    headers[ERROR] = sentence(failure)
     return changed(given, headers=headers, delivery_mode=2, expiration=None, user_id=None)
-
-
-def _sentence(failure: Exception) -> str:
-    """Its first line: in those that follow, databases tell the values of a statement, which are nobody else's."""
-    return f"{type(failure).__name__}: {failure}".partition("\n")[0][:ERROR_LENGTH_MAX]
 
 
 def _headers_of(properties: Properties) -> Table:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from tests.unit.client.listening.messages import HandMade, Unreadable
 from warren.client.listening import Arrival, Retries
@@ -83,6 +84,23 @@ def test_what_was_settled_by_its_handler_is_not_settled_again_when_that_fails() 
 
     asyncio.run(deal_with(message, Terms(settle_and_fail), MemoryBroker().transport()))
     assert message.answers == ["reject"]
+
+
+def test_the_log_tells_where_a_handler_failed_and_no_values(caplog: pytest.LogCaptureFixture) -> None:
+    def insert(arrival: Arrival[bytes]) -> None:
+        with create_engine("sqlite://").connect() as connection:
+            connection.execute(text("INSERT INTO nowhere VALUES (:name)"), {"name": arrival.body.decode()})
+
+    caplog.set_level(logging.WARNING, "warren.client.listening")
+    for retries in (Retries(2, (1,), "in_hand"), Retries(1)):
+        terms: Terms[bytes] = Terms(insert, retries=retries)
+        asyncio.run(deal_with(HandMade(b"Ada Lovelace"), terms, MemoryBroker().transport()))
+    again, parked = caplog.records
+    told = "OperationalError: (sqlite3.OperationalError) no such table: nowhere"
+    assert [again.error, parked.error] == [told, told]  # type: ignore[attr-defined]
+    assert again.getMessage().startswith(f"a message is tried again: {told}\nTraceback (most recent call last):")
+    assert "connection.execute(text(" in caplog.text
+    assert "Lovelace" not in caplog.text
 
 
 def test_an_object_that_is_called_may_be_a_handler_of_either_kind() -> None:

@@ -9,6 +9,7 @@ from sqlalchemy.exc import OperationalError
 from tests.unit.client.listening.messages import HandMade, with_headers
 from warren.client.listening import moving
 from warren.client.listening.retrying import Again
+from warren.client.listening.telling import SENTENCE_LENGTH_MAX
 from warren.client.transport import Outgoing
 from warren.wire.properties import Properties, decode_properties, encode_header_payload
 
@@ -90,7 +91,7 @@ def test_a_parked_message_tells_where_it_is_from_and_what_went_wrong() -> None:
 
 def test_a_long_error_does_not_outgrow_its_header() -> None:
     moved = moving.parked(HandMade(), "orders", 0, ValueError("x" * 100_000))
-    assert len(str(headers_of(moved)["x-error"])) == moving.ERROR_LENGTH_MAX
+    assert len(str(headers_of(moved)["x-error"])) == SENTENCE_LENGTH_MAX
 
 
 def test_the_values_of_a_statement_that_failed_are_not_told() -> None:
