@@ -95,13 +95,15 @@ def test_a_listener_drops_what_it_has_not_begun_with_when_the_connection_is_lost
                 handled.append((message.body, message.redelivered))
 
             bodies = [b"%06d" % number for number in range(20)]
-            async with Listener(transport, queue, handle, prefetch=50):
+            async with Listener(transport, queue, handle, prefetch=50) as listener:
                 await began.wait()
                 await until(lambda: transport._subscriptions[0].in_hand == 20)
                 for _ in range(2):
                     proxy.cut()
                     await until(lambda: not transport.is_connected)
                     await until(lambda: transport._subscriptions[0].in_hand == 20)
+                    # none twice, although no worker has come to look at them
+                    assert listener._dispatch.waiting == 20
                 may_go_on.set()
                 await until(lambda: handled[-1:] == [(bodies[-1], True)])
             # the first was at work when the connection was lost

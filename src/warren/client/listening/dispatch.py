@@ -16,7 +16,7 @@ Not here: who works (`listening.listener`), whose turn it is (`listening.weights
 
 import heapq
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -85,6 +85,22 @@ class Dispatch(Generic[T]):
         """One that was taken and laid aside, with its key held, is to be handled again."""
         self._waiting += 1
         self._make_ready(ticket)
+
+    def drop(self, is_lost: Callable[[T], bool]) -> None:
+        """Forget those that wait and are lost; those at work and paused keep their keys."""
+        for line in self._lines.values():
+            kept = [ticket for ticket in line if not is_lost(ticket.item)]
+            self._waiting -= len(line) - len(kept)
+            line.clear()
+            line.extend(kept)
+        ready = [each for of_source in self._ready.values() for each in of_source]
+        dropped = {number: ticket for number, ticket in ready if is_lost(ticket.item)}
+        for of_source in self._ready.values():
+            of_source[:] = [each for each in of_source if each[0] not in dropped]
+            heapq.heapify(of_source)
+        self._waiting -= len(dropped)
+        for ticket in dropped.values():
+            self.finish(ticket)
 
     def clear(self) -> list[Ticket[T]]:
         """All that wait, in the order in which they came; those at work and paused keep their keys."""

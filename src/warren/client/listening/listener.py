@@ -184,8 +184,12 @@ class Listener(Generic[T]):
         )
 
     async def _feed(self, queue: str, subscription: Subscription) -> None:
+        last: Incoming | None = None
         try:
             while batch := await subscription.batch():
+                if last is not None and not last.is_ours:
+                    self._drop_lost()
+                last = batch[-1]
                 for incoming in batch:
                     self._came(queue, incoming)
                 self._wake(len(batch))
@@ -203,6 +207,17 @@ class Listener(Generic[T]):
         else:
             self._dispatch.add(queue, self._key_of(arrival), arrival)
 
+    def _drop_lost(self) -> None:
+        """What a connection that has ended left in hand comes again, and would be kept twice."""
+        if self._is_stream:
+            return
+        self._dispatch.drop(lambda arrival: not arrival.is_ours)
+        for ticket in [ticket for ticket in self._paused if not ticket.item.is_ours]:
+            self._paused.pop(ticket).cancel()
+            self._dispatch.finish(ticket)
+        self._left = {arrival: None for arrival in self._left if arrival.is_ours}
+        self._wake(len(self._idle))
+
     def _fail(self, error: Exception) -> None:
         _log.error("the listener of %s cannot go on: %s", ", ".join(self._weights), error, exc_info=error)
         self._failure = error
@@ -219,8 +234,9 @@ class Listener(Generic[T]):
             return None
 
     async def _until_room(self) -> None:
-        """Without acks no prefetch keeps the broker from sending more than there is room for."""
-        while self._no_ack and self._dispatch.waiting >= self._prefetch and not self._is_stopping:
+        """No prefetch bounds what comes without acks, nor what a stream's reader has from connections that ended."""
+        may_pile_up = self._no_ack or self._is_stream
+        while may_pile_up and self._dispatch.waiting >= self._prefetch and not self._is_stopping:
             self._room.clear()
             await self._room.wait()
 

@@ -62,7 +62,7 @@ def test_what_is_cleared_comes_in_order_and_leaves_keys_to_those_at_work() -> No
 
 
 class AnyOrderOfEvents(RuleBasedStateMachine):
-    """Messages come, are taken, paused, resumed and finished in any order."""
+    """Messages come, are taken, paused, resumed, finished and lost in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,6 +103,13 @@ class AnyOrderOfEvents(RuleBasedStateMachine):
     @rule()
     def is_resumed(self) -> None:
         self.dispatch.resume(self.paused.pop())
+
+    @rule(kept=st.integers(1, 4))
+    def some_are_lost(self, kept: int) -> None:
+        in_hand = {ticket.item for ticket in (*self.at_work, *self.paused)}
+        self.dispatch.drop(lambda item: item % kept != 0)
+        for items in self.open.values():
+            items[:] = [item for item in items if item in in_hand or item % kept == 0]
 
     @invariant()
     def nobody_is_forgotten(self) -> None:
