@@ -21,7 +21,7 @@ def test_a_move_that_the_broker_refuses_leaves_the_message_where_it_is() -> None
                 raise OSError
 
         world.memory.faults.refuse(1)
-        async with Listener(transport, queue, handle):
+        async with Listener(transport, queue, handle, retries=Retries(3, ())):
             await until(lambda: len(retries_seen) == 3)
         assert retries_seen == [0, 0, 1]
         assert await is_empty(transport, queue)
@@ -45,7 +45,7 @@ def test_a_connection_that_is_lost_between_the_move_and_its_confirm_loses_nothin
                 raise OSError
             handled.append(arrival.retries)
 
-        async with Listener(transport, queue, handle):
+        async with Listener(transport, queue, handle, retries=Retries(3, ())):
             await until(lambda: sorted(handled) == [0, 1])
         assert await is_empty(transport, queue)
 

@@ -128,7 +128,10 @@ def test_an_answer_that_has_no_form_parks_the_request(world: World) -> None:
         async def answer(arrival: Arrival[bytes]) -> object:
             return {"not": "bytes"}
 
-        async with Listener(transport, queue, answer, retries=Retries(5)), Requester(transport, "", queue) as requester:
+        async with (
+            Listener(transport, queue, answer, retries=Retries(5, ())),
+            Requester(transport, "", queue) as requester,
+        ):
             asking = asyncio.create_task(requester.request(b"hello?", timeout_s=60))
             [parked] = await taken(transport, f"{queue}.parked", 1)
         assert "an answer is bytes or a Message, not dict" in str(parked.headers["x-error"])

@@ -27,7 +27,7 @@ def test_what_fails_is_tried_a_limited_number_of_times_and_parked(world: World) 
             seen.append((arrival.retries, arrival.exchange, arrival.routing_key))
             raise KeyError("no such table")
 
-        async with Listener(transport, queue, handle, retries=Retries(tries=3)):
+        async with Listener(transport, queue, handle, retries=Retries(3, ())):
             [parked] = await taken(transport, f"{queue}.parked", 1)
         assert seen == [(count, exchange, "orders.new") for count in range(3)]
         assert (parked.body, parked.properties.message_id, parked.headers["table"]) == (b"poison", "7", 4)

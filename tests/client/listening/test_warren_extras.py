@@ -176,7 +176,7 @@ def test_a_message_whose_headers_leave_no_room_in_a_frame_is_parked_by_its_body(
             tries += 1
             raise OSError
 
-        async with Listener(transport, queue, fail):
+        async with Listener(transport, queue, fail, retries=Retries(2, (0.1,))):
             [parked] = await taken(transport, f"{queue}.parked", 1)
         assert (parked.body, tries) == (b"soup", 1)
         assert sorted(parked.headers) == ["x-error", "x-origin-queue"]

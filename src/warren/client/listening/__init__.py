@@ -14,8 +14,9 @@ Promises:
 - Messages with the same key are handled one after the other, in the order of their queue; others in parallel, no more
   than `concurrency` of them. A message that is tried again by a queue or an exchange loses its place; one that is tried
   again in hand keeps it.
-- A message that fails is tried a limited number of times, counted in a header that outlives this process, and is then
-  parked. On its way it is confirmed where it goes before it is acked where it was: it may be doubled and is never lost.
+- A message that fails is tried a limited number of times and is then parked. Tries by queues or an exchange are counted
+  in a header that outlives this process, tries in hand by the process. On its way it is confirmed where it goes before
+  it is acked where it was: it may be doubled and is never lost.
 - What cannot be read is parked at once.
 - Stopping takes no longer than its deadline, and what is not done by then goes back.
 

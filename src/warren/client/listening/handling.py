@@ -17,14 +17,14 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from warren.client.errors import CannotConvert, ClientError, PublishFailed
 from warren.client.listening import moving, telling
 from warren.client.listening.arrival import Arrival
 from warren.client.listening.filters import Filter
-from warren.client.listening.retrying import Ack, Again, Park, Retries
+from warren.client.listening.retrying import UNLESS_TOLD, Ack, Again, Park, Retries
 from warren.client.listening.signals import ImmediateAck, RejectAndDontRequeue
 from warren.client.listening.threads import Threads
 from warren.client.machine.publishing import Message
@@ -52,7 +52,7 @@ class Terms(Generic[T]):
     answer: Callable[[Any], bytes | Message] | None = None
     accepts: Filter | None = None
     unwanted: Unwanted = "ack"
-    retries: Retries = field(default_factory=Retries)
+    retries: Retries = UNLESS_TOLD
     is_stream: bool = False
 
 

@@ -29,7 +29,7 @@ from warren.client.listening.dispatch import Dispatch, Ticket
 from warren.client.listening.filters import Filter
 from warren.client.listening.groups import StreamReading
 from warren.client.listening.handling import Acknowledge, Handler, Handling, Terms, Unwanted
-from warren.client.listening.retrying import Retries
+from warren.client.listening.retrying import UNLESS_TOLD, Retries
 from warren.client.listening.threads import Threads
 from warren.client.machine.publishing import Message
 from warren.client.transport import Incoming, Subscription, Transport
@@ -82,7 +82,7 @@ class Listener(Generic[T]):
         self._transport = transport
         self._weights = {queue: 1} if isinstance(queue, str) else dict(queue)
         is_stream = stream is not None
-        chosen = retries or Retries()
+        chosen = retries or UNLESS_TOLD
         # what a stream has given cannot be put back, so it waits in hand
         self._retries = replace(chosen, way="in_hand") if is_stream else chosen
         terms = Terms(handler, acknowledge, convert, answer, accepts, unwanted, self._retries, is_stream)

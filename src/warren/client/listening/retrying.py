@@ -6,7 +6,8 @@
     CannotConvert                     parked: it will not be readable next time either
     anything else                     tried again, until it has been tried `tries` times; then parked
 
-How often a message was tried again is counted in its header `x-retries`, so the count outlives whoever counted.
+How often a message was tried again is counted in its header `x-retries`, so the count outlives whoever counted; in hand
+it is counted by the listener alone.
 
     queues             QUEUE ──▶ QUEUE.retry.1 ──(time over)──▶ QUEUE ──▶ QUEUE.retry.2 ──▶ ... ──▶ QUEUE.parked
     delayed_exchange   QUEUE ──▶ QUEUE.delayed, an x-delayed-message exchange ──(time over)──▶ QUEUE
@@ -19,7 +20,7 @@ Not here: the messages that are moved (`listening.moving`), moving them (`listen
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from warren.client.errors import CannotConvert
 from warren.client.listening.signals import ImmediateAck, RejectAndDontRequeue
@@ -62,12 +63,12 @@ Verdict = Ack | Reject | Again | Park
 class Retries:
     """How often a message is tried, with what delays between, and where it goes when nothing helps.
 
-    With fewer delays than retries the last one counts for the rest; without any, a message is back at once.
+    With fewer delays than retries the last one counts for the rest; with none, `()`, a message is back at once.
     `arguments` are those of the queues that it needs, such as their type.
     """
 
-    tries: int = 3
-    delays_s: tuple[float, ...] = ()
+    tries: int = 5
+    delays_s: tuple[float, ...] = (1.0, 5.0, 30.0)
     way: Way = "queues"
     parking: bool = True
     arguments: Table = field(default_factory=dict)
@@ -116,6 +117,14 @@ class Retries:
             return Again(0, 0.0)
         step = min(retries_done + 1, len(self.delays_s))
         return Again(step, self.delays_s[step - 1])
+
+
+UNLESS_TOLD: Final = Retries(way="in_hand")
+"""Tries over a minute, so that a database that is away for half of that costs nobody a parked message.
+
+In hand, because then it is as many messages as are in hand that wait, and not one after the other all of the queue, and
+because the order of a key survives.
+"""
 
 
 def backoff(first_s: float, count: int, *, factor: float = 2.0, longest_s: float = 3600.0) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from warren.client.errors import CallTimeout, CannotConvert
 from warren.client.listening import ImmediateAck, RejectAndDontRequeue, Retries, backoff
-from warren.client.listening.retrying import Ack, Again, Park, Reject
+from warren.client.listening.retrying import UNLESS_TOLD, Ack, Again, Park, Reject
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
 
 
@@ -16,12 +16,26 @@ from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Queue
         (ImmediateAck(), Ack()),
         (RejectAndDontRequeue(), Reject()),
         (CannotConvert("no JSON"), Park()),
-        (ValueError("no stock"), Again(0, 0.0)),
-        (CallTimeout("no answer"), Again(0, 0.0)),
+        (ValueError("no stock"), Again(1, 1.0)),
+        (CallTimeout("no answer"), Again(1, 1.0)),
     ],
 )
 def test_a_first_failure_is_judged_by_its_kind(failure: Exception, verdict: object) -> None:
     assert Retries().after(failure, 0) == verdict
+
+
+def test_without_delays_a_message_is_back_at_once() -> None:
+    assert Retries(2, ()).after(ValueError(), 0) == Again(0, 0.0)
+
+
+@given(st.floats(0, 30))
+def test_unless_told_otherwise_a_database_may_be_away_for_half_a_minute(first_try_s: float) -> None:
+    tried_at_s = [first_try_s]
+    while isinstance(verdict := UNLESS_TOLD.after(OSError("no database"), len(tried_at_s) - 1), Again):
+        tried_at_s.append(tried_at_s[-1] + verdict.delay_s)
+    assert verdict == Park()
+    # the last but one will do: the last is for a database that takes its time to come back
+    assert tried_at_s[-2] > 30
 
 
 def test_delays_are_used_one_after_the_other_and_the_last_one_for_the_rest() -> None:
@@ -62,7 +76,7 @@ def test_the_delayed_exchange_is_bound_to_the_queue() -> None:
 @pytest.mark.parametrize("way", ["queues", "delayed_exchange", "in_hand"])
 def test_without_delays_there_is_nothing_but_the_parking_queue(way: str) -> None:
     arguments = {"x-queue-type": "quorum"}
-    layout = Retries(way=way, arguments=arguments).layout("orders")  # type: ignore[arg-type]
+    layout = Retries(2, (), way, arguments=arguments).layout("orders")  # type: ignore[arg-type]
     assert layout == Layout(queues=(QueueLayout("orders.parked", arguments=arguments),))
 
 
