@@ -13,6 +13,7 @@ Not here: tables (`pipeline.tables`).
 import json
 import os
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -110,6 +111,16 @@ class Folder:
         """How many rows each Parquet file in it has."""
         names = [name for name in self.children() if name.endswith(".parquet")]
         return [parquet.read_metadata(self._place(name), filesystem=self._files).num_rows for name in names]
+
+    def write_parquet(self, name: str, schema: Any, pieces: Iterable[Any]) -> int:
+        """Write tables of Arrow into one file; how many rows those were."""
+        self._files.create_dir(self._path, recursive=True)
+        rows = 0
+        with parquet.ParquetWriter(self._place(name), schema, filesystem=self._files) as writer:
+            for piece in pieces:
+                writer.write_table(piece)
+                rows += piece.num_rows
+        return rows
 
     def flush(self) -> None:
         """What is in it, whoever wrote that, is durable; object stores and HDFS see to that themselves."""

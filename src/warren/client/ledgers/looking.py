@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from sqlalchemy import Connection, Engine, Row, Select, and_, func, literal_column, select
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
-from warren.client.errors import CannotConnect
+from warren.client.ledgers.database import reached
 from warren.client.ledgers.items import MEANINGS, OpenItem, Standing, StatusCount
 from warren.client.outbox.shelf import LEASE
 from warren.client.tables import LEASES, OUTBOX, check_tables, database_time
@@ -56,13 +55,9 @@ def standing(engine: Engine, limit: int = LIMIT) -> Standing:
     """
     if limit < 1:
         raise ValueError(f"at least one row of each status is looked at, not {limit}")
-    try:
-        with _one_moment(engine) as connection:
-            check_tables(connection)
-            return _standing(connection, limit)
-    except DBAPIError as trouble:
-        where = engine.url.render_as_string(hide_password=True)
-        raise CannotConnect([(where, str(trouble.orig).strip().partition("\n")[0])]) from trouble
+    with reached(engine), _one_moment(engine) as connection:
+        check_tables(connection)
+        return _standing(connection, limit)
 
 
 @contextmanager

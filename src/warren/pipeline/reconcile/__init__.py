@@ -3,9 +3,9 @@
 ::
 
     describing ──▶ settings ◀── days              what is compared, checked before anything is read
-    sources ──▶ ledgers                           rows of every ledger in one shape
-                  ├─▶ comparing.suspects          one pass over all rows: keys that are not plainly in balance
-                  └─▶ comparing.judged            a second look at the rows of those keys alone ──▶ statuses
+    kit ──▶ sources ──▶ ledgers                   rows of every ledger in one shape
+                          ├─▶ comparing.suspects  one pass over all rows: keys that are not plainly in balance
+                          └─▶ comparing.judged    a second look at the rows of those keys alone ──▶ statuses
     job ──▶ summary ──▶ page                      what is written
 
 Two passes, because nearly every key of a day is in order. The first needs a few bytes for each key whatever the ledgers

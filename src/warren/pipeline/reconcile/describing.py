@@ -40,12 +40,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from warren.pipeline.errors import PipelineError
+from warren.pipeline.reconcile import kit
 from warren.pipeline.reconcile.days import parse_day, parse_grace
 from warren.pipeline.reconcile.settings import Ledger, Settings, Source
 from warren.pipeline.reconcile.sources import NEEDS
 
 TOP: Final = ("key", "amounts", "compared", "authority", "day", "zone", "grace", "tolerance", "relative", "ledgers")
-OF_SOURCE: Final = ("path", "url", "table", "query", "stream", "schema", "user")
+OF_SOURCE: Final = ("path", "url", "table", "query", "stream", "consumer", "schema", "user")
 OF_LEDGER: Final = ("source", *OF_SOURCE, "password_env", "options", "columns", "time", "zone", "where", "may_be_empty")
 SUFFIXES: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 
@@ -85,8 +86,8 @@ def _settings(said: Mapping[str, Any], folder: Path, day: str, everything: bool)
     tables = said.get("ledgers")
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise PipelineError("ledgers are tables: [ledgers.NAME]")
-    ledgers = tuple(_ledger(name, table, folder) for name, table in tables.items())
     given_day = day or said.get("day", "")
+    ledgers = tuple(_ledger(name, table, folder, bool(given_day)) for name, table in tables.items())
     return Settings(
         ledgers=ledgers,
         key=_words(said, "key"),
@@ -102,14 +103,15 @@ def _settings(said: Mapping[str, Any], folder: Path, day: str, everything: bool)
     )
 
 
-def _ledger(name: str, table: Mapping[str, Any], folder: Path) -> Ledger:
+def _ledger(name: str, table: Mapping[str, Any], folder: Path, of_a_day: bool) -> Ledger:
     try:
         _check_known("it", table, OF_LEDGER)
+        source = _source(table, folder)
         return Ledger(
             name=name,
-            source=_source(table, folder),
+            source=source,
             columns=_texts(table, "columns"),
-            time=_text(table, "time"),
+            time=_text(table, "time") or (kit.TIMES.get(source.kind, "") if of_a_day else ""),
             zone=_text(table, "zone") or "UTC",
             where=_text(table, "where"),
             may_be_empty=_truth(table, "may_be_empty"),
@@ -129,7 +131,15 @@ def _source(table: Mapping[str, Any], folder: Path) -> Source:
     path = values.pop("path")
     if path and "://" not in path:
         path = str(folder / path)
+    if kind in kit.TIMES:
+        values["url"] = _database(values["url"], folder)
     return Source(kind, path=path, password=_password(table), options=_texts(table, "options"), **values)
+
+
+def _database(url: str, folder: Path) -> str:
+    """A file of SQLite is found from the description's folder, as any other."""
+    kind, separator, file = url.partition(":///")
+    return f"{kind}:///{folder / file}" if separator and kind.startswith("sqlite") and file else url
 
 
 def _password(table: Mapping[str, Any]) -> str:

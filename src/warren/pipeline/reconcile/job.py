@@ -24,11 +24,12 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
+from warren.client.errors import ClientError
 from warren.pipeline import tables
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder, as_text
 from warren.pipeline.progress import watch
-from warren.pipeline.reconcile import comparing, ledgers, statuses
+from warren.pipeline.reconcile import comparing, kit, ledgers, statuses
 from warren.pipeline.reconcile.ledgers import Opened
 from warren.pipeline.reconcile.page import DifferenceList, page
 from warren.pipeline.reconcile.settings import Settings
@@ -83,10 +84,20 @@ def _workplace(out: Folder) -> Iterator[Folder]:
 
 
 def _kept(spark: SparkSession, ledger: Opened, work: Folder) -> Opened:
-    if ledger.ledger.source.kind not in MOVING:
+    source, folder = ledger.ledger.source, work.child(f"ledger-{ledger.ledger.name}")
+    if source.kind not in MOVING:
         return ledger
     with watch(spark, f"reading {ledger.ledger.name}"):
-        return ledgers.kept(ledger, _stored(spark, ledger.frame, work.child(f"ledger-{ledger.ledger.name}")))
+        if source.kind in kit.TIMES:
+            return ledgers.kept_whole(ledger, _copied(spark, ledger, folder))
+        return ledgers.kept(ledger, _stored(spark, ledger.frame, folder))
+
+
+def _copied(spark: SparkSession, ledger: Opened, folder: Folder) -> DataFrame:
+    try:
+        return kit.copied(spark, ledger.ledger.source, folder)
+    except ClientError as error:
+        raise PipelineError(f"ledger {ledger.ledger.name}: {error}") from None
 
 
 def _stored(spark: SparkSession, frame: DataFrame, folder: Folder) -> DataFrame:

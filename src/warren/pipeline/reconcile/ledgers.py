@@ -86,6 +86,12 @@ def kept(ledger: Opened, frame: DataFrame) -> Opened:
     return replace(ledger, frame=frame)
 
 
+def kept_whole(ledger: Opened, frame: DataFrame) -> Opened:
+    """The same, of rows that nobody has chosen from."""
+    described = ledger.ledger
+    return replace(ledger, frame=_filtered(frame, described) if described.where else frame)
+
+
 def amount_type(ledgers: list[Opened], amount: str) -> DecimalType:
     """The decimal that has room for this amount of every ledger."""
     kinds = [ledger.types[amount] for ledger in ledgers]

@@ -40,6 +40,7 @@ class Source:
     table: str = ""
     query: str = ""
     stream: str = ""
+    consumer: str = ""
     schema: str = ""
     user: str = ""
     password: str = field(default="", repr=False)

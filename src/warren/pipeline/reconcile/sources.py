@@ -1,4 +1,4 @@
-"""The rows of a ledger as they are: from files, a database, a stream or a trace lake.
+"""The rows of a ledger as they are: from files, a database, a stream, a trace lake, or the reliability kit.
 
 | kind      | needs                          | its columns                                                           |
 |-----------|--------------------------------|-----------------------------------------------------------------------|
@@ -8,6 +8,8 @@
 | `jdbc`    | `url`, and `table` or `query`  | those of the database                                                 |
 | `stream`  | `url`, `stream`                | `message`, and with `schema` what the JSON in the body has            |
 | `lake`    | `path`                         | those of traced events                                                |
+| `outbox`  | `url`                          | of `client.ledgers.reading`; `created_at` is its time                 |
+| `inbox`   | `url`, `consumer`              | the same; `received_at`                                               |
 
 A path without a scheme is one of the file system, whatever Spark would take it for. Text stays text, so that no amount
 goes through a binary fraction; and what the schema calls a decimal is read as text first, because Spark would round it.
@@ -30,6 +32,7 @@ from pyspark.sql.types import DecimalType, StringType, StructField, StructType
 from warren.pipeline.errors import PipelineError, sentence
 from warren.pipeline.folder import Folder
 from warren.pipeline.load.splitting import split_all
+from warren.pipeline.reconcile import kit
 from warren.pipeline.reconcile.retention import stream_options
 from warren.pipeline.reconcile.settings import Ledger, Source
 from warren.pipeline.trace import lake
@@ -43,8 +46,10 @@ NEEDS: Final[dict[str, tuple[str, ...]]] = {
     "jdbc": ("url",),
     "stream": ("url", "stream"),
     "lake": ("path",),
+    kit.OUTBOX: ("url",),
+    kit.INBOX: ("url", "consumer"),
 }
-MOVING: Final = frozenset({"jdbc", "stream"})
+MOVING: Final = frozenset({"jdbc", "stream", kit.OUTBOX, kit.INBOX})
 """Somebody may add to these between two reads, so they are read once and kept for the run."""
 
 DIGITS_MAX: Final = 38
@@ -115,6 +120,10 @@ def _lake(spark: SparkSession, source: Source, _: datetime | None) -> DataFrame:
     return lake.events(spark, Folder(source.path))
 
 
+def _kit(spark: SparkSession, source: Source, _: datetime | None) -> DataFrame:
+    return kit.columns(spark, source)
+
+
 def _with_text(schema: StructType) -> StructType:
     """Text in place of decimals."""
     return StructType(
@@ -162,4 +171,6 @@ READERS: Final = {
     "jdbc": _jdbc,
     "stream": _stream,
     "lake": _lake,
+    kit.OUTBOX: _kit,
+    kit.INBOX: _kit,
 }

@@ -1,0 +1,105 @@
+"""Ledgers that are tables of the reliability kit: an outbox, or what one consumer has in its inbox.
+
+They are read here, by SQLAlchemy, and written as Parquet for Spark: SQLite has no driver that Spark could use, and
+PostgreSQL's need not be there. What is read is one moment of the table, and few rows of it are in memory at a time.
+
+Not here: which rows count (`client.ledgers.reading`).
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from warren.pipeline.errors import PipelineError
+from warren.pipeline.folder import Folder
+from warren.pipeline.reconcile.settings import Source
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+OUTBOX: Final = "outbox"
+INBOX: Final = "inbox"
+TIMES: Final = {OUTBOX: "created_at", INBOX: "received_at"}
+"""The column that says when, by kind; also those of which no description has to say so."""
+
+ROWS: Final = "rows.parquet"
+MOMENT: Final = "timestamp"
+SPARK_TYPES: Final = {"attempt": "int", "amount": "decimal(20,4)"} | dict.fromkeys(
+    ("created_at", "sent_at", "done_at", "received_at"), MOMENT
+)
+ARROW_TYPES: Final = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "decimal(20,4)": pa.decimal128(20, 4),
+    MOMENT: pa.timestamp("us", "UTC"),
+}
+
+
+def columns(spark: SparkSession, source: Source) -> DataFrame:
+    """No rows as yet; a `WarrenError` if the database is not there, or its tables are not."""
+    with _Reading(source) as reading:
+        reading.check()
+        return spark.createDataFrame([], reading.schema)
+
+
+def copied(spark: SparkSession, source: Source, folder: Folder) -> DataFrame:
+    """All rows, which are in the folder from now on."""
+    with _Reading(source) as reading:
+        wrote = folder.write_parquet(ROWS, reading.arrow_schema, reading.pieces())
+        frame = spark.read.schema(reading.schema).parquet(folder.uri)
+    found = frame.count()
+    if found != wrote:
+        raise PipelineError(
+            f"{wrote:,} rows were written to {folder}, and Spark finds {found:,} of them: "
+            "give a folder that this machine and all of Spark's see alike"
+        )
+    return frame
+
+
+class _Reading:
+    """One look at the database."""
+
+    def __init__(self, source: Source) -> None:
+        try:
+            from warren.client.ledgers import reading
+            from warren.client.ledgers.database import open_database
+        except ModuleNotFoundError as error:
+            raise PipelineError(
+                f"an {source.kind} needs more packages: pip install 'warren[database]' ({error.name})"
+            ) from None
+        if source.url.startswith("jdbc:"):
+            raise PipelineError(f"the url of an {source.kind} is like postgresql://USER@HOST/NAME, without jdbc:")
+        self._engine: Engine = open_database(source.url, source.user, source.password)
+        self._check = reading.check_ledger
+        self._names = reading.OUTBOX_COLUMNS if source.kind == OUTBOX else reading.INBOX_COLUMNS
+        self._rows: Callable[[], Iterator[list[tuple[Any, ...]]]] = (
+            (lambda: reading.outbox_rows(self._engine))
+            if source.kind == OUTBOX
+            else (lambda: reading.inbox_rows(self._engine, source.consumer))
+        )
+
+    def __enter__(self) -> "_Reading":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._engine.dispose()
+
+    def check(self) -> None:
+        self._check(self._engine)
+
+    @property
+    def schema(self) -> str:
+        return ", ".join(f"{name} {SPARK_TYPES.get(name, 'string')}" for name in self._names)
+
+    @property
+    def arrow_schema(self) -> Any:
+        return pa.schema([(name, ARROW_TYPES[SPARK_TYPES.get(name, "string")]) for name in self._names])
+
+    def pieces(self) -> Iterator[Any]:
+        schema = self.arrow_schema
+        for rows in self._rows():
+            values = zip(*rows, strict=True)
+            arrays = [pa.array(each, field.type) for each, field in zip(values, schema, strict=True)]
+            yield pa.Table.from_arrays(arrays, schema=schema)

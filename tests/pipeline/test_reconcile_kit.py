@@ -1,0 +1,186 @@
+"""An outbox and an inbox as the two ledgers of a reconciliation: SQLite and PostgreSQL, without a driver for Java."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from sqlalchemy import Engine, create_engine, insert, text, update
+
+from tests.client.databases import opened, postgres_url
+from tests.support.ports import free_port
+from tests.support.postgres import Postgres
+from warren.cli.main import run
+from warren.client import Message
+from warren.client.inbox import Inbox
+from warren.client.ledgers import reading
+from warren.client.outbox import Outbox
+from warren.client.tables import INBOX, OUTBOX, create_tables
+from warren.pipeline import tables
+from warren.pipeline.folder import Folder
+from warren.pipeline.reconcile import job
+
+DESCRIPTION = """
+key = "business_id"
+amounts = ["amount"]
+compared = ["currency"]
+
+[ledgers.teller]
+source = "outbox"
+url = "{teller}"
+where = "routing_key = 'deposits'"
+
+[ledgers.bank]
+source = "inbox"
+url = "{bank}"
+consumer = "deposits"
+"""
+DAY = "2026-11-15"
+COUNT = 200
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    server = Postgres()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Engine, Engine]]:
+    """The teller's database and the bank's; the bank has a file of SQLite."""
+    with opened(f"sqlite:///{tmp_path / 'bank.db'}") as bank:
+        is_file = request.param == "sqlite"
+        url = f"sqlite:///{tmp_path / 'teller.db'}" if is_file else postgres_url(request.getfixturevalue("postgres"))
+        with opened(url) as teller:
+            create_tables(bank)
+            create_tables(teller)
+            fill(teller, bank)
+            yield teller, bank
+
+
+def fill(teller: Engine, bank: Engine) -> None:
+    """Deposits that the bank has done, all but a few of which something is to be said."""
+    outbox, inbox = Outbox(routing_key="deposits"), Inbox(bank, "deposits")
+    with teller.begin() as sender, bank.begin() as receiver:
+        for number in range(COUNT):
+            money = {"amount": Decimal(number) / 4, "currency": "EUR"}
+            outbox.add(sender, Message(b"{}"), business_id=f"d{number}", **money)  # type: ignore[arg-type]
+            inbox.first_time(receiver, f"d{number}", **money)  # type: ignore[arg-type]
+        outbox.add(sender, b"", business_id="of another road", routing_key="withdrawals")
+        Inbox(bank, "withdrawals").first_time(receiver, "of another consumer")
+
+
+def write(folder: Path, engines: tuple[Engine, Engine], above: str = "") -> str:
+    """The description; a file of SQLite is named as it is found from there."""
+    teller, bank = (engine.url for engine in engines)
+    place = "sqlite:///teller.db" if teller.get_backend_name() == "sqlite" else teller.render_as_string(False)
+    text = DESCRIPTION.format(teller=place, bank=f"sqlite:///{Path(bank.database or '').name}")
+    path = folder / "ledgers.toml"
+    path.write_text(above + text)
+    return str(path)
+
+
+def statuses(spark: SparkSession, out: Path) -> dict[str, str]:
+    rows, _ = tables.read(spark, Folder(str(out)), job.KIND, job.VERSION)
+    return {row["key"]: row["status"] for row in rows.collect()}
+
+
+def test_two_sides_that_agree_are_in_balance(
+    shared: SparkSession, engines: tuple[Engine, Engine], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["pipeline", "reconcile", write(tmp_path, engines), "--out", str(tmp_path / "out")]) == 0
+    told = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    assert told[1:4] == [["teller", "200"], ["bank", "200"], ["balanced", "200"]]
+    assert not (tmp_path / "out" / "unfinished").exists()
+
+
+def test_what_the_sides_do_not_share_is_found(
+    shared: SparkSession, engines: tuple[Engine, Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # in pieces, of which the last is not full
+    monkeypatch.setattr(reading, "CHUNK_ROWS", 7)
+    teller, bank = engines
+    with teller.begin() as sender, bank.begin() as receiver:
+        receiver.execute(text("DELETE FROM warren_inbox WHERE business_id = 'd3'"))
+        receiver.execute(update(INBOX).where(INBOX.c.business_id == "d4").values(amount=Decimal("1.0001")))
+        receiver.execute(update(INBOX).where(INBOX.c.business_id == "d5").values(currency="USD"))
+        sender.execute(text("DELETE FROM warren_outbox WHERE business_id = 'd6'"))
+    assert run(["pipeline", "reconcile", write(tmp_path, engines), "--out", str(tmp_path / "out")]) == 1
+    assert statuses(shared, tmp_path / "out") == {"d3": "missing", "d4": "differs", "d5": "differs", "d6": "unexpected"}
+
+
+def test_what_was_taken_back_is_in_neither_ledger(
+    shared: SparkSession, engines: tuple[Engine, Engine], tmp_path: Path
+) -> None:
+    teller, bank = engines
+    with teller.begin() as sender, bank.begin() as receiver:
+        for status, number in (("reversed", 1), ("reversing", 2), ("refused", 3), ("failed", 4), ("confirming", 5)):
+            sender.execute(update(OUTBOX).where(OUTBOX.c.business_id == f"d{number}").values(status=status))
+        for kind, number in (("reversal", 1), ("reversal", 4), ("confirmation", 5)):
+            settles = {"business_id": f"d{number}/{kind}", "kind": kind, "settles": f"d{number}"}
+            sender.execute(insert(OUTBOX).values(body=b"", routing_key="deposits", **settles))
+        for outcome, number in (("taken_back", 1), ("refused", 3), ("taken_back", 4)):
+            receiver.execute(update(INBOX).where(INBOX.c.business_id == f"d{number}").values(outcome=outcome))
+    assert run(["pipeline", "reconcile", write(tmp_path, engines), "--out", str(tmp_path / "out")]) == 1
+    assert statuses(shared, tmp_path / "out") == {"d2": "unexpected"}
+
+
+def test_a_day_is_that_of_the_tables_own_times(
+    shared: SparkSession, engines: tuple[Engine, Engine], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teller, bank = engines
+    with teller.begin() as sender, bank.begin() as receiver:
+        sender.execute(update(OUTBOX).values(created_at=datetime(2026, 11, 15, 23, 59, tzinfo=UTC)))
+        receiver.execute(update(INBOX).values(received_at=datetime(2026, 11, 15, 23, 59, 30, tzinfo=UTC)))
+        late = update(INBOX).where(INBOX.c.business_id == "d7")
+        receiver.execute(late.values(received_at=datetime(2026, 11, 16, 0, 10, tzinfo=UTC)))
+    file = write(tmp_path, engines, "grace = '1h'")
+    command = ["pipeline", "reconcile", file, "--out", str(tmp_path / "out")]
+    assert run([*command, "--day", DAY]) == 0
+    assert ["late", "1"] in [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    assert run([*command, "--day", "2026-11-10"]) == 2
+    assert "ledger teller has no row of 2026-11-10 (in UTC) among 200" in capsys.readouterr().err
+
+
+def test_a_row_that_was_written_by_hand_has_the_time_at_which_it_was_sent(engines: tuple[Engine, Engine]) -> None:
+    teller, _ = engines
+    with teller.begin() as sender:
+        sender.execute(text("UPDATE warren_outbox SET sent_at = created_at, created_at = NULL"))
+    at = reading.OUTBOX_COLUMNS.index("created_at")
+    assert all(row[at] is not None and row[at].tzinfo for piece in reading.outbox_rows(teller) for row in piece)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("{teller}", "jdbc:postgresql://127.0.0.1/bank", "ledger teller: the url of an outbox is like postgresql://"),
+        ("{teller}", "sqlite:///nowhere.db", "there is no database"),
+        ("{teller}", "mysql://bank", "SQLite or PostgreSQL, not in mysql"),
+        (
+            "{teller}",
+            f"postgresql://b:secret@127.0.0.1:{free_port()}/b",
+            "cannot connect to postgresql+psycopg://b:***@",
+        ),
+        ("{teller}", "sqlite:///empty.db", "call warren.client.tables.create_tables"),
+        ('consumer = "deposits"\n', "", "ledger bank: source inbox needs consumer"),
+        ("'deposits'", "'nobody'", "ledger teller is empty"),
+    ],
+)
+def test_what_cannot_be_read_is_told_before_anything_is_written(
+    shared: SparkSession, tmp_path: Path, old: str, new: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.db").touch()
+    for name in ("teller", "bank"):
+        engine = create_engine(f"sqlite:///{tmp_path / name}.db")
+        create_tables(engine)
+        engine.dispose()
+    described = DESCRIPTION.replace(old, new).format(teller="sqlite:///teller.db", bank="sqlite:///bank.db")
+    (tmp_path / "ledgers.toml").write_text(described)
+    assert run(["pipeline", "reconcile", str(tmp_path / "ledgers.toml"), "--out", str(tmp_path / "out")]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert "secret" not in told
+    assert not (tmp_path / "out").exists()
