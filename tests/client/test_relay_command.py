@@ -141,6 +141,38 @@ def test_one_takes_over_from_one_that_is_killed(
     assert second.wait(DEADLINE_S) == 0
 
 
+PROGRAM = """
+import sys
+
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+
+from warren.cli.main import run
+
+reader = PeriodicExportingMetricReader(ConsoleMetricExporter(out=sys.stderr))
+metrics.set_meter_provider(MeterProvider([reader]))
+trace.set_tracer_provider(TracerProvider())
+trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stderr)))
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_open_telemetry_is_told_if_it_is_to_be(database: Engine, url: str, queue: str) -> None:
+    with blocking.connect(url) as connection, connection.channel() as channel:
+        channel.declare_queue(queue, durable=True)
+    add(database, "one", routing_key=queue)
+    command = ["client", "relay", "--once", "--telemetry", "--database", whole(database), "--url", url]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *command], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "sent 1 rows\n")
+    told = ("warren.client.relay.rows", "warren.client.outbox.rows", f"publish {queue}", "messaging.client.sent")
+    assert [each for each in told if each not in done.stderr] == []
+
+
 def test_a_broker_or_a_database_that_is_not_there_is_one_sentence(database: Engine, url: str) -> None:
     port = free_port()
     nobody = f"amqp://guest:guest@127.0.0.1:{port}"

@@ -110,7 +110,8 @@ PACKAGES = {
         "tagged",
     ],
     "warren.client.inbox": ["Inbox"],
-    "warren.client.ledgers": ["OpenItem", "Standing", "StatusCount", "open_items", "standing"],
+    "warren.client.ledgers": ["OpenItem", "OpenRows", "Standing", "StatusCount", "open_items", "standing"],
+    "warren.client.measures": ["CONSUMER", "DESTINATION", "Kind", "Measure", "Measured", "Point", "STATUS"],
     "warren.client.outbox": ["Outbox", "Relay", "RelaySettings"],
     "warren.client.recovering": [
         "ConnectionDown",

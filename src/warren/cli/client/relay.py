@@ -15,6 +15,7 @@ import typer
 from warren.cli.client.choosing import Set, chosen
 from warren.cli.client.databases import Database, engine_of, needed_packages, shown
 from warren.cli.client.log_lines import LogFormat, logged_lines
+from warren.cli.client.observing import Telemetry, check_telemetry, observe_job, traced
 from warren.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,16 +53,19 @@ def relay(
     ] = "",
     choices: Set = None,
     once: Annotated[bool, typer.Option("--once", help="Publish what may go, say how many, and end.")] = False,
+    telemetry: Telemetry = False,
     log_format: LogFormat = "plaintext",
 ) -> int:
     """Publish the rows of an outbox until SIGTERM or Ctrl-C; of several relays one is active."""
     with needed_packages():
         from warren.client.outbox import RelaySettings
     relaying = chosen(RelaySettings, choices)
+    if telemetry:
+        check_telemetry()
     program = _program(url, settings)
     engine = engine_of(database)
     with logged_lines(log_format):
-        asyncio.run(_relay(engine, program, relaying, once))
+        asyncio.run(_relay(engine, program, relaying, once, telemetry))
     return 0
 
 
@@ -81,13 +85,15 @@ def _program(url: str, file: str) -> "Settings":
     return Settings(url or found.url, found.name or NAME, found.layout)
 
 
-async def _relay(engine: "Engine", program: "Settings", settings: "RelaySettings", once: bool) -> None:
+async def _relay(engine: "Engine", program: "Settings", settings: "RelaySettings", once: bool, telemetry: bool) -> None:
     from warren.client import recovering
     from warren.client.outbox import Relay
 
-    async with await recovering.open(program.url, name=program.name) as transport:
-        await transport.declare(program.layout)
-        relay = Relay(engine, transport, settings)
+    async with await recovering.open(program.url, name=program.name) as opened:
+        await opened.declare(program.layout)
+        relay = Relay(engine, traced(opened) if telemetry else opened, settings)
+        if telemetry:
+            observe_job(relay, engine)
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, relay.stop)

@@ -19,5 +19,6 @@ Not here: sending (`client.outbox`), what is done when no receipt comes (`client
 
 from warren.client.ledgers.items import OpenItem, Standing, StatusCount
 from warren.client.ledgers.looking import open_items, standing
+from warren.client.ledgers.measuring import OpenRows
 
-__all__ = ["OpenItem", "Standing", "StatusCount", "open_items", "standing"]
+__all__ = ["OpenItem", "OpenRows", "Standing", "StatusCount", "open_items", "standing"]

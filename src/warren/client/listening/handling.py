@@ -23,6 +23,7 @@ from typing import Any, Generic, Literal, TypeVar
 from warren.client.errors import CannotConvert, ClientError, PublishFailed
 from warren.client.listening import moving, telling
 from warren.client.listening.arrival import Arrival
+from warren.client.listening.counting import Fate, Fates
 from warren.client.listening.filters import Filter
 from warren.client.listening.retrying import UNLESS_TOLD, Ack, Again, Park, Retries
 from warren.client.listening.signals import ImmediateAck, RejectAndDontRequeue
@@ -59,8 +60,9 @@ class Terms(Generic[T]):
 class Handling(Generic[T]):
     """Deals with messages, one at a time for each who calls."""
 
-    def __init__(self, transport: Transport, terms: Terms[T], threads: Threads) -> None:
+    def __init__(self, transport: Transport, terms: Terms[T], threads: Threads, fates: Fates) -> None:
         self._transport = transport
+        self._fates = fates
         self._terms = terms
         self._threads = threads
         self._is_async = _is_async(terms.handler)
@@ -156,8 +158,10 @@ class Handling(Generic[T]):
         way = self._terms.retries.way
         if way == "in_hand":
             arrival.tries_in_hand += 1
+            self._fates.count("retried", arrival.queue)
             return again.delay_s
-        return await self._move(arrival, moving.retried(arrival, arrival.queue, again, way, failure), failure)
+        outgoing = moving.retried(arrival, arrival.queue, again, way, failure)
+        return await self._move(arrival, outgoing, "retried", failure)
 
     async def _park(self, arrival: Arrival[T], failure: Exception) -> float | None:
         self._note(logging.ERROR, "a message is parked", arrival, failure)
@@ -165,9 +169,9 @@ class Handling(Generic[T]):
             outgoing = moving.parked(arrival, arrival.queue, arrival.retries, failure)
         except CannotConvert:
             outgoing = moving.parked_bare(arrival, arrival.queue, failure)
-        return await self._move(arrival, outgoing, failure)
+        return await self._move(arrival, outgoing, "parked", failure)
 
-    async def _move(self, arrival: Arrival[T], outgoing: Outgoing, failure: Exception) -> float | None:
+    async def _move(self, arrival: Arrival[T], outgoing: Outgoing, fate: Fate, failure: Exception) -> float | None:
         """Confirmed first, acked then."""
         error = await self._published(outgoing)
         if isinstance(error, CannotConvert):
@@ -175,7 +179,8 @@ class Handling(Generic[T]):
             if not self._terms.retries.parking:
                 self._reject(arrival, failure)
                 return None
-            error = await self._published(moving.parked_bare(arrival, arrival.queue, failure))
+            fate, error = "parked", await self._published(moving.parked_bare(arrival, arrival.queue, failure))
+        self._fates.count(fate if error is None else "stuck", arrival.queue)
         if error is None:
             arrival.ack()
             return None
@@ -195,6 +200,7 @@ class Handling(Generic[T]):
 
     def _reject(self, arrival: Arrival[T], failure: Exception) -> None:
         self._note(logging.WARNING, "a message is rejected", arrival, failure)
+        self._fates.count("rejected", arrival.queue)
         if self._terms.is_stream:
             arrival.ack()
         else:

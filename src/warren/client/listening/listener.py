@@ -18,13 +18,14 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from warren.client.errors import ClientError
 from warren.client.listening.arrival import Arrival
+from warren.client.listening.counting import Fates
 from warren.client.listening.dispatch import Dispatch, Ticket
 from warren.client.listening.filters import Filter
 from warren.client.listening.groups import StreamReading
@@ -32,6 +33,7 @@ from warren.client.listening.handling import Acknowledge, Handler, Handling, Ter
 from warren.client.listening.retrying import UNLESS_TOLD, Retries
 from warren.client.listening.threads import Threads
 from warren.client.machine.publishing import Message
+from warren.client.measures import Measure
 from warren.client.transport import Incoming, Subscription, Transport
 from warren.wire.values import Table
 
@@ -87,7 +89,8 @@ class Listener(Generic[T]):
         self._retries = replace(chosen, way="in_hand") if is_stream else chosen
         terms = Terms(handler, acknowledge, convert, answer, accepts, unwanted, self._retries, is_stream)
         self._threads = Threads(concurrency)
-        self._handling = Handling(transport, terms, self._threads)
+        self._fates = Fates(self._weights)
+        self._handling = Handling(transport, terms, self._threads, self._fates)
         self._dispatch: Dispatch[Arrival[T]] = Dispatch(self._weights)
         self._no_ack = acknowledge == "none"
         self._prefetch = prefetch
@@ -171,6 +174,10 @@ class Listener(Generic[T]):
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.stop()
+
+    def measures(self) -> Sequence[Measure]:
+        """How often its messages failed, and what became of them then."""
+        return self._fates.measures()
 
     # messages in
 

@@ -4,9 +4,8 @@
     stop        finish what is in hand, and let go of the lease
 
 If the lease is lost, whatever was published meanwhile is published again by whoever took over, and marked by nobody
-else. The order of a key stands
-even while both publish: each sends a row when it has the confirm of the row before it, so whichever of them is the
-first to send a row, the one before it has arrived.
+else. The order of a key stands even while both publish: each sends a row when it has the confirm of the row before it,
+so whichever of them is the first to send a row, the one before it has arrived.
 
 If a whole pass comes to nothing, and the broker answered for no row, it is the broker that cannot be reached: the rows
 stay untouched and the relay pauses. If it answered for some, those that it did not take are put back for a moment each,
@@ -22,10 +21,12 @@ Not here: whose turn it is (`tables.leading`), the SQL (`outbox.shelf`), the jud
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
 
 from sqlalchemy import Engine
 
+from warren.client.measures import Measure, Point
 from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict, has_given_up
 from warren.client.outbox.settings import RelaySettings
 from warren.client.outbox.shelf import LEASE, Shelf
@@ -39,6 +40,7 @@ PASS_S_MAX = 1.0
 """After which no more waves of a pass are begun: what was confirmed is to be written down soon."""
 
 CLEAN_EVERY_S = 60.0
+VERDICT = "warren.verdict"
 
 log = logging.getLogger("warren.client.outbox")
 
@@ -59,6 +61,7 @@ class Relay:
         self._waking: Waking = waking_for(engine, self._woken)
         self._stopped = asyncio.Event()
         self._clean_at = 0.0
+        self._judged: Counter[Verdict] = Counter()
 
     async def run(self) -> None:
         """Until `stop`. A database that cannot be reached or used at the start is an error, later a pause.
@@ -91,6 +94,19 @@ class Relay:
                 sent += sum(each.verdict is Verdict.SENT for each in judged) if self._leading.leads else 0
         return sent
 
+    def measures(self) -> Sequence[Measure]:
+        """What became of the rows that it published, and whether it is the active one."""
+        return [
+            Measure("warren.client.relay.rows", "{row}", "Rows that were published, by verdict", "counter", self._rows),
+            Measure("warren.client.relay.leads", "1", "Whether this relay is the active one", "gauge", self._leads),
+        ]
+
+    def _rows(self) -> list[Point]:
+        return [(self._judged[verdict], {VERDICT: verdict.value}) for verdict in Verdict]
+
+    def _leads(self) -> list[Point]:
+        return [(int(self._leading.leads), {})]
+
     @property
     def _goes_on(self) -> bool:
         return self._leading.leads and not self._stopped.is_set()
@@ -113,6 +129,7 @@ class Relay:
         The transport's own error if it has given up.
         """
         judged = await self._publish(rows)
+        self._judged.update(each.verdict for each in judged)
         if not _came_to_something(judged):
             log.warning("relay.broker_unreachable", extra={"rows": len(judged), "reason": str(judged[0].trouble)})
         elif not await asyncio.to_thread(self._shelf.settle, judged):

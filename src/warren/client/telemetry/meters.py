@@ -3,16 +3,15 @@
 Not here: when (`telemetry.traced`, `telemetry.incoming`).
 """
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from weakref import WeakKeyDictionary
 
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from warren.client.errors import ClientError
+from warren.client.measures import DESTINATION, Measure, Measured
 from warren.client.telemetry.naming import (
-    CONSUMER,
-    DESTINATION,
     ERROR_TYPE,
     OPERATION_NAME,
     OUTCOME,
@@ -22,24 +21,34 @@ from warren.client.telemetry.naming import (
 )
 
 
-class Tallies(Protocol):
-    """What an inbox has counted."""
+def observe(*parts: Measured, meter_provider: MeterProvider | None = None) -> None:
+    """Have what they measure as metrics, from now on and while the program runs."""
+    told = _TOLD.setdefault(meter_provider or _THE_PROGRAMS_OWN, {})
+    meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
+    for measure in (measure for part in parts for measure in part.measures()):
+        if measure.name in told:
+            told[measure.name].append(measure)
+            continue
+        same = told[measure.name] = [measure]
+        create = meter.create_observable_counter if measure.kind == "counter" else meter.create_observable_gauge
+        create(measure.name, [_reading(same)], measure.unit, measure.says)
 
-    @property
-    def consumer(self) -> str: ...
-    @property
-    def duplicates(self) -> int: ...
+
+class _Global:
+    """The program's own provider, which may be set later than it is used."""
 
 
-def observe(inbox: Tallies, *, meter_provider: MeterProvider | None = None) -> None:
-    """Have the inbox's duplicates in a metric, from now on and while the program runs."""
+_THE_PROGRAMS_OWN = _Global()
+_TOLD: WeakKeyDictionary[MeterProvider | _Global, dict[str, list[Measure]]] = WeakKeyDictionary()
+"""By name all who have a measure of it: of a second instrument of that name OpenTelemetry would ask nothing."""
 
-    def duplicates(_: CallbackOptions) -> Iterable[Observation]:
-        yield Observation(inbox.duplicates, {CONSUMER: inbox.consumer})
 
-    metrics.get_meter(SCOPE, meter_provider=meter_provider).create_observable_counter(
-        "warren.client.duplicate.messages", [duplicates], "{message}", "Messages that the inbox had already"
-    )
+def _reading(same: list[Measure]) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def read(_: CallbackOptions) -> Iterable[Observation]:
+        points = (point for measure in list(same) for point in measure.read())
+        return [Observation(value, dict(attributes)) for value, attributes in points]
+
+    return read
 
 
 class Meters:

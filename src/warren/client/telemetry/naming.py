@@ -7,6 +7,7 @@ from typing import Final
 
 from opentelemetry.trace import Span, Status, StatusCode
 
+from warren.client.measures import DESTINATION
 from warren.client.transport import Outgoing
 from warren.wire.properties import Properties
 
@@ -16,12 +17,10 @@ SCOPE: Final = "warren.client"
 SYSTEM: Final = "messaging.system"
 OPERATION_NAME: Final = "messaging.operation.name"
 OPERATION_TYPE: Final = "messaging.operation.type"
-DESTINATION: Final = "messaging.destination.name"
 ROUTING_KEY: Final = "messaging.rabbitmq.destination.routing_key"
 MESSAGE_ID: Final = "messaging.message.id"
 CONVERSATION_ID: Final = "messaging.message.conversation_id"
 BODY_SIZE: Final = "messaging.message.body.size"
-CONSUMER: Final = "messaging.consumer.group.name"
 ERROR_TYPE: Final = "error.type"
 REDELIVERED: Final = "warren.redelivered"
 SETTLEMENT: Final = "warren.settlement"

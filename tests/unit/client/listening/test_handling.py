@@ -8,6 +8,7 @@ from sqlalchemy import create_engine, text
 
 from tests.unit.client.listening.messages import HandMade, Unreadable
 from warren.client.listening import Arrival, Retries
+from warren.client.listening.counting import Fates
 from warren.client.listening.handling import Handling, Terms
 from warren.client.listening.threads import Threads
 from warren.client.testing import MemoryBroker, MemoryTransport
@@ -21,7 +22,7 @@ def silent(caplog: pytest.LogCaptureFixture) -> None:
 
 async def deal_with(message: HandMade, terms: Terms[bytes], transport: MemoryTransport) -> float | None:
     await transport.declare(Layout(queues=(QueueLayout("orders.parked"),)))
-    return await Handling(transport, terms, Threads(1)).deal_with(Arrival(message, "orders"))
+    return await Handling(transport, terms, Threads(1), Fates(["orders"])).deal_with(Arrival(message, "orders"))
 
 
 def look_at_headers(arrival: Arrival[bytes]) -> None:
@@ -65,12 +66,14 @@ def test_a_stream_is_never_told_to_take_anything_back() -> None:
     async def scenario() -> None:
         transport = broker.transport()
         await transport.declare(Layout(queues=(QueueLayout("orders.parked"),)))
-        handling, arrival = Handling(transport, terms, Threads(1)), Arrival[bytes](message, "orders")
+        fates = Fates(["orders"])
+        handling, arrival = Handling(transport, terms, Threads(1), fates), Arrival[bytes](message, "orders")
         first = await handling.deal_with(arrival)
         refused_to_be_parked = await handling.deal_with(arrival)
         assert (first, refused_to_be_parked, message.answers) == (0.5, 1.0, [])
         assert await handling.deal_with(arrival) is None
         assert message.answers == ["ack"]
+        assert [fates.total(fate) for fate in ("retried", "stuck", "parked", "rejected")] == [1, 1, 1, 0]
 
     asyncio.run(scenario())
 
