@@ -90,7 +90,10 @@ class Channel(TopologyCalls, ChannelListener):
         timeout_s: float | None = None,
     ) -> None:
         """Send a message, and with confirms return when the broker has it; a `PublishFailed` if it will not."""
-        number = await self.send(message, exchange, routing_key, mandatory=mandatory)
+        whole = Message(message) if isinstance(message, bytes) else message
+        number = self.publisher.send_at_once(whole, exchange, routing_key, mandatory)
+        if number is None:
+            number = await self.publisher.send(whole, exchange, routing_key, mandatory)
         if number:
             await self.publisher.decided(number, timeout_s)
 
@@ -99,7 +102,8 @@ class Channel(TopologyCalls, ChannelListener):
     ) -> int:
         """Send a message without waiting for its confirm; its number, 0 without confirms."""
         whole = Message(message) if isinstance(message, bytes) else message
-        return await self.publisher.send(whole, exchange, routing_key, mandatory)
+        number = self.publisher.send_at_once(whole, exchange, routing_key, mandatory)
+        return await self.publisher.send(whole, exchange, routing_key, mandatory) if number is None else number
 
     async def send_many(
         self,
@@ -219,12 +223,14 @@ class Channel(TopologyCalls, ChannelListener):
             raise self._error()
 
     def _own_tag(self, delivery: Delivery | int) -> int:
-        self._check_open()
+        machine = self._machine
+        if machine.state >= CHANNEL_CLOSING:
+            raise self._error()
         if isinstance(delivery, int):
             return delivery
-        if delivery.channel != self.number:
+        if delivery.channel != machine.number:
             raise ValueError(f"the delivery came on channel {delivery.channel}, and is settled there")
-        return int(delivery.delivery_tag)
+        return delivery.delivery_tag
 
     # events
 

@@ -8,9 +8,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from warren.client.channel import Channel
-from warren.client.errors import ClientError
+from warren.client.errors import ClientError, ConnectionClosed
 from warren.client.link import Link
 from warren.client.machine.events import Opened
+from warren.client.machine.stages import CLOSING
 from warren.client.uri import Address
 from warren.wire.values import Table
 
@@ -55,6 +56,8 @@ class Connection:
         """Open a channel; with `confirms` the broker tells what becomes of each publish."""
         if self._link.ended:
             raise self._link.error()
+        if self._is_closing:
+            raise ConnectionClosed("the connection is being closed")
         machine, ticket = self._link.machine.open_channel()
         channel = Channel(self._link, machine)
         await self._link.answer(ticket)
@@ -72,14 +75,19 @@ class Connection:
         try:
             async with asyncio.timeout(deadline_s):
                 if not self._link.ended:
-                    self._link.machine.close()
+                    if not self._is_closing:
+                        self._link.machine.close()
                     self._link.flush()
-                    with self._link.wanting():
+                    with self._link.wanting:
                         await self.closed()
                 await asyncio.shield(self._link.gone)
         except TimeoutError:
             self._link.abort()
             await self._link.gone
+
+    @property
+    def _is_closing(self) -> bool:
+        return self._link.machine.state == CLOSING
 
     async def __aenter__(self) -> Self:
         return self

@@ -14,8 +14,8 @@ Not here: what channels do with their events (`client.channel`), finding a host 
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 from typing import Final, cast
 
 from warren.client.errors import CallTimeout, ClientError, ConnectionClosed, ConnectionLost, LoginRefused
@@ -46,6 +46,9 @@ INBOX_BYTES_MAX: Final = 64 * 1024 * 1024
 DELIVERY_BYTES: Final = 512
 """What a delivery weighs beside its body."""
 
+WRITE_BYTES: Final = 256 * 1024
+"""How much is encoded before it is handed to the socket."""
+
 WRITE_BUFFER_BYTES: Final = 1024 * 1024
 TICKS_PER_HEARTBEAT: Final = 4
 
@@ -53,6 +56,7 @@ Error = Callable[[], ClientError]
 """Makes the error that somebody is told: each gets one of his own, because a traceback belongs to one."""
 
 ChannelEvent = Answered | Delivered | Confirmed | Returned | Cancelled | FlowChanged | ChannelClosed
+OF_CHANNELS: Final = (Delivered, Confirmed, Answered, Returned, Cancelled, FlowChanged, ChannelClosed)
 
 
 class ChannelListener(ABC):
@@ -65,6 +69,29 @@ class ChannelListener(ABC):
     @abstractmethod
     def ended(self, error: Error) -> None:
         """Nothing more will happen."""
+
+
+class Wanting:
+    """`with` it somebody waits for what can only come behind deliveries that nobody has taken."""
+
+    def __init__(self, read_on: Callable[[], None]) -> None:
+        self._read_on = read_on
+        self.count = 0
+
+    def begin(self) -> None:
+        self.count += 1
+        self._read_on()
+
+    def end(self) -> None:
+        self.count -= 1
+
+    def __enter__(self) -> None:
+        self.begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end()
 
 
 class Link(asyncio.Protocol):
@@ -85,7 +112,7 @@ class Link(asyncio.Protocol):
         self._flush_is_due = False
         self._answers: dict[int, asyncio.Future[Answered]] = {}
         self._changed: list[asyncio.Future[None]] = []
-        self._waiting = 0
+        self.wanting = Wanting(self._read_on)
         self._inbox_bytes = 0
         self._reads = True
         self._ticker: asyncio.TimerHandle | None = None
@@ -137,9 +164,12 @@ class Link(asyncio.Protocol):
             self._transport.write(data)
 
     def flush_soon(self) -> None:
+        """At the end of the loop's step, or at once if much has gathered in it."""
         if not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._flush_due)
+        elif len(self.machine.out) > WRITE_BYTES:
+            self.flush()
 
     def _flush_due(self) -> None:
         self._flush_is_due = False
@@ -166,7 +196,7 @@ class Link(asyncio.Protocol):
         future: asyncio.Future[Answered] = self._loop.create_future()
         self._answers[ticket] = future
         try:
-            with self.wanting():
+            with self.wanting:
                 async with asyncio.timeout(self.call_timeout_s):
                     return await future
         except TimeoutError:
@@ -174,15 +204,8 @@ class Link(asyncio.Protocol):
         finally:
             self._answers.pop(ticket, None)
 
-    @contextmanager
-    def wanting(self) -> Iterator[None]:
-        """Somebody waits for what can only come behind deliveries that nobody has taken."""
-        self._waiting += 1
-        self._read_on()
-        try:
-            yield
-        finally:
-            self._waiting -= 1
+    def future(self) -> "asyncio.Future[None]":
+        return self._loop.create_future()
 
     async def changed(self) -> None:
         """Returns when something has changed that somebody may wait for."""
@@ -199,7 +222,7 @@ class Link(asyncio.Protocol):
     def piled_up(self, weight: int) -> None:
         """A consumer's inbox has grown."""
         self._inbox_bytes += weight
-        if self._inbox_bytes > INBOX_BYTES_MAX and not self._waiting and self._reads and self._transport:
+        if self._inbox_bytes > INBOX_BYTES_MAX and not self.wanting.count and self._reads and self._transport:
             self._reads = False
             self._transport.pause_reading()
 
@@ -226,7 +249,7 @@ class Link(asyncio.Protocol):
 
     def _tell(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, Delivered | Confirmed | Answered | Returned | Cancelled | FlowChanged | ChannelClosed):
+            if isinstance(event, OF_CHANNELS):
                 self._tell_channel(event)
             elif isinstance(event, Closed):
                 self._closed(event)

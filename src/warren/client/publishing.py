@@ -7,7 +7,8 @@ was called last. At most `window` publishes are undecided at once.
 Whoever must know what became of each of many sends a `Bulk`: it hears of its own numbers only, in runs, whoever else
 publishes on the channel, and it costs a handful of objects however many messages it has.
 
-Tasks that share a channel send one after another, so that the numbers of a bulk are a range.
+Tasks that share a channel send one after another, in the order in which they came, so that the numbers of a bulk are a
+range. One that nobody is before, and whose message goes at once, does not wait for its turn: it has it.
 
 Not here: encoding, numbers, ranges (`machine.publishing`, `machine.confirms`).
 """
@@ -15,18 +16,16 @@ Not here: encoding, numbers, ranges (`machine.publishing`, `machine.confirms`).
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Final
+from types import TracebackType
+from typing import Protocol
 
 from warren.client.errors import CallTimeout, PublishFailed
-from warren.client.link import Error, Link
+from warren.client.link import WRITE_BYTES, Error, Link
 from warren.client.machine.channel import CHANNEL_CLOSING, ChannelMachine
 from warren.client.machine.confirms import ConfirmRange
 from warren.client.machine.deliveries import ReturnedMessage
 from warren.client.machine.publishing import Message
 from warren.wire.properties import Properties
-
-WRITE_BYTES: Final = 256 * 1024
-"""How much is encoded before it is handed to the socket."""
 
 
 class Bulk:
@@ -102,17 +101,70 @@ class Bulk:
         self._on_end(self)
 
 
+class Waiter(Protocol):
+    """Who waits for the fate of one publish: a future, of whatever kind."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, value: None, /) -> None: ...
+
+    def set_exception(self, error: Exception, /) -> None: ...
+
+
+class Told:
+    """One who waits in another thread: what he waits for is wanted until it is decided."""
+
+    def __init__(self, waiter: Waiter, link: Link) -> None:
+        self._waiter = waiter
+        self._wanting = link.wanting
+        self._wanting.begin()
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, value: None) -> None:
+        self._wanting.end()
+        self._waiter.set_result(value)
+
+    def set_exception(self, error: Exception) -> None:
+        self._wanting.end()
+        self._waiter.set_exception(error)
+
+
+class Turns:
+    """Those who send one after another, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        # who has a turn or waits for one
+        self.wanted = 0
+
+    async def __aenter__(self) -> None:
+        self.wanted += 1
+        try:
+            await self._lock.acquire()
+        except BaseException:
+            self.wanted -= 1
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.wanted -= 1
+        self._lock.release()
+
+
 class Publisher:
     """What one channel publishes."""
 
     def __init__(self, link: Link, machine: ChannelMachine) -> None:
         self.flows = True
-        self._turn = asyncio.Lock()
+        self._turn = Turns()
         self._link = link
         self._machine = machine
         self._error: Error = link.error
         # by number: who waits for it
-        self._waiters: dict[int, asyncio.Future[None]] = {}
+        self._waiters: dict[int, Waiter] = {}
         # not decided yet, in the order of their numbers
         self._bulks: list[Bulk] = []
         # of those that nobody waits for
@@ -121,7 +173,17 @@ class Publisher:
         # came back and not decided yet
         self._coming_back: dict[int, ReturnedMessage] = {}
 
+    def send_at_once(self, message: Message, exchange: str, routing_key: str, mandatory: bool) -> int | None:
+        """Send it if nobody has to wait, and nobody is before it; its number, None if it was not sent."""
+        if self._turn.wanted or not self._is_clear():
+            return None
+        self.check_open()
+        number = self._machine.publish(message, exchange, routing_key, mandatory)
+        self._link.flush_soon()
+        return number
+
     async def send(self, message: Message, exchange: str, routing_key: str, mandatory: bool) -> int:
+        """Send it when there is room for it; its number."""
         async with self._turn:
             await self._until_clear()
             number = self._machine.publish(message, exchange, routing_key, mandatory)
@@ -197,14 +259,21 @@ class Publisher:
             self._link.flush()
             return int(self._machine.confirms.last_no)
 
+    def tell(self, number: int, waiter: Waiter) -> None:
+        """Have somebody told what becomes of a publish that was just sent."""
+        self._waiters[number] = Told(waiter, self._link)
+
     async def decided(self, number: int, timeout_s: float | None) -> None:
         """Returns when the broker has acked it."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future = self._link.future()
         self._waiters[number] = future
         try:
-            with self._link.wanting():
-                async with asyncio.timeout(timeout_s):
+            with self._link.wanting:
+                if timeout_s is None:
                     await future
+                else:
+                    async with asyncio.timeout(timeout_s):
+                        await future
         except TimeoutError:
             raise CallTimeout(f"publish {number} was not confirmed within {timeout_s:g} s") from None
         finally:
@@ -214,7 +283,7 @@ class Publisher:
         last_no = self._machine.confirms.last_no if up_to is None else up_to
         self._link.flush()
         try:
-            with self._link.wanting():
+            with self._link.wanting:
                 async with asyncio.timeout(timeout_s):
                     while self._machine.confirms.low < last_no:
                         self.check_open()
@@ -235,8 +304,10 @@ class Publisher:
 
     def confirmed(self, ranges: list[ConfirmRange]) -> None:
         for decided in self._tell_bulks(ranges) if self._bulks else ranges:
-            if self._coming_back or self._waiters:
+            if self._coming_back or (self._waiters and not decided.acked):
                 self._decide_singly(decided)
+            elif self._waiters:
+                self._acked(decided)
             elif not decided.acked:
                 self._refused.append(decided)
 
@@ -285,6 +356,14 @@ class Publisher:
             for bulk in ended:
                 bulk.end(None)
 
+    def _acked(self, decided: ConfirmRange) -> None:
+        """What nearly always happens: all of them were acked, and none came back."""
+        take = self._waiters.pop
+        for number in range(decided.first, decided.last + 1):
+            future = take(number, None)
+            if future is not None and not future.done():
+                future.set_result(None)
+
     def _decide_singly(self, decided: ConfirmRange) -> None:
         for number in range(decided.first, decided.last + 1):
             returned = self._coming_back.pop(number, None)
@@ -304,7 +383,7 @@ class Publisher:
         self.check_open()
         if self._is_clear():
             return
-        with self._link.wanting():
+        with self._link.wanting:
             while not self._is_clear():
                 self._link.flush()
                 await self._link.changed()

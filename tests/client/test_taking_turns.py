@@ -1,0 +1,52 @@
+"""Tasks that share a channel send in the order in which they came, whether they had to wait or not."""
+
+import asyncio
+
+from tests.client.conftest import run
+from warren.client import connect
+
+
+def test_nobody_overtakes_one_who_waits_for_room(url: str, queue: str) -> None:
+    async def talk() -> None:
+        async with await connect(url) as connection:
+            channel = await connection.channel(confirms=True, window=1)
+            await channel.declare_queue(queue)
+            senders = []
+            for number in range(300):
+                sending = channel.publish if number % 3 else channel.send
+                senders.append(asyncio.create_task(sending(b"%d" % number, routing_key=queue)))
+                # the next one comes while some wait, and while the window is being emptied
+                await asyncio.sleep(0)
+            await asyncio.gather(*senders)
+            await channel.wait_for_confirms()
+            consumer = await channel.consume(queue, no_ack=True)
+            bodies: list[int] = []
+            while len(bodies) < 300:
+                bodies += [int(delivery.body) for delivery in await consumer.batch()]
+            assert bodies == list(range(300))
+            await channel.delete_queue(queue)
+
+    run(talk())
+
+
+def test_one_who_is_cancelled_while_he_waits_for_his_turn_is_waited_for_by_nobody(url: str, queue: str) -> None:
+    async def talk() -> None:
+        async with await connect(url) as connection:
+            channel = await connection.channel(confirms=True, window=1)
+            await channel.declare_queue(queue)
+            first, second, third = (
+                asyncio.create_task(channel.send_many([b"x"] * 5, routing_key=queue)) for _ in "123"
+            )
+            await asyncio.sleep(0)
+            second.cancel()
+            await first
+            await third
+            await channel.wait_for_confirms()
+            assert second.cancelled()
+            # at once, because no turn is taken or wanted any more
+            assert await channel.send(b"last", routing_key=queue) == 11
+            await channel.wait_for_confirms()
+            assert (await channel.declare_queue(queue, passive=True)).messages == 11
+            await channel.delete_queue(queue)
+
+    run(talk())
