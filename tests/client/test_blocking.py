@@ -1,7 +1,10 @@
 """The same client without an event loop."""
 
 import inspect
+import os
+import signal
 import threading
+from types import FrameType
 
 import pytest
 
@@ -132,3 +135,105 @@ def test_every_call_of_a_channel_is_there_with_its_arguments() -> None:
         if not name.startswith("_") and name not in missing:
             there = getattr(blocking.Channel, name)
             assert list(inspect.signature(there).parameters) == list(inspect.signature(method).parameters), name
+
+
+class Interrupted(Exception):
+    """What a signal's handler raises."""
+
+
+def test_a_call_that_a_signal_interrupts_is_cancelled(url: str, queue: str) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with connect(url) as connection:
+            channel = connection.channel(confirms=True)
+            channel.declare_queue(queue)
+            consumer = channel.consume(queue)
+            timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+            timer.start()
+            with pytest.raises(Interrupted):
+                consumer.batch()
+            timer.join()
+            # its reader is gone: a consumer that still had one would refuse a second
+            channel.publish(b"x", routing_key=queue)
+            [delivery] = consumer.batch(10.0)
+            channel.ack(delivery)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_publish_that_cannot_go_at_once_goes_when_there_is_room(url: str, queue: str) -> None:
+    with connect(url) as connection:
+        channel = connection.channel(confirms=True, window=1)
+        channel.declare_queue(queue)
+        sender = threading.Thread(target=lambda: channel.send_many([b"x"] * 200, routing_key=queue))
+        sender.start()
+        for _ in range(20):
+            channel.publish(b"y", routing_key=queue)
+        sender.join()
+        channel.wait_for_confirms()
+        assert channel.declare_queue(queue).messages == 220
+
+
+def test_publishes_that_wait_when_the_connection_is_lost_fail(url: str, queue: str) -> None:
+    with connect(url) as connection:
+        channel = connection.channel(confirms=True)
+        with pytest.raises(ChannelClosed, match="404"):
+            channel.publish(b"x", exchange="not there", routing_key=queue)
+        with pytest.raises(ChannelClosed, match="404"):
+            channel.publish(b"x", routing_key=queue)
+        with pytest.raises(ChannelClosed, match="404"):
+            channel.publish(b"x", routing_key=queue, timeout_s=1.0)
+
+
+def test_a_mistake_in_a_publish_is_raised_and_nothing_is_sent(url: str, queue: str) -> None:
+    with connect(url) as connection:
+        channel = connection.channel(confirms=True)
+        channel.declare_queue(queue)
+        with pytest.raises(ValueError, match="255"):
+            channel.publish(b"x", routing_key="k" * 256)
+        channel.publish(b"y", routing_key=queue)
+        assert channel.declare_queue(queue).messages == 1
+
+
+def test_a_process_that_was_forked_is_told_that_the_connection_is_not_its_own(url: str, queue: str) -> None:
+    with connect(url) as connection:
+        channel = connection.channel()
+        channel.declare_queue(queue)
+        child = os.fork()
+        if child == 0:
+            told = 0
+            for call in (lambda: channel.declare_queue(queue), lambda: channel.ack(1)):
+                try:
+                    call()
+                except ConnectionClosed as closed:
+                    told += "forked" in str(closed)
+            connection.close()
+            os._exit(told)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 2
+        assert channel.declare_queue(queue).messages == 0
+
+
+def test_whoever_comes_while_a_connection_is_closed_is_answered(url: str) -> None:
+    for _ in range(20):
+        connection = connect(url)
+        outcomes: list[BaseException | None] = []
+
+        def ask(connection: blocking.Connection = connection, outcomes: list[BaseException | None] = outcomes) -> None:
+            try:
+                while True:
+                    connection.channel().close()
+            except ConnectionClosed as closed:
+                outcomes.append(closed)
+
+        threads = [threading.Thread(target=ask, daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        connection.close()
+        for thread in threads:
+            thread.join(10.0)
+            assert not thread.is_alive()
+        assert len(outcomes) == 3

@@ -26,8 +26,9 @@ from warren.client import connecting
 from warren.client.connection import CLOSE_DEADLINE_S
 from warren.client.connection import Connection as LoopConnection
 from warren.client.consumer import Consumer as LoopConsumer
-from warren.client.loop_thread import LoopThread
+from warren.client.loop_thread import LoopThread, Waited
 from warren.client.machine.deliveries import Delivery
+from warren.client.machine.publishing import Message
 from warren.wire.values import Table
 
 P = ParamSpec("P")
@@ -108,7 +109,6 @@ class Channel:
     unbind_exchange = _waits(on_loop.Channel.unbind_exchange)
     delete_exchange = _waits(on_loop.Channel.delete_exchange)
     confirm = _waits(on_loop.Channel.confirm)
-    publish = _waits(on_loop.Channel.publish)
     send = _waits(on_loop.Channel.send)
     send_many = _waits(on_loop.Channel.send_many)
     send_encoded = _waits(on_loop.Channel.send_encoded)
@@ -123,6 +123,23 @@ class Channel:
     ack = _hands_over(on_loop.Channel.ack)
     nack = _hands_over(on_loop.Channel.nack)
     _subscribe = _waits(on_loop.Channel.consume)
+    _publish_in_time = _waits(on_loop.Channel.publish)
+
+    def publish(
+        self,
+        message: bytes | Message,
+        exchange: str = "",
+        routing_key: str = "",
+        *,
+        mandatory: bool = False,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Send a message, and with confirms return when the broker has it; a `PublishFailed` if it will not."""
+        if timeout_s is not None:
+            self._publish_in_time(message, exchange, routing_key, mandatory=mandatory, timeout_s=timeout_s)
+            return
+        inner = self._inner
+        self._thread.wait(lambda waited: _publish(inner, message, exchange, routing_key, mandatory, waited))
 
     def consume(
         self,
@@ -143,6 +160,25 @@ class Channel:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _publish(
+    channel: on_loop.Channel,
+    message: bytes | Message,
+    exchange: str,
+    routing_key: str,
+    mandatory: bool,
+    waited: Waited[None],
+) -> None:
+    """On the loop: what `Channel.publish` does, without a task for the one message that goes at once."""
+    whole = Message(message) if isinstance(message, bytes) else message
+    number = channel.publisher.send_at_once(whole, exchange, routing_key, mandatory)
+    if number is None:
+        waited.follow(channel.publish(whole, exchange, routing_key, mandatory=mandatory))
+    elif number:
+        channel.publisher.tell(number, waited)
+    else:
+        waited.set_result(None)
 
 
 class Connection:

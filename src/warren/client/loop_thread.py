@@ -1,16 +1,20 @@
 """An event loop in a thread of its own, for programs without one: every blocking face stands on it.
 
-Invariants: what is run begins behind what was posted before it; a thread that was stopped runs nothing more, and says
-so with a `ConnectionClosed`.
+What other threads want done is put into one row, and one wake-up of the loop does all that is in it. A thread that
+waits does so at a lock, which the loop's side opens when its coroutine has come to an end; nothing else is shared.
+
+Invariants: what is run begins behind what was posted before it; a thread that was stopped, or was left behind by a
+fork, runs nothing more, and says so with a `ConnectionClosed`.
 
 Not here: what is run there (`client.blocking`, and the faces of what is built on the client).
 """
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 import uvloop
 
@@ -18,72 +22,224 @@ from warren.client.errors import ClientError, ConnectionClosed
 
 R = TypeVar("R")
 
+CLOSED: Final = "the connection was closed"
+END_DEADLINE_S: Final = 1.0
+"""For what was begun to hear that the thread ends."""
+
+
+class Forks:
+    """How many forks lie between this process and the one that imported this module."""
+
+    count = 0
+
+    @classmethod
+    def happened(cls) -> None:
+        cls.count += 1
+
+
+os.register_at_fork(after_in_child=Forks.happened)
+
+
+class Waited(Generic[R]):
+    """What a thread waits for and the loop's side brings about: a future that costs little, for one who waits."""
+
+    def __init__(
+        self, begin: "Callable[[Waited[R]], None] | None" = None, coroutine: Coroutine[Any, Any, R] | None = None
+    ) -> None:
+        """What begins it, or the coroutine that it is."""
+        self._begin = begin
+        self._coroutine = coroutine
+        self._task: asyncio.Task[None] | None = None
+        self._value: R | None = None
+        self._error: BaseException | None = None
+        self._over = threading.Lock()
+        self._over.acquire()
+
+    # the loop's side
+
+    def begin(self) -> None:
+        if self._coroutine is not None:
+            self.follow(self._coroutine)
+        elif self._begin is not None:
+            try:
+                self._begin(self)
+            except Exception as error:
+                self.set_exception(error)
+
+    def refuse(self, error: Exception) -> None:
+        """It will not be begun."""
+        if self._coroutine is not None:
+            self._coroutine.close()
+        self.set_exception(error)
+
+    def follow(self, coroutine: Coroutine[Any, Any, R]) -> None:
+        """It comes to what the coroutine comes to."""
+        self._task = asyncio.get_running_loop().create_task(self._run(coroutine))
+
+    def done(self) -> bool:
+        return not self._over.locked()
+
+    def set_result(self, value: R) -> None:
+        self._value = value
+        self._over.release()
+
+    def set_exception(self, error: BaseException) -> None:
+        self._error = error
+        self._over.release()
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self, coroutine: Coroutine[Any, Any, R]) -> None:
+        try:
+            value = await coroutine
+        except asyncio.CancelledError:
+            # by the end of the thread, or by the caller who was interrupted and does not look
+            self.set_exception(ConnectionClosed(CLOSED))
+        except BaseException as error:
+            self.set_exception(error)
+        else:
+            self.set_result(value)
+
+    # the other thread's
+
+    def wait(self) -> None:
+        self._over.acquire()
+
+    def result(self) -> R:
+        """Once it was waited for."""
+        if self._error is None:
+            return cast("R", self._value)
+        try:
+            raise self._error
+        finally:
+            # the error knows this frame by its traceback
+            del self
+
 
 class LoopThread:
     """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
         self._loop = uvloop.new_event_loop()
-        self._posted: deque[Callable[[], None]] = deque()
+        self._forks = Forks.count
+        self._posted: deque[Callable[[], None] | Waited[Any]] = deque()
         self._round_is_due = False
         self._trouble: Exception | None = None
+        self._is_ending = False
+        self._ending: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name="warren-client", daemon=True)
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
         """What a coroutine comes to; if the caller is interrupted it is cancelled."""
-        if self._loop.is_closed():
-            coroutine.close()
-            raise ConnectionClosed("the connection was closed")
-        return self._result(self._after_posted(coroutine))
+        return self._wait(Waited(coroutine=coroutine))
+
+    def wait(self, begin: Callable[[Waited[R]], None]) -> R:
+        """Have something begun; what it comes to, whoever of the loop's side says so."""
+        return self._wait(Waited(begin))
 
     def post(self, call: Callable[[], None]) -> None:
         """Have something done without waiting for it; what is posted together is done together."""
-        if self._loop.is_closed():
-            raise ConnectionClosed("the connection was closed")
-        self._posted.append(call)
-        if not self._round_is_due:
-            self._round_is_due = True
-            self._loop.call_soon_threadsafe(self._do_posted)
+        if reason := self._closed_reason():
+            raise ConnectionClosed(reason)
+        self._put(call)
 
     def stop(self, last: Coroutine[Any, Any, None] | None = None) -> None:
         """End the thread, after a last thing to do."""
-        if self._loop.is_closed():
+        if self._closed_reason():
             if last is not None:
                 last.close()
             return
         try:
             if last is not None:
-                self._result(last)
+                waited = Waited(coroutine=last)
+                self._loop.call_soon_threadsafe(waited.begin)
+                self._result(waited)
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._end)
             self._thread.join()
             self._loop.close()
+            self._refuse_posted()
 
-    def _result(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+    def _wait(self, waited: Waited[R]) -> R:
+        reason = self._closed_reason()
+        if reason:
+            waited.refuse(ConnectionClosed(reason))
+        else:
+            self._put(waited)
+        return self._result(waited)
+
+    def _put(self, what: Callable[[], None] | Waited[Any]) -> None:
+        self._posted.append(what)
+        if not self._round_is_due:
+            self._round_is_due = True
+            try:
+                self._loop.call_soon_threadsafe(self._do_posted)
+            except RuntimeError:
+                # another thread has closed it in between
+                self._refuse_posted()
+
+    def _closed_reason(self) -> str:
+        if self._forks != Forks.count:
+            return "the connection belongs to the process that this one was forked from: open one in this process"
+        return CLOSED if self._loop.is_closed() else ""
+
+    def _result(self, waited: Waited[R]) -> R:
         try:
-            return future.result()
+            waited.wait()
         except BaseException:
-            future.cancel()
+            # a signal's handler has raised
+            self._loop.call_soon_threadsafe(waited.cancel)
             raise
-
-    async def _after_posted(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        """Begins in the thread, behind what was posted before it."""
-        trouble, self._trouble = self._trouble, None
-        if trouble is not None:
-            coroutine.close()
-            raise trouble
-        return await coroutine
+        return waited.result()
 
     def _do_posted(self) -> None:
         # before the deque is looked at: whoever appends behind this round's last look asks for another round
         self._round_is_due = False
         while self._posted:
-            try:
-                self._posted.popleft()()
-            except ValueError as mistake:
-                self._trouble = mistake
-            except ClientError:
-                # the channel has ended, which its next call will tell
-                continue
+            posted = self._posted.popleft()
+            if isinstance(posted, Waited):
+                self._begin(posted)
+            else:
+                self._do(posted)
+
+    def _begin(self, waited: Waited[Any]) -> None:
+        trouble, self._trouble = self._trouble, None
+        if self._is_ending:
+            waited.refuse(ConnectionClosed(CLOSED))
+        elif trouble is None:
+            waited.begin()
+        else:
+            waited.refuse(trouble)
+
+    def _do(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except ValueError as mistake:
+            self._trouble = mistake
+        except ClientError:
+            # the channel has ended, which its next call will tell
+            return
+
+    def _end(self) -> None:
+        """Nothing more is begun, and the loop stops when all that was begun has been told so."""
+        self._is_ending = True
+        self._ending = self._loop.create_task(self._end_all())
+
+    async def _end_all(self) -> None:
+        left = asyncio.all_tasks() - {self._ending}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=END_DEADLINE_S)
+        self._loop.stop()
+
+    def _refuse_posted(self) -> None:
+        """What came too late; whoever comes later still finds the loop closed."""
+        self._round_is_due = False
+        while self._posted:
+            posted = self._posted.popleft()
+            if isinstance(posted, Waited):
+                posted.refuse(ConnectionClosed(CLOSED))
