@@ -15,6 +15,7 @@ from sqlalchemy import select, text, update
 
 from warren.client.errors import CannotConvert
 from warren.client.machine.publishing import Message
+from warren.client.outbox.kinds import COMPENSATIONS
 from warren.client.outbox.stored_properties import properties_text
 from warren.client.tables import OUTBOX, Executor, database_time
 from warren.client.tables.inserting import insert_into
@@ -30,6 +31,9 @@ COLUMN_CHARACTERS_MAX = {"kind": 20, "currency": 3}
 AMOUNT_LIMIT = Decimal(10**16)
 AMOUNT_PLACES_MAX = 4
 
+AS_NEW: dict[str, Any] = {"status": "pending", "due_at": None, "resends": 0}
+"""What a row says that is to be sent as if it had not been."""
+
 
 class Outbox:
     """Where messages go that are not told otherwise: an exchange and a routing key."""
@@ -37,6 +41,11 @@ class Outbox:
     def __init__(self, *, exchange: str = "", routing_key: str = "") -> None:
         self._exchange = exchange
         self._routing_key = routing_key
+
+    @property
+    def has_address(self) -> bool:
+        """Whether it says where messages go that do not say it themselves."""
+        return bool(self._exchange or self._routing_key)
 
     def add(
         self,
@@ -49,14 +58,17 @@ class Outbox:
         ordering_key: str = "",
         kind: str = "message",
         wants_receipt: bool = False,
+        compensation: str = "",
         amount: Decimal | None = None,
         currency: str | None = None,
+        replace: bool = False,
     ) -> str:
         """Write it in the caller's own transaction; the message's business id.
 
         That is `business_id`, or the message's `message_id`, or a random one. It is persistent unless its
-        `delivery_mode` says otherwise. `amount` and `currency` are for the ledgers. What does not fit the table is a
-        `ValueError`, in a database as well that would take it.
+        `delivery_mode` says otherwise. `compensation` is what is done if a receipt is wanted and none comes: `confirm`
+        or `reverse`. `amount` and `currency` are for the ledgers. With `replace` a row with that id becomes this one,
+        and is sent again. What does not fit the table is a `ValueError`, in a database as well that would take it.
         """
         whole = message if isinstance(message, Message) else Message(message)
         properties = _persistent(whole.properties or Properties())
@@ -68,13 +80,18 @@ class Outbox:
             "properties": properties_text(properties),
             "body": whole.body,
             "wants_receipt": wants_receipt,
+            "compensation": compensation,
             "amount": amount,
             "currency": currency,
         }
         known = business_id or properties.message_id or uuid.uuid4().hex
         _check_texts(business_id=known, **content)
         _check_columns(kind, currency, amount)
-        _write(executor, known, content)
+        _check_compensation(compensation, wants_receipt)
+        if replace:
+            _write_over(executor, known, content)
+        else:
+            _write(executor, known, content)
         return known
 
     def resend(self, executor: Executor, business_id: str) -> bool:
@@ -82,10 +99,10 @@ class Outbox:
 
         The same as changing its status to `pending` by hand, but the relay hears of it at once.
         """
-        row = update(OUTBOX).where(OUTBOX.c.business_id == business_id).values(status="pending", due_at=None)
+        row = update(OUTBOX).where(OUTBOX.c.business_id == business_id).values(AS_NEW)
         found = executor.execute(row.returning(OUTBOX.c.id)).first() is not None
         if found:
-            _tell(executor)
+            tell_relay(executor)
         return found
 
 
@@ -133,16 +150,29 @@ def _fits(amount: Decimal) -> bool:
     return amount == round(amount, AMOUNT_PLACES_MAX)
 
 
+def _check_compensation(compensation: str, wants_receipt: bool) -> None:
+    if compensation and compensation not in COMPENSATIONS:
+        raise ValueError(f"a compensation is {' or '.join(COMPENSATIONS)}, or empty, not {compensation!r}")
+    if compensation and not wants_receipt:
+        raise ValueError(f"to {compensation} if no receipt comes, a receipt must be wanted: say wants_receipt=True")
+
+
 def _write(executor: Executor, business_id: str, content: dict[str, Any]) -> None:
     row = insert_into(executor, OUTBOX).values(business_id=business_id, created_at=database_time(), **content)
     written = row.on_conflict_do_nothing(index_elements=[OUTBOX.c.business_id]).returning(OUTBOX.c.id)
     if executor.execute(written).first() is None:
         _check_same(executor, business_id, content)
     else:
-        _tell(executor)
+        tell_relay(executor)
 
 
-def _tell(executor: Executor) -> None:
+def _write_over(executor: Executor, business_id: str, content: dict[str, Any]) -> None:
+    row = insert_into(executor, OUTBOX).values(business_id=business_id, created_at=database_time(), **content)
+    executor.execute(row.on_conflict_do_update(index_elements=[OUTBOX.c.business_id], set_=content | AS_NEW))
+    tell_relay(executor)
+
+
+def tell_relay(executor: Executor) -> None:
     """The relay hears it when the transaction commits, and once however often it is said."""
     if dialect_of(executor) == "postgresql":
         executor.execute(text(f"NOTIFY {CHANNEL}"))

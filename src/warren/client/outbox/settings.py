@@ -43,7 +43,7 @@ class RelaySettings:
     """When a receipt is due after the first sending, for rows that want one."""
 
     resent_receipt_within_s: float = 120.0
-    """When it is due after a resend."""
+    """When it is due after a resend, and after every sending of a confirmation or a reversal."""
 
     def __post_init__(self) -> None:
         if self.batch_rows < 1 or self.tries < 1:

@@ -119,7 +119,9 @@ class Shelf:
             return
         first, again = self._settings.receipt_within_s, self._settings.resent_receipt_within_s
         receipt_due = case(
-            (~ROW.wants_receipt, null()), (ROW.sent_at.is_(None), database_time(first)), else_=database_time(again)
+            (~ROW.wants_receipt, null()),
+            (and_(ROW.sent_at.is_(None), ROW.settles.is_(None)), database_time(first)),
+            else_=database_time(again),
         )
         sent = update(OUTBOX).where(_THESE, _STILL_PENDING)
         values = {"status": "sent", "attempt": ROW.attempt + 1, "refusals": 0, "last_error": None}
@@ -134,6 +136,7 @@ class Shelf:
                 status="failed" if failed else "pending",
                 refusals=0 if failed else refusals,
                 due_at=None if failed else database_time(pause_s),
+                alerted_at=None,
             )
         )
 
