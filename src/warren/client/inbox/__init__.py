@@ -21,11 +21,16 @@ Promises and invariants:
 5. Rows are kept for a time that is longer than any duplicate can be late. Old ones are removed in small steps, each a
    transaction of its own, by the database's clock, and never while a message is handled.
 
+6. A receipt is written in the same transaction, so it is there if and only if the row is; a duplicate has it sent
+   again. A message that its sender takes back is undone once if it was handled, and is never handled after that.
+
 Consumers share a table; each sees its own rows.
 
-Not here: what becomes of a message whose handler raised (`client.listening`), the table (`client.tables`).
+Not here: what becomes of a message whose handler raised (`client.listening`), the table (`client.tables`), what a
+sender makes of receipts (`client.receipts`).
 """
 
 from warren.client.inbox.inbox import Inbox
+from warren.client.inbox.receipting import Refused, receipt_for
 
-__all__ = ["Inbox"]
+__all__ = ["Inbox", "Refused", "receipt_for"]

@@ -1,36 +1,29 @@
 """`Inbox`: the rows of one consumer, and handlers that run once for each.
 
-Not here: what a row says (`inbox.recording`), removing old ones (`inbox.pruning`).
+Not here: what a row says (`inbox.recording`), what is done with a message (`inbox.handling`), removing old ones
+(`inbox.pruning`).
 """
 
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from warren.client.inbox.handling import Came, Handling, Money
+from warren.client.inbox.outcomes import take_back
 from warren.client.inbox.pruning import prune_step
-from warren.client.inbox.recording import (
-    TEXT_CHARACTERS_MAX,
-    Recorder,
-    attempt_of,
-    business_id_of,
-    checked_id,
-    is_kept_as_text,
-)
+from warren.client.inbox.receipting import ReceiptWriter
+from warren.client.inbox.recording import TEXT_CHARACTERS_MAX, Recorder, checked_id, is_kept_as_text
+from warren.client.measures import CONSUMER, Measure
+from warren.client.outbox import Outbox
 from warren.client.tables import Executor
-from warren.client.transport import Incoming
-
-Money = tuple[Decimal, str]
-"""An amount and its currency."""
-
-Came = TypeVar("Came", bound=Incoming)
 
 KEEP: Final = timedelta(days=7)
 STEP_ROWS: Final = 1000
@@ -70,31 +63,48 @@ class Inbox:
         """
         return self._recorder.record(executor, checked_id(business_id), amount, currency, attempt)
 
+    def take_back(self, executor: Executor, business_id: str) -> bool:
+        """In the caller's transaction: whether this consumer has done it, so that it is to be undone now.
+
+        If it has not, that is recorded, and the message is a duplicate should it still come. Who asks again is told no.
+        """
+        return take_back(executor, self.consumer, checked_id(business_id))
+
     def handler(
-        self, work: Callable[[Connection, Came], None], *, money: Callable[[Came], Money] | None = None
+        self,
+        work: Callable[[Connection, Came], None],
+        *,
+        undo: Callable[[Connection, Came], None] | None = None,
+        money: Callable[[Came], Money] | None = None,
+        receipts: Outbox | None = None,
     ) -> Callable[[Came], None]:
         """A handler for a listener that acks what returns: `work(connection, message)`, once for each business id.
 
-        `work` runs within a transaction that is committed when it returns. `money` says what amount the message is
-        about, for an inbox that is one side of a reconciliation.
+        `work` runs within a transaction that is committed when it returns; it may raise `Refused`. `undo` is called in
+        its place with the reversal of a message that was handled. `money` says what amount the message is about, for
+        an inbox that is one side of a reconciliation. `receipts` is the outbox through which the sender is told.
         """
-        if inspect.iscoroutinefunction(work) or inspect.iscoroutinefunction(type(work).__call__):
-            name = getattr(work, "__name__", type(work).__name__)
-            raise ValueError(f"the work is a plain function, which runs in a thread; {name} is a coroutine")
-        call: Callable[[Connection, Came], object] = work
+        for function in (work, undo):
+            _check_plain(function)
+        writer = None if receipts is None else ReceiptWriter(receipts, self.consumer)
+        handling = Handling(self._engine, self.consumer, self._recorder, work, undo, money, writer)
 
         def handle(message: Came) -> None:
-            # decoded each time it is asked for
-            properties = message.properties
-            business_id, attempt = business_id_of(properties), attempt_of(properties)
-            amount, currency = (None, None) if money is None else money(message)
-            with self._engine.begin() as connection:
-                is_first = self._recorder.record(connection, business_id, amount, currency, attempt)
-                if is_first:
-                    _check_done(call(connection, message))
+            business_id, is_first = handling.handle(message)
             self._count(is_first, business_id)
 
         return handle
+
+    def measures(self) -> Sequence[Measure]:
+        """What `handled` and `duplicates` say."""
+
+        def count(name: str, says: str, read: Callable[[], int]) -> Measure:
+            return Measure(name, "{message}", says, "counter", lambda: [(read(), {CONSUMER: self.consumer})])
+
+        return [
+            count("warren.client.inbox.messages", "Messages that the inbox had not yet", lambda: self.handled),
+            count("warren.client.duplicate.messages", "Messages that the inbox had already", lambda: self.duplicates),
+        ]
 
     def prune(self, step_rows: int = STEP_ROWS) -> int:
         """Remove all rows that were kept long enough, step by step; how many it were."""
@@ -122,10 +132,7 @@ class Inbox:
             log.info("message.duplicated", extra={"consumer": self.consumer, "business_id": business_id})
 
 
-def _check_done(result: object) -> None:
-    """What is still to be awaited or asked for its steps has done nothing, and its row would say that it had."""
-    if isinstance(result, Awaitable | Generator | AsyncGenerator):
-        if isinstance(result, Coroutine | Generator):
-            result.close()
-        kind = type(result).__name__
-        raise TypeError(f"the work came back undone, as a {kind}: give the inbox a plain function that does it itself")
+def _check_plain(function: Callable[..., object] | None) -> None:
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        name = getattr(function, "__name__", type(function).__name__)
+        raise ValueError(f"the work is a plain function, which runs in a thread; {name} is a coroutine")

@@ -91,11 +91,11 @@ def business_id_of(properties: Properties) -> str:
     return checked_id(properties.message_id or "")
 
 
-def checked_id(business_id: str) -> str:
+def checked_id(business_id: str, name: str = "message_id") -> str:
     if not business_id:
-        raise CannotConvert("it has no message_id, and nobody could tell it from its duplicates")
+        raise CannotConvert(f"it has no {name}, and nobody could tell it from its duplicates")
     if len(business_id) > TEXT_CHARACTERS_MAX or not is_kept_as_text(business_id):
-        raise CannotConvert(f"its message_id {business_id!r} is not text of at most {TEXT_CHARACTERS_MAX} characters")
+        raise CannotConvert(f"its {name} {business_id!r} is not text of at most {TEXT_CHARACTERS_MAX} characters")
     return business_id
 
 

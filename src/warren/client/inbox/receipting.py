@@ -1,0 +1,85 @@
+"""A consumer's word that a message was done, or refused: what it looks like, and how it is sent for certain.
+
+    type             `warren.receipt`
+    correlation_id   the business id of the message, also as header `x-receipt-for`
+    x-outcome        `done` or `refused`
+    x-reason         why, if it was refused
+
+It goes to the message's `reply_to`. Written into the consumer's own outbox, in the transaction that handled the
+message, it is there if and only if the work is. A duplicate has its receipt sent again, because the first may be what
+was lost.
+
+Not here: what the sender makes of it (`client.receipts`).
+"""
+
+import hashlib
+from typing import Final, Literal
+
+from warren.client.machine.publishing import Message
+from warren.client.outbox import Outbox
+from warren.client.tables import Executor
+from warren.client.transport import Incoming
+from warren.wire.properties import Properties
+from warren.wire.values import Table
+
+Outcome = Literal["done", "refused"]
+
+RECEIPT: Final = "warren.receipt"
+RECEIPT_FOR: Final = "x-receipt-for"
+OUTCOME: Final = "x-outcome"
+REASON: Final = "x-reason"
+REASON_CHARACTERS_MAX: Final = 1000
+ID_BYTES_MAX: Final = 255
+PERSISTENT: Final = 2
+
+
+class Refused(Exception):
+    """Raised by a handler that will not do what a message asks for, today or ever; the reason goes to the sender."""
+
+
+def receipt_for(incoming: Incoming, outcome: Outcome = "done", reason: str = "") -> Message:
+    """What its sender waits for; its routing key is the message's `reply_to`, for the default exchange."""
+    asked = incoming.properties
+    business_id = asked.message_id or ""
+    headers: Table = {RECEIPT_FOR: business_id, OUTCOME: outcome}
+    if outcome == "refused":
+        headers[REASON] = _sendable(reason)
+    properties = Properties(type=RECEIPT, correlation_id=business_id, headers=headers, delivery_mode=PERSISTENT)
+    return Message(b"", properties, asked.reply_to or None)
+
+
+def receipt_id(consumer: str, business_id: str) -> str:
+    """The receipt's own business id: one for each consumer of a message, however often it is sent."""
+    plain = f"{business_id}/receipt/{consumer}"
+    return plain if len(plain.encode()) <= ID_BYTES_MAX else f"{hashlib.sha256(plain.encode()).hexdigest()}/receipt"
+
+
+class ReceiptWriter:
+    """Writes one consumer's receipts into an outbox: to a message's `reply_to`, else to where the outbox goes."""
+
+    def __init__(self, outbox: Outbox, consumer: str) -> None:
+        self._outbox = outbox
+        self._consumer = consumer
+
+    def write(self, executor: Executor, incoming: Incoming, outcome: Outcome, reason: str = "") -> None:
+        """It is handled for the first time, as far as this inbox knows."""
+        self._put(executor, receipt_for(incoming, outcome, reason))
+
+    def write_again(self, executor: Executor, incoming: Incoming, outcome: Outcome, reason: str) -> None:
+        """It was handled before: the same receipt, or this one if that is gone."""
+        receipt = receipt_for(incoming, outcome, reason)
+        if not self._outbox.resend(executor, self._id(receipt)):
+            self._put(executor, receipt)
+
+    def _put(self, executor: Executor, receipt: Message) -> None:
+        if receipt.routing_key or self._outbox.has_address:
+            exchange = "" if receipt.routing_key else None
+            self._outbox.add(executor, receipt, business_id=self._id(receipt), exchange=exchange, replace=True)
+
+    def _id(self, receipt: Message) -> str:
+        assert receipt.properties is not None
+        return receipt_id(self._consumer, receipt.properties.correlation_id or "")
+
+
+def _sendable(reason: str) -> str:
+    return reason.replace("\x00", "").encode(errors="replace").decode()[:REASON_CHARACTERS_MAX]
