@@ -1,0 +1,87 @@
+"""Rows that confirm or reverse another one: the same message with an id of its own, which says what it stands for.
+
+    compensate(transaction, "payment 7", "reverse")      ──▶ row "payment 7/reverse"; "payment 7" is `reversing`
+
+A message is confirmed by one row and reversed by one row, however often that is asked for: the ids are made of the
+message's. If the row is there and failed it is sent anew; if it is done, so is what it was for.
+
+Not here: when that is called for (`receipts.deciding`), how it ends (`receipts.marking`).
+"""
+
+import hashlib
+from typing import Any, Literal
+
+from sqlalchemy import Row, select, update
+
+from warren.client.errors import CannotConvert
+from warren.client.outbox.adding import AS_NEW, tell_relay
+from warren.client.outbox.kinds import COMPENSATIONS, CONFIRMATION, KIND_HEADER, SETTLES_HEADER
+from warren.client.outbox.stored_properties import properties_text, stored_properties
+from warren.client.tables import OUTBOX, Executor, database_time
+from warren.client.tables.inserting import insert_into
+
+Compensation = Literal["confirm", "reverse"]
+
+ID_BYTES_MAX = 255
+ROW = OUTBOX.c
+BEING_SETTLED = {"confirm": "confirming", "reverse": "reversing"}
+SETTLED = {"confirm": "done", "reverse": "reversed"}
+COPIED = ("ordering_key", "exchange", "routing_key", "body", "amount", "currency")
+
+
+def compensating_id(business_id: str, compensation: Compensation) -> str:
+    """The business id of the row that confirms or reverses this one."""
+    plain = f"{business_id}/{compensation}"
+    if len(plain.encode()) <= ID_BYTES_MAX:
+        return plain
+    return f"{hashlib.sha256(business_id.encode()).hexdigest()}/{compensation}"
+
+
+def compensate(executor: Executor, business_id: str, compensation: Compensation) -> str | None:
+    """Have a message confirmed or reversed, in the caller's own transaction: the id of the row that does it.
+
+    None if there is no such message. A `CannotConvert` if no such row can be made of it.
+    """
+    # as the first statement it makes SQLite's transaction a writer's; in either database it locks the row
+    being = update(OUTBOX).where(ROW.business_id == business_id).values(status=ROW.status).returning(ROW.id)
+    if executor.execute(being).first() is None:
+        return None
+    message = executor.execute(select(OUTBOX).where(ROW.business_id == business_id)).one()
+    own_id = compensating_id(business_id, compensation)
+    there = executor.execute(select(OUTBOX).where(ROW.business_id == own_id)).one_or_none()
+    if there is None:
+        _write(executor, message, own_id, compensation)
+        status = BEING_SETTLED[compensation]
+    else:
+        status = _take_up(executor, there, business_id, compensation)
+    settled = {"status": status, "due_at": None}
+    executor.execute(update(OUTBOX).where(ROW.id == message.id).values(settled))
+    return own_id
+
+
+def settled_status(kind: str) -> str:
+    """What a message is when the receipt for its confirmation or reversal has come."""
+    return "done" if kind == CONFIRMATION else "reversed"
+
+
+def _write(executor: Executor, message: Row[Any], own_id: str, compensation: Compensation) -> None:
+    kind = COMPENSATIONS[compensation]
+    properties = stored_properties(message.properties)
+    properties.headers = {**(properties.headers or {}), KIND_HEADER: kind, SETTLES_HEADER: message.business_id}
+    values = {name: getattr(message, name) for name in COPIED}
+    values |= {"business_id": own_id, "kind": kind, "settles": message.business_id, "wants_receipt": True}
+    values |= {"properties": properties_text(properties), "created_at": database_time()}
+    executor.execute(insert_into(executor, OUTBOX).values(values))
+    tell_relay(executor)
+
+
+def _take_up(executor: Executor, there: Row[Any], business_id: str, compensation: Compensation) -> str:
+    """What the message is, given a row that was made for it before."""
+    if there.settles != business_id:
+        raise CannotConvert(f"the outbox has another message with business id {there.business_id!r}")
+    if there.status == "done":
+        return SETTLED[compensation]
+    if there.status in ("failed", "refused"):
+        executor.execute(update(OUTBOX).where(ROW.id == there.id).values(AS_NEW))
+        tell_relay(executor)
+    return BEING_SETTLED[compensation]
