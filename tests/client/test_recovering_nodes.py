@@ -191,7 +191,37 @@ async def control(node: NodeProcess, *words: str) -> None:
     await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
 
 
-def test_a_login_that_is_refused_when_it_comes_back_is_final_and_told_to_everyone(start: Start) -> None:
+def test_a_login_that_is_refused_for_a_while_is_tried_again(start: Start) -> None:
+    node = start()
+    url = url_of(node.amqp).replace("guest:guest", "app:old")
+    notices: list[recovering.Notice] = []
+
+    def refusals() -> set[str]:
+        failed = [notice for notice in notices if isinstance(notice, recovering.ReconnectFailed)]
+        return {notice.role for notice in failed if isinstance(notice.error, LoginRefused)}
+
+    async def talk() -> None:
+        await control(node, "add_user", "app", "old")
+        await control(node, "set_permissions", "app", ".*", ".*", ".*")
+        async with await recovering.open(url, observer=notices.append) as transport:
+            await transport.declare(only("q"))
+            await control(node, "change_password", "app", "new")
+            await asyncio.to_thread(node.kill)
+            call = asyncio.ensure_future(transport.publish(to("q", b"x")))
+            await asyncio.to_thread(node.start)
+            await until(lambda: refusals() == {"publishing", "consuming"})
+            assert kinds(await transport.publish(to("q", b"y"), 0.1)) == [("CannotConnect", "not_sent")]
+            await control(node, "change_password", "app", "old")
+            assert await call == [None]
+            assert await contents(transport, "q") == [b"x"]
+
+    run(talk())
+
+
+def test_a_login_that_is_refused_when_it_comes_back_is_final_in_the_end_and_told_to_everyone(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warren.client.recovering.line.LOGIN_PATIENCE_S", 1.0)
     node = start()
     url = url_of(node.amqp).replace("guest:guest", "app:old")
     notices: list[recovering.Notice] = []

@@ -1,11 +1,12 @@
 """A connection that is made again whenever it ends.
 
     open ──▶ up ──ended──▶ down ──a host answers, layout declared──▶ up
-                             └──login refused──▶ given up
+                             └──login refused for a minute──▶ given up
 
 `open` tries as often as the URL says, and raises what came of it: that is the check at the start. From then on the line
 tries for ever, at each host in turn, beginning behind the one that was lost, with a `Backoff` between two rounds. Only
-a login that every host refuses is final: the brokers are there, and say no.
+a login that every host refuses, in each round for a minute, is final: the brokers are there, and say no. A single
+refusal is not: a broker that starts or stops may hang up in the midst of a login, and may know no users for a while.
 
 Invariant: whoever gets a connection from here gets one on which the layout was declared.
 
@@ -33,6 +34,10 @@ from warren.client.recovering.notices import (
 
 PARTING_S: Final = 1.0
 """How long a connection that has ended may take to let go of its socket."""
+
+
+LOGIN_PATIENCE_S: Final = 60.0
+"""How long nobody may let in who was let in before, until that is final."""
 
 
 class Line:
@@ -116,6 +121,8 @@ class Line:
     async def _connect_again(self, lost: Connection) -> Connection:
         address = lost.address
         delay_s = self._backoff.next_s()
+        loop = asyncio.get_running_loop()
+        refused_at_s: float | None = None
         while True:
             await asyncio.sleep(delay_s)
             connection: Connection | None = None
@@ -123,11 +130,16 @@ class Line:
                 connection = await self._dialer.connect_once(behind=address)
                 await self._prepare(connection)
                 return connection
-            except LoginRefused:
-                raise
             except ClientError as error:
                 # also what refuses a virtual host: it was there before, and a broker that starts may not have it yet
-                self.trouble = error if isinstance(error, CannotConnect) else self.trouble
+                if isinstance(error, LoginRefused):
+                    refused_at_s = loop.time() if refused_at_s is None else refused_at_s
+                    if loop.time() - refused_at_s >= LOGIN_PATIENCE_S:
+                        raise
+                    self.trouble = CannotConnect([("every host", str(error))])
+                else:
+                    refused_at_s = None
+                    self.trouble = error if isinstance(error, CannotConnect) else self.trouble
                 delay_s = self._backoff.next_s()
                 self._bulletin.tell(ReconnectFailed(self.role, error, delay_s))
             except BaseException:

@@ -49,7 +49,7 @@ class ReconnectFailed(Notice):
 
 @dataclass(frozen=True)
 class GivenUp(Notice):
-    """No broker lets this user in any more, or an error came that nobody foresaw; nothing is tried again."""
+    """For a minute no broker has let this user in, or an error came that nobody foresaw; nothing is tried again."""
 
     error: ClientError
 
