@@ -4,7 +4,7 @@ A `Desk` is a channel on which messages are handed out, and knows how many of th
 channel has ended the broker gives its messages to somebody again, so settling them does nothing, and nobody waits for
 it.
 
-Not here: where they come from (`recovering.subscription`, `RecoveringTransport.get`).
+Not here: where they come from (`recovering.subscription`, `recovering.fetching`).
 """
 
 import asyncio
@@ -31,6 +31,8 @@ class Desk:
         # whether the broker delivers again what was handed out and not settled
         self._comes_again = comes_again and not no_ack
         self._in_hand = 0
+        # whose answers have not come
+        self._asked = 0
         self._retired = False
         self._closing: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
@@ -62,27 +64,40 @@ class Desk:
             self._idle.clear()
         return messages
 
-    async def fetch(self, queue: str) -> Delivery | None:
-        """The first ready message of a queue, which is not handed out yet; it goes back if the caller is cancelled."""
-        asking = asyncio.create_task(self.channel.get(queue, no_ack=self._no_ack))
+    async def fetch(self, queue: str) -> "HeldMessage | None":
+        """The first ready message of a queue, if it has one; it goes back if the caller is cancelled meanwhile."""
+        self._asked += 1
+        asking = asyncio.create_task(self.channel.get(queue))
         try:
-            return await asyncio.shield(asking)
+            delivery = await asyncio.shield(asking)
         except asyncio.CancelledError:
-            asking.add_done_callback(lambda _: self._nobody_takes(asking))
+            asking.add_done_callback(self._nobody_takes)
             raise
-        except CallTimeout:
-            # the answer may come yet, and with the channel its message goes back
-            self.retire()
+        except ClientError as error:
+            self._answered(error)
             raise
+        # nothing is awaited from here: nobody can go before the message is in their hands
+        try:
+            if delivery is None:
+                return None
+            if self._no_ack:
+                self.channel.publisher.check_open()
+                self.channel.ack(delivery)
+            return self.hand_out([delivery])[0]
+        finally:
+            self._answered()
 
     def _nobody_takes(self, asking: asyncio.Task[Delivery | None]) -> None:
-        if asking.cancelled():
-            return
-        if isinstance(asking.exception(), CallTimeout):
-            self.retire()
-        elif asking.exception() is None and not self._no_ack:
-            delivery = asking.result()
-            self.give_back([delivery] if delivery is not None else [])
+        error = None if asking.cancelled() else asking.exception()
+        if error is None and not asking.cancelled() and (delivery := asking.result()) is not None:
+            self.give_back([delivery])
+        self._answered(error)
+
+    def _answered(self, error: BaseException | None = None) -> None:
+        self._asked -= 1
+        # after a time-out the answer may come yet, and with the channel its message goes back
+        self._retired = self._retired or isinstance(error, CallTimeout)
+        self._close_if_through()
 
     def give_back(self, deliveries: Iterable[Delivery]) -> None:
         """Those that nobody was handed."""
@@ -101,10 +116,9 @@ class Desk:
             self._settled()
 
     def retire(self) -> None:
-        """Nothing more is handed out: the channel is closed when what is in hand is settled."""
+        """Nothing more is asked for: the channel is closed when what is in hand is settled."""
         self._retired = True
-        if not self.in_hand:
-            self._close_channel()
+        self._close_if_through()
 
     async def idle(self) -> None:
         """Returns when all that was handed out is settled, or need not be any more."""
@@ -117,11 +131,10 @@ class Desk:
         self._in_hand -= 1
         if self._in_hand == 0:
             self._idle.set()
-            if self._retired:
-                self._close_channel()
+            self._close_if_through()
 
-    def _close_channel(self) -> None:
-        if self._closing is None:
+    def _close_if_through(self) -> None:
+        if self._retired and not self.in_hand and not self._asked and self._closing is None:
             self._closing = asyncio.create_task(close_quietly(self.channel))
 
 

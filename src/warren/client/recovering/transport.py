@@ -4,7 +4,7 @@ Publishing and consuming have a connection each: a broker that is short of memor
 publish, and acks on the same connection would stop with the publishes.
 
 Not here: connections (`recovering.line`), publishes (`recovering.sending`), transactions (`recovering.together`),
-subscriptions (`recovering.subscription`).
+subscriptions (`recovering.subscription`), single messages (`recovering.fetching`).
 """
 
 import asyncio
@@ -18,7 +18,8 @@ from warren.client.connecting import CALL_TIMEOUT_S, Dialer
 from warren.client.connection import Connection
 from warren.client.errors import CallTimeout, CannotConnect, ChannelClosed, ClientError, ConnectionClosed
 from warren.client.recovering import layouts
-from warren.client.recovering.incoming import Desk, HeldMessage
+from warren.client.recovering.fetching import Fetching
+from warren.client.recovering.incoming import HeldMessage
 from warren.client.recovering.line import Line, transport_closed
 from warren.client.recovering.notices import Bulletin, LayoutRefused, Observer
 from warren.client.recovering.sending import Sender
@@ -75,8 +76,7 @@ class RecoveringTransport:
         self._sender = Sender(self._publishing, window)
         self._transactions = Transactions(self._publishing)
         self._subscriptions: list[KeptSubscription] = []
-        # by queue and whether acks are wanted, for what is fetched
-        self._desks: dict[tuple[str, bool], Desk] = {}
+        self._fetching = Fetching()
         self._closing = False
 
     async def start(self) -> None:
@@ -146,16 +146,8 @@ class RecoveringTransport:
         return subscription
 
     async def get(self, queue: str, *, no_ack: bool = False) -> HeldMessage | None:
-        """The first ready message of a queue, if it has one."""
-
-        async def fetch(connection: Connection) -> HeldMessage | None:
-            desk = self._desks.get((queue, no_ack))
-            if desk is None or not desk.is_usable:
-                desk = self._desks[queue, no_ack] = Desk(await connection.channel(), no_ack)
-            delivery = await desk.fetch(queue)
-            return None if delivery is None else desk.hand_out([delivery])[0]
-
-        return await self._insist(fetch)
+        """The first ready message of a queue, if it has one; it goes back if the caller is cancelled meanwhile."""
+        return await self._insist(lambda connection: self._fetching.fetch(connection, queue, no_ack))
 
     # topology
 
@@ -224,7 +216,7 @@ class RecoveringTransport:
     async def _finish_consuming(self) -> None:
         await asyncio.gather(*(subscription.cancel() for subscription in self._subscriptions))
         await asyncio.gather(*(subscription.idle() for subscription in self._subscriptions))
-        await asyncio.gather(*(desk.idle() for desk in self._desks.values()))
+        await self._fetching.idle()
 
     async def __aenter__(self) -> Self:
         return self
