@@ -1,4 +1,4 @@
-"""Messages that are fetched one by one; on Warren and on RabbitMQ."""
+"""Messages that are fetched one by one, and queues that go by themselves; on Warren and on RabbitMQ."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -7,10 +7,12 @@ import pytest
 
 from tests.client.conftest import run
 from tests.client.recovery import contents, only, to, until
-from warren.client import blocking, recovering
+from warren.client import ChannelClosed, blocking, recovering
+from warren.client.listening import Requester
 from warren.client.recovering.fetching import DESKS_MAX
-from warren.client.testing import FaultProxy
-from warren.client.transport import Layout, QueueLayout
+from warren.client.testing import FaultProxy, MemoryBroker
+from warren.client.transport import BindingLayout, Layout, QueueLayout, Transport
+from warren.errors import NOT_FOUND
 
 
 @pytest.fixture(params=["warren", "rabbitmq"])
@@ -105,5 +107,82 @@ def test_looking_into_ever_other_queues_does_not_use_up_the_channels(
             first.ack()
             for queue in queues:
                 assert await transport.get(queue) is None
+
+    run(talk())
+
+
+async def cut_and_wait(proxy: FaultProxy, transport: recovering.RecoveringTransport) -> None:
+    proxy.cut()
+    await until(lambda: not transport.is_connected)
+    await until(lambda: transport.is_connected)
+
+
+async def is_there(transport: Transport, queue: str) -> bool:
+    try:
+        await transport.get(queue)
+    except ChannelClosed as error:
+        return error.code != NOT_FOUND
+    return True
+
+
+def test_a_queue_that_goes_with_its_last_subscription_is_not_declared_again(
+    at: str, names: Callable[[int], list[str]]
+) -> None:
+    staying, passing = names(2)
+    notices: list[recovering.Notice] = []
+
+    async def talk() -> None:
+        async with FaultProxy(at) as proxy, await recovering.open(proxy.url, observer=notices.append) as transport:
+            queues = (QueueLayout(staying), QueueLayout(passing, auto_delete=True))
+            await transport.declare(Layout((), queues, (BindingLayout("amq.topic", passing, "#"),)))
+            one, other = await transport.subscribe(passing), await transport.subscribe(passing)
+            of_staying = await transport.subscribe(staying)
+            await one.cancel()
+            await of_staying.cancel()
+            reading = asyncio.create_task(other.batch())
+            await cut_and_wait(proxy, transport)
+            await until(lambda: any(isinstance(notice, recovering.SubscriptionUp) for notice in notices))
+            assert await is_there(transport, passing)
+            await other.cancel()
+            assert await reading == []
+            assert not await is_there(transport, passing)
+            await cut_and_wait(proxy, transport)
+            assert not await is_there(transport, passing)
+            assert await is_there(transport, staying)
+            # as often as it is wanted
+            await transport.declare(Layout(queues=queues))
+            await transport.subscribe(passing)
+            await cut_and_wait(proxy, transport)
+            assert await is_there(transport, passing)
+
+    run(talk())
+
+
+def test_the_reply_queue_of_a_requester_that_was_closed_is_forgotten(url: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(url) as transport:
+            for _ in range(3):
+                async with Requester(transport, "", "nobody"):
+                    assert len(transport._layout.queues) == 1
+            assert transport._layout == Layout()
+
+    run(talk())
+
+
+def test_in_memory_too_a_queue_that_goes_is_not_declared_again() -> None:
+    async def talk() -> None:
+        broker = MemoryBroker()
+        transport = broker.transport()
+        queues = (QueueLayout("staying"), QueueLayout("passing", auto_delete=True))
+        await transport.declare(Layout((), queues, (BindingLayout("amq.topic", "passing", "#"),)))
+        one, other = await transport.subscribe("passing"), await transport.subscribe("passing")
+        await one.cancel()
+        broker.faults.lose_connections()
+        assert broker.has_queue("passing")
+        await other.cancel()
+        assert not broker.has_queue("passing")
+        broker.faults.lose_connections()
+        assert not broker.has_queue("passing")
+        assert broker.has_queue("staying")
 
     run(talk())

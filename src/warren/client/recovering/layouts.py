@@ -50,6 +50,17 @@ def about_queue(layout: Layout, name: str) -> Layout:
     )
 
 
+def without_passing(layout: Layout, name: str) -> Layout:
+    """Without a queue and its bindings if the broker deletes it when nobody consumes it; else the same."""
+    if not any(_passes(queue) for queue in layout.queues if queue.name == name):
+        return layout
+    return Layout(
+        layout.exchanges,
+        tuple(queue for queue in layout.queues if queue.name != name),
+        tuple(each for each in layout.bindings if each.to_exchange or each.destination != name),
+    )
+
+
 def check(layout: Layout) -> None:
     names = [exchange.name for exchange in layout.exchanges] + [queue.name for queue in layout.queues]
     if not all(names):
@@ -75,6 +86,10 @@ async def declare_again(connection: Connection, layout: Layout, refused: Callabl
             refused(name, error)
     if channel is not None:
         await channel.close()
+
+
+def _passes(queue: QueueLayout) -> bool:
+    return queue.auto_delete or "x-expires" in queue.arguments
 
 
 def _by_name(layouts: tuple[Named, ...]) -> tuple[Named, ...]:

@@ -64,6 +64,8 @@ class KeptSubscription:
     """A `Subscription` of AMQP; read by one task."""
 
     def __init__(self, wish: Wish, line: Line, redeclare: Redeclare, bulletin: Bulletin) -> None:
+        # told the queue when it was cancelled
+        self.when_cancelled: Callable[[str], None] = lambda queue: None
         self._wish = wish
         self._line = line
         self._redeclare = redeclare
@@ -77,6 +79,14 @@ class KeptSubscription:
         self._failure: Error | None = None
         self._taking_up: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+
+    @property
+    def queue(self) -> str:
+        return self._wish.queue
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled
 
     @property
     def is_over(self) -> bool:
@@ -115,6 +125,7 @@ class KeptSubscription:
         if self._cancelled:
             return
         self._cancelled = True
+        self.when_cancelled(self._wish.queue)
         self._changed.set()
         if self._consumer is not None:
             with contextlib.suppress(ClientError):

@@ -140,6 +140,7 @@ class RecoveringTransport:
         """A queue's messages from now on; a `ChannelClosed` if the broker refuses it now."""
         wish = Wish(queue, prefetch, no_ack, exclusive, arguments or {})
         subscription = KeptSubscription(wish, self._consuming, self._declare_queue_again, self._bulletin)
+        subscription.when_cancelled = self._look_what_goes
         await self._insist(subscription.begin)
         self._subscriptions = [each for each in self._subscriptions if not each.is_over]
         self._subscriptions.append(subscription)
@@ -152,10 +153,18 @@ class RecoveringTransport:
     # topology
 
     async def declare(self, layout: Layout) -> None:
-        """Have all of it on the broker now, and again after each failure of the connection."""
+        """Have all of it on the broker now, and again after each failure of the connection.
+
+        But for queues that go by themselves (`auto_delete`, `x-expires`) from when a subscription to them is cancelled.
+        """
         layouts.check(layout)
         await self._insist(lambda connection: layouts.declare(connection, layout))
         self._layout = layouts.merged(self._layout, layout)
+
+    def _look_what_goes(self, queue: str) -> None:
+        """A queue that goes by itself when nobody consumes it is not to be there again after a failure."""
+        if not any(each.queue == queue and not each.is_cancelled for each in self._subscriptions):
+            self._layout = layouts.without_passing(self._layout, queue)
 
     async def _prepare_publishing(self, connection: Connection) -> None:
         await self._declare_again(connection, layouts.shared(self._layout), self._publishing)

@@ -23,6 +23,7 @@ from warren.client.errors import (
 )
 from warren.client.machine.confirms import ConfirmRange
 from warren.client.machine.deliveries import ReturnedMessage
+from warren.client.recovering import layouts
 from warren.client.recovering.call import MISFITS
 from warren.client.testing.messages import StoredMessage, stored
 from warren.client.testing.queues import Consumer
@@ -42,7 +43,7 @@ class MemoryTransport:
 
     def __init__(self, broker: "MemoryBroker") -> None:
         self._broker = broker
-        self._layouts: list[Layout] = []
+        self._layout = Layout()
         self._subscriptions: list[MemorySubscription] = []
         # each has one message, or had
         self._getters: list[Consumer] = []
@@ -119,6 +120,8 @@ class MemoryTransport:
             self._check_open()
             self._broker.tick()
             subscription = MemorySubscription(self._broker, consume, self.wake)
+            subscription.when_cancelled = self._look_what_goes
+            self._subscriptions = [each for each in self._subscriptions if not each.is_through]
             self._subscriptions.append(subscription)
             return subscription
 
@@ -142,7 +145,7 @@ class MemoryTransport:
             self._broker.tick()
             for step in self._steps(layout):
                 step()
-            self._layouts.append(layout)
+            self._layout = layouts.merged(self._layout, layout)
 
     async def close(self, deadline_s: float = 10.0) -> None:
         """Take no more; when what is in hand is settled, or the time is over, end, and give back what is not."""
@@ -171,6 +174,11 @@ class MemoryTransport:
         """Whoever waits looks again."""
         self._waiters.wake()
 
+    def _look_what_goes(self, queue: str) -> None:
+        """A queue that goes by itself when nobody consumes it is not to be there again after a failure."""
+        if not any(each.consumer.queue.name == queue and not each.is_over for each in self._subscriptions):
+            self._layout = layouts.without_passing(self._layout, queue)
+
     def _leave(self) -> None:
         consumers = [subscription.consumer for subscription in self._subscriptions]
         getters, self._getters = self._getters, []
@@ -178,10 +186,9 @@ class MemoryTransport:
 
     def _resume(self) -> None:
         """Have again what was declared, as far as that may be, and subscribe where nobody consumes any more."""
-        for layout in self._layouts:
-            for step in self._steps(layout):
-                with contextlib.suppress(ClientError):
-                    step()
+        for step in self._steps(self._layout):
+            with contextlib.suppress(ClientError):
+                step()
         for subscription in self._subscriptions:
             if not self._broker.has_consumer(subscription.consumer):
                 subscription.resume()

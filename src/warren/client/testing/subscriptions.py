@@ -122,9 +122,16 @@ class MemorySubscription:
         self._consume = consume
         self._waiters = Waiters()
         self._inbox: deque[MemoryIncoming] = deque()
-        self._is_over = False
+        self.is_over = False
         self._error: ClientError | None = None
         self.consumer = consume(self)
+        # told the queue when it was cancelled
+        self.when_cancelled: Callable[[str], None] = lambda queue: None
+
+    @property
+    def is_through(self) -> bool:
+        """Whether nothing comes by it, nor is anything of it to be handed out or settled."""
+        return self.is_over and not self._inbox and not self.consumer.unacked
 
     async def batch(self, timeout_s: float | None = None) -> list[MemoryIncoming]:
         """All that are there, at least one; none if the time is over, or it was cancelled."""
@@ -146,9 +153,10 @@ class MemorySubscription:
     async def cancel(self) -> None:
         """Ask for no more. What was taken may still be settled; what was not goes back, unless it needs no ack."""
         with self._broker.lock:
-            if not self._is_over:
+            if not self.is_over:
                 untaken = [] if self.consumer.no_ack else [incoming.entry for incoming in self._inbox]
                 self.end()
+                self.when_cancelled(self.consumer.queue.name)
                 self._broker.cancel(self.consumer, untaken)
 
     # for its transport
@@ -158,7 +166,7 @@ class MemorySubscription:
         self._waiters.wake()
 
     def end(self, error: ClientError | None = None) -> None:
-        self._is_over, self._error = True, error
+        self.is_over, self._error = True, error
         if not self.consumer.no_ack:
             self._inbox.clear()
         self._waiters.wake()
@@ -166,7 +174,7 @@ class MemorySubscription:
     def resume(self) -> None:
         """Go on after a failure, without what was not taken."""
         self._inbox.clear()
-        if self._is_over:
+        if self.is_over:
             return
         try:
             self.consumer = self._consume(self)
@@ -180,7 +188,7 @@ class MemorySubscription:
         while True:
             with self._broker.lock:
                 self._broker.tick()
-                if self._inbox or (self._is_over and self._error is None):
+                if self._inbox or (self.is_over and self._error is None):
                     return
                 if self._error is not None:
                     raise self._error

@@ -1,6 +1,6 @@
 """Layouts put together and taken apart."""
 
-from warren.client.recovering.layouts import about_queue, merged, shared
+from warren.client.recovering.layouts import about_queue, merged, shared, without_passing
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
 
 ORDERS = Layout(
@@ -48,3 +48,13 @@ def test_an_exchange_that_has_the_name_of_an_exclusive_queue_keeps_its_bindings(
 def test_all_about_a_queue_is_itself_and_its_bindings() -> None:
     assert about_queue(ORDERS, "orders") == Layout((), (QueueLayout("orders"),), (ORDERS.bindings[0],))
     assert about_queue(ORDERS, "unknown") == Layout()
+
+
+def test_a_queue_that_the_broker_deletes_by_itself_goes_with_its_bindings() -> None:
+    passing = (QueueLayout("short", auto_delete=True), QueueLayout("idle", arguments={"x-expires": 1000}))
+    bindings = (BindingLayout("shop", "short", "#"), BindingLayout("shop", "short", "#", to_exchange=True))
+    layout = merged(ORDERS, Layout((), passing, bindings))
+    assert without_passing(layout, "orders") == layout
+    assert without_passing(layout, "unknown") == layout
+    left = without_passing(without_passing(layout, "short"), "idle")
+    assert left == merged(ORDERS, Layout(bindings=bindings[1:]))
