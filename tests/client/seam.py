@@ -30,6 +30,10 @@ class Brokers:
         self.named.append(f"seam-{purpose}-{self._suffix}")
         return self.named[-1]
 
+    async def connect(self) -> Transport:
+        """A transport that the caller closes."""
+        return await self._connect()
+
     @asynccontextmanager
     async def transport(self) -> AsyncIterator[Transport]:
         transport = await self._connect()

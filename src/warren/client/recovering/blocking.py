@@ -1,0 +1,152 @@
+"""The transport for programs without an event loop: every call returns when it is done.
+
+    with open("amqp://localhost") as transport:
+        transport.publish([Outgoing(Message(b"tea"), routing_key="orders")])
+
+It is no second implementation: the calls are those of a transport, run in a thread with an event loop and waited for.
+So the connection is kept alive while the program computes. It may be used by several threads, and whatever else has a
+blocking face (pullers, requesters, relays) may share it.
+
+Messages are settled without being waited for: that is handed over to the thread, in order.
+
+Not here: what the calls do (`recovering.transport`), the thread (`client.loop_thread`).
+"""
+
+import ssl
+from collections.abc import Callable, Coroutine, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from warren.client.connecting import CALL_TIMEOUT_S
+from warren.client.errors import ClientError
+from warren.client.loop_thread import LoopThread
+from warren.client.recovering import transport as on_loop
+from warren.client.recovering.notices import Observer
+from warren.client.transport import Incoming, Layout, Outgoing
+from warren.client.transport import Transport as LoopTransport
+from warren.wire.properties import Properties
+from warren.wire.values import Table
+
+__all__ = ["Taken", "Transport", "open"]
+
+R = TypeVar("R")
+
+
+class Taken:
+    """A message that came, an `Incoming` for any thread."""
+
+    def __init__(self, thread: LoopThread, inner: Incoming) -> None:
+        self._thread = thread
+        self._inner = inner
+
+    @property
+    def body(self) -> bytes:
+        return self._inner.body
+
+    @property
+    def properties(self) -> Properties:
+        return self._inner.properties
+
+    @property
+    def headers(self) -> Table:
+        return self._inner.headers
+
+    @property
+    def exchange(self) -> str:
+        return self._inner.exchange
+
+    @property
+    def routing_key(self) -> str:
+        return self._inner.routing_key
+
+    @property
+    def redelivered(self) -> bool:
+        return self._inner.redelivered
+
+    @property
+    def is_ours(self) -> bool:
+        return self._inner.is_ours
+
+    def ack(self) -> None:
+        """It is dealt with."""
+        self._thread.post(self._inner.ack)
+
+    def nack(self, *, requeue: bool = True) -> None:
+        """It is refused: back to the queue, or to where the queue's dead letters go."""
+        self._thread.post(lambda: self._inner.nack(requeue=requeue))
+
+    def __repr__(self) -> str:
+        return f"<Taken: {self._inner!r}>"
+
+
+class Transport:
+    """A transport and the thread in which it lives; `open` makes one, and closing it ends both."""
+
+    def __init__(self, opening: Coroutine[Any, Any, LoopTransport]) -> None:
+        """`opening` is awaited in the thread: any transport will do, also one that is traced, or in memory."""
+        self.thread = LoopThread()
+        try:
+            self.inner = self.thread.run(opening)
+        except BaseException:
+            self.thread.stop()
+            raise
+
+    def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        """What a coroutine comes to, in the thread."""
+        return self.thread.run(coroutine)
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Have something done in the thread, without waiting for it."""
+        self.thread.post(call)
+
+    def publish(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> list[ClientError | None]:
+        """For each None if the broker has it, or what went wrong."""
+        return self.run(self.inner.publish(messages, timeout_s))
+
+    def publish_together(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> None:
+        """All of them, or an error, whose `outcome` says whether the broker has none."""
+        self.run(self.inner.publish_together(messages, timeout_s))
+
+    def send(self, messages: Sequence[Outgoing]) -> None:
+        """One way: nobody learns what became of them."""
+        self.run(self.inner.send(messages))
+
+    def get(self, queue: str, *, no_ack: bool = False) -> Taken | None:
+        """The first ready message of a queue, if it has one."""
+        found = self.run(self.inner.get(queue, no_ack=no_ack))
+        return None if found is None else Taken(self.thread, found)
+
+    def declare(self, layout: Layout) -> None:
+        """Have all of it on the broker now, and again after each failure of the connection."""
+        self.run(self.inner.declare(layout))
+
+    def close(self, deadline_s: float = on_loop.CLOSE_S) -> None:
+        """Take no more, finish what is in hand, and end within the deadline; the thread ends with it."""
+        self.thread.stop(self.inner.close(deadline_s))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open(
+    url: str,
+    *,
+    name: str = "",
+    window: int = on_loop.WINDOW,
+    call_timeout_s: float = CALL_TIMEOUT_S,
+    ssl_context: ssl.SSLContext | None = None,
+    observer: Observer | None = None,
+) -> Transport:
+    """A transport to the brokers of an AMQP URL; raises if none lets it in. The observer is called in the thread."""
+
+    async def opening() -> LoopTransport:
+        return await on_loop.open(
+            url, name=name, window=window, call_timeout_s=call_timeout_s, ssl_context=ssl_context, observer=observer
+        )
+
+    return Transport(opening())
