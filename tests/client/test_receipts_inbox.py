@@ -75,7 +75,7 @@ def order(business_id: str = "order-1", reply_to: str | None = "receipts") -> Ca
 
 def settling(kind: str, business_id: str = "order-1") -> Came:
     own_id = compensating_id(business_id, "reverse" if kind == "reversal" else "confirm")
-    headers = {"x-kind": kind, "x-settles": business_id}
+    headers: Table = {"x-kind": kind, "x-settles": business_id}
     return Came(Message(b"soup", Properties(message_id=own_id, reply_to="receipts", headers=headers)))
 
 
