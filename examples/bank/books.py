@@ -1,11 +1,15 @@
 """Whether the books of both services agree: plain SQL in each database, and the reconcile job over both ledgers.
 
+An operation *stands* when the teller has the bank's word for it, and in the bank's books when it is booked and not
+struck. What the bank refused, or never answered, stands in neither.
+
 Not here: how the books come to be (`teller`, `core_bank`).
 """
 
 import subprocess
-from decimal import Decimal
+from collections import defaultdict
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from cluster import WARREN
@@ -13,28 +17,36 @@ from core_bank import OPENED_WITH
 from databases import Database
 
 LEDGERS = Path(__file__).resolve().with_name("ledgers.toml")
+SIGNED = "CASE kind WHEN 'deposit' THEN amount ELSE -amount END"
 
-OPEN = "SELECT count(*) FROM warren_outbox WHERE status = 'pending'"
-ASKED = """
-SELECT count(*), coalesce(sum(CASE kind WHEN 'deposit' THEN amount ELSE -amount END), 0) FROM operations
+# the teller's
+STANDING = f"SELECT count(*), coalesce(sum({SIGNED}), 0) FROM operations WHERE state = 'done'"
+REVERSED = "SELECT count(*) FROM operations WHERE state = 'reversed'"
+UNSETTLED = "SELECT id FROM operations WHERE state NOT IN ('done', 'reversed')"
+DRAWER = "SELECT coalesce(sum(amount), 0) FROM drawer"
+PAID_TWICE = "SELECT operation FROM drawer GROUP BY operation HAVING count(*) > 1"
+SENDINGS = """
+SELECT coalesce(sum(attempt), 0), coalesce(sum(resends), 0),
+    count(*) FILTER (WHERE kind = 'confirmation'), count(*) FILTER (WHERE kind = 'reversal') FROM warren_outbox
 """
-BOOKED = "SELECT count(*), coalesce(sum(amount), 0) FROM entries"
+NEVER_RESENT = """
+SELECT business_id FROM warren_outbox AS sent WHERE kind = 'message' AND resends = 0
+    AND NOT EXISTS (SELECT FROM warren_outbox AS other WHERE other.settles = sent.business_id)
+"""
+# the bank's
+BOOKED = "SELECT count(*), coalesce(sum(amount), 0) FROM entries WHERE NOT is_struck"
+STRUCK = "SELECT count(*) FROM entries WHERE is_struck"
 BALANCES = "SELECT sum(balance) - count(*) * %s FROM accounts"
-TWICE = "SELECT operation FROM entries GROUP BY operation HAVING count(*) > 1"
+BOOKED_TWICE = "SELECT operation FROM entries GROUP BY operation HAVING count(*) > 1"
 WRONG_BALANCES = """
-SELECT id FROM accounts
-WHERE balance <> %s + (SELECT coalesce(sum(amount), 0) FROM entries WHERE entries.account = accounts.id)
+SELECT id FROM accounts WHERE balance < 0 OR balance <> %s + (
+    SELECT coalesce(sum(amount), 0) FROM entries WHERE entries.account = accounts.id AND NOT is_struck)
 """
-OUT_OF_ORDER = """
-SELECT operation FROM (
-    SELECT operation, number, lag(number) OVER (PARTITION BY account ORDER BY id) AS before FROM entries) AS entry
-WHERE number <> coalesce(before, 0) + 1
+ENTRIES = "SELECT operation, account, number FROM entries ORDER BY id"
+LEDGER_OF_TELLER = f"""
+SELECT id AS operation, {SIGNED} AS amount, currency FROM operations WHERE state = 'done'
 """
-TELLERS_LEDGER = """
-SELECT id AS operation, CASE kind WHEN 'deposit' THEN amount ELSE -amount END AS amount, currency, asked_at AS at
-FROM operations
-"""
-BANKS_LEDGER = "SELECT operation, amount, currency, booked_at AS at FROM entries"
+LEDGER_OF_BANK = "SELECT operation, amount, currency FROM entries WHERE NOT is_struck"
 
 
 class Books:
@@ -44,70 +56,111 @@ class Books:
         self._teller = teller
         self._bank = bank
 
-    def open_rows(self) -> int:
-        """How many messages are still on their way, as far as the databases know."""
-        return sum(int(_row(database, OPEN)[0]) for database in (self._teller, self._bank))
+    def is_anything_open(self) -> bool:
+        """Whether either outbox has something that is not through with: asks `warren client open`."""
+        return any(_open_items(database) for database in (self._teller, self._bank))
 
     def figures(self) -> list[tuple[str, str]]:
-        asked, asked_sum = _row(self._teller, ASKED)
+        standing, standing_sum = _row(self._teller, STANDING)
         booked, booked_sum = _row(self._bank, BOOKED)
-        balances = _row(self._bank, BALANCES, OPENED_WITH)[0]
-        sent = _row(self._teller, "SELECT coalesce(sum(attempt), 0) FROM warren_outbox")[0]
+        sent, resent, confirmations, reversals = _row(self._teller, SENDINGS)
         return [
-            ("teller: operations", f"{asked:,}, together {asked_sum:,} EUR; published {sent:,} times"),
-            ("bank: entries", f"{booked:,}, together {booked_sum:,} EUR"),
-            ("bank: accounts", f"changed by {balances:,} EUR"),
+            ("teller: operations that stand", f"{standing:,}, together {standing_sum:,} EUR"),
+            ("teller: reversed", f"{_one(self._teller, REVERSED):,}"),
+            ("teller: money in the drawer", f"{_one(self._teller, DRAWER):,} EUR"),
+            ("teller: messages published", f"{sent:,} times, {resent:,} of them for want of a receipt"),
+            ("teller: confirmations, reversals", f"{confirmations:,}, {reversals:,}"),
+            ("bank: entries that stand", f"{booked:,}, together {booked_sum:,} EUR"),
+            ("bank: struck", f"{_one(self._bank, STRUCK):,}"),
+            ("bank: accounts", f"changed by {_one(self._bank, BALANCES, OPENED_WITH):,} EUR"),
         ]
 
     def wrongs(self, told: Path) -> list[str]:
         """What is wrong with the books, in sentences; none if all is well."""
-        asked, booked = _row(self._teller, ASKED), _row(self._bank, BOOKED)
-        balances: Decimal = _row(self._bank, BALANCES, OPENED_WITH)[0]
+        standing, booked = _row(self._teller, STANDING), _row(self._bank, BOOKED)
+        drawer, balances = _one(self._teller, DRAWER), _one(self._bank, BALANCES, OPENED_WITH)
         found = []
-        if asked != booked:
-            found.append(f"the teller has {asked[0]} operations of {asked[1]}, the bank {booked[0]} of {booked[1]}")
+        if standing != booked:
+            sides = (f"{count} operations of {amount}" for count, amount in (standing, booked))
+            found.append(f"what stands for the teller and for the bank: {', '.join(sides)}")
+        if drawer != standing[1]:
+            found.append(f"the drawer has {drawer}, and operations of {standing[1]} stand")
         if balances != booked[1]:
-            found.append(f"accounts have changed by {balances}, and the entries are {booked[1]}")
-        for what, query, *values in (
-            ("operations are booked twice", TWICE),
-            ("balances are not what was booked", WRONG_BALANCES, OPENED_WITH),
-            ("operations are booked out of order", OUT_OF_ORDER),
+            found.append(f"accounts have changed by {balances}, and entries of {booked[1]} stand")
+        for what, names in (
+            ("operations are not settled", _names(self._teller, UNSETTLED)),
+            ("operations are paid twice", _names(self._teller, PAID_TWICE)),
+            ("operations are booked twice", _names(self._bank, BOOKED_TWICE)),
+            ("balances are not what was booked", _names(self._bank, WRONG_BALANCES, OPENED_WITH)),
+            ("operations are booked out of order", self._out_of_order()),
+            ("operations that were accepted are in no books", self._forgotten(told)),
         ):
-            if rows := _rows(self._bank, query, *values):
-                found.append(f"{len(rows)} {what}, the first is {rows[0][0]}")
-        accepted = set(told.read_text().split())
-        lost = accepted - {row[0] for row in _rows(self._teller, "SELECT id FROM operations")}
-        if lost:
-            found.append(f"{len(lost)} operations that were accepted are not in the teller's books: {min(lost)}")
+            if names:
+                found.append(f"{len(names)} {what}, one is {names[0]}")
         return found
 
     def write_ledgers(self, directory: Path) -> None:
-        """Both sides' ledgers as CSV, and what they are compared by, in one folder."""
-        _export(self._teller, TELLERS_LEDGER, directory / "teller.csv")
-        _export(self._bank, BANKS_LEDGER, directory / "bank.csv")
-        (directory / LEDGERS.name).write_text(LEDGERS.read_text())
+        """Both sides' own ledgers as CSV, and what is compared with what, in one folder."""
+        _export(self._teller, LEDGER_OF_TELLER, directory / "teller.csv")
+        _export(self._bank, LEDGER_OF_BANK, directory / "bank.csv")
+        description = Template(LEDGERS.read_text())
+        places = {"TELLER": self._teller.url, "BANK": self._bank.url}
+        (directory / LEDGERS.name).write_text(description.substitute(places))
+
+    def _out_of_order(self) -> list[str]:
+        """Of those that were sent once: what is sent again later has lost its place, and must."""
+        straight = set(_names(self._teller, NEVER_RESENT))
+        last: dict[str, int] = defaultdict(int)
+        found = []
+        for operation, account, number in _rows(self._bank, ENTRIES):
+            if operation in straight:
+                if number <= last[account]:
+                    found.append(operation)
+                last[account] = max(number, last[account])
+        return found
+
+    def _forgotten(self, told: Path) -> list[str]:
+        return sorted(set(told.read_text().split()) - set(_names(self._teller, "SELECT id FROM operations")))
 
 
 def reconciled(directory: Path) -> tuple[int, str]:
     """The exit code of the reconcile job, which is 0 if all is in balance, and what it says."""
     command = [WARREN, "pipeline", "reconcile", str(directory / LEDGERS.name), "--out", str(directory / "found")]
     done = subprocess.run([*command, "--master", "local[2]"], capture_output=True, text=True)
-    return done.returncode, (done.stdout + done.stderr).strip()
+    return done.returncode, done.stdout.strip() or done.stderr.strip()
+
+
+def _open_items(database: Database) -> bool:
+    done = subprocess.run([WARREN, "client", "open", "--database", database.url], capture_output=True, text=True)
+    if done.returncode > 1:
+        raise BooksUnread(done.stderr.strip())
+    return done.returncode == 1
+
+
+class BooksUnread(Exception):
+    """Nobody could tell what is open."""
+
+
+def _one(database: Database, query: str, *values: Any) -> Any:
+    return _row(database, query, *values)[0]
 
 
 def _row(database: Database, query: str, *values: Any) -> tuple[Any, ...]:
     return _rows(database, query, *values)[0]
 
 
+def _names(database: Database, query: str, *values: Any) -> list[str]:
+    return [row[0] for row in _rows(database, query, *values)]
+
+
 def _rows(database: Database, query: str, *values: Any) -> list[tuple[Any, ...]]:
     with database.connect() as connection:
-        return connection.execute(query, values).fetchall()
+        # without values a percent sign is one
+        return connection.execute(query, values or None).fetchall()
 
 
 def _export(database: Database, query: str, path: Path) -> None:
-    with database.connect() as connection, path.open("wb") as file, connection.cursor() as cursor:
-        # an ISO time with its zone, whatever the server's taste is
-        cursor.execute("SET timezone = 'UTC'")
-        with cursor.copy(f"COPY ({query}) TO STDOUT WITH (FORMAT csv, HEADER)") as rows:
-            for chunk in rows:
-                file.write(chunk)
+    copy = f"COPY ({query}) TO STDOUT WITH (FORMAT csv, HEADER)"
+    with database.connect() as connection, path.open("wb") as file, connection.cursor().copy(copy) as rows:
+        for chunk in rows:
+            file.write(chunk)

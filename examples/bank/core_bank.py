@@ -1,4 +1,4 @@
-"""The bank: its own database with the accounts, and what an operation does to them.
+"""The bank: its own database with the accounts, and what an operation and its reversal do to them.
 
 Nothing in the tables keeps an operation from being booked twice: that is for the inbox to do, and for the checks at the
 end to see.
@@ -6,12 +6,14 @@ end to see.
 Not here: the processes (`service`), the other side (`teller`).
 """
 
+from dataclasses import asdict
 from decimal import Decimal
 
-from operations import Operation
+from operations import CURRENCY, Operation
 from sqlalchemy import Connection, Engine, text
 from teller import account_names
 
+from warren.client.inbox import Refused
 from warren.client.tables import create_tables
 from warren.client.transport import Incoming
 
@@ -20,7 +22,9 @@ TABLES = """
 CREATE TABLE accounts (id varchar(20) PRIMARY KEY, balance numeric(14, 2) NOT NULL);
 CREATE TABLE entries (
     id bigserial PRIMARY KEY, operation varchar(60) NOT NULL, account varchar(20) NOT NULL, number integer NOT NULL,
-    amount numeric(12, 2) NOT NULL, currency varchar(3) NOT NULL, booked_at timestamptz NOT NULL DEFAULT now());
+    amount numeric(12, 2) NOT NULL, currency varchar(3) NOT NULL, booked_at timestamptz NOT NULL DEFAULT now(),
+    is_struck boolean NOT NULL DEFAULT false);
+CREATE INDEX entries_of ON entries (operation);
 """
 
 
@@ -33,20 +37,31 @@ def open_books(engine: Engine) -> None:
 
 
 def book(transaction: Connection, message: Incoming) -> None:
+    """Book it, or refuse a withdrawal of more than there is."""
     operation = Operation.read(message.body)
-    transaction.execute(
-        text("UPDATE accounts SET balance = balance + :amount WHERE id = :account"),
-        {"amount": operation.signed, "account": operation.account},
-    )
+    changed = transaction.execute(
+        text("UPDATE accounts SET balance = balance + :amount WHERE id = :id AND balance + :amount >= 0 RETURNING id"),
+        {"amount": operation.signed, "id": operation.account},
+    ).first()
+    if changed is None:
+        raise Refused("there is not enough money on the account")
     transaction.execute(
         text(
             "INSERT INTO entries (operation, account, number, amount, currency)"
-            " VALUES (:operation, :account, :number, :amount, 'EUR')"
+            f" VALUES (:id, :account, :number, :signed, '{CURRENCY}')"
         ),
-        {
-            "operation": operation.id,
-            "account": operation.account,
-            "number": operation.number,
-            "amount": operation.signed,
-        },
+        asdict(operation) | {"signed": operation.signed},
+    )
+
+
+def strike(transaction: Connection, message: Incoming) -> None:
+    """Take back what was booked, because the teller has had it reversed."""
+    operation = Operation.read(message.body)
+    struck = transaction.execute(
+        text("UPDATE entries SET is_struck = true WHERE operation = :operation AND NOT is_struck RETURNING amount"),
+        {"operation": operation.id},
+    ).scalars()
+    transaction.execute(
+        text("UPDATE accounts SET balance = balance - :amount WHERE id = :id"),
+        {"amount": sum(struck, Decimal(0)), "id": operation.account},
     )

@@ -46,9 +46,9 @@ class Faults:
         lanes = [
             threading.Thread(target=self._lane, args=(kinds, pauses_s, ends_at))
             for kinds, pauses_s in (
-                (self._of_processes(), (0.2, 3.0)),
-                (self._of_brokers(), (2.0, 8.0)),
-                (self._of_databases(), (1.0, 6.0)),
+                (self._of_processes(), (1.0, 5.0)),
+                (self._of_brokers(), (4.0, 12.0)),
+                (self._of_databases(), (3.0, 9.0)),
             )
         ]
         for lane in lanes:
@@ -76,11 +76,12 @@ class Faults:
             "relay killed": lambda: self._kill_one("relay"),
             "relay paused beyond its lease": self._pause_relay,
             "consumer killed": lambda: self._kill_one("booking"),
+            "receipts' listener and chaser killed": lambda: self._kill_one("receipts"),
             "teller killed": lambda: self._kill_one("customers"),
         }
 
     def _of_brokers(self) -> Kinds:
-        return {"broker master killed": self._kill_master}
+        return {"broker master killed": self._kill_master, "queue purged by mistake": self._purge}
 
     def _of_databases(self) -> Kinds:
         return {"database connections cut": self._cut_connections, "database crashed": self._crash_database}
@@ -102,6 +103,10 @@ class Faults:
         time.sleep(away_s := self._chance.uniform(*NODE_AWAY_S))
         self._nodes.start(node)
         return f"{node}, of {queue}, away for {away_s:.1f} s; the master is {self._nodes.master_of(queue)} now"
+
+    def _purge(self) -> str:
+        queue = self._chance.choice(QUEUES)
+        return f"{queue}, of {self._nodes.purge(queue)} messages"
 
     def _cut_connections(self) -> str:
         database = self._chance.choice(self._databases)

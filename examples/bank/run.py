@@ -22,7 +22,7 @@ from pathlib import Path
 
 import core_bank
 import teller
-from books import Books, reconciled
+from books import Books, BooksUnread, reconciled
 from cluster import Cluster, ClusterFailed
 from databases import Database, DatabaseFailed
 from faults import Faults
@@ -49,7 +49,7 @@ def main() -> int:
     with _directory(options.keep) as directory:
         try:
             Run(narrator, directory, options.minutes * 60, options.rate, options.seed).run()
-        except (ClusterFailed, DatabaseFailed, StaffFailed, Unbalanced, WarrenError) as reason:
+        except (BooksUnread, ClusterFailed, DatabaseFailed, StaffFailed, Unbalanced, WarrenError) as reason:
             print(f"bank: {reason}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
@@ -111,26 +111,31 @@ class Run:
                 faults = Faults(self._narrator, nodes, [tellers, banks], staff, random.Random(self._seed))
                 say(f"{self._rate:g} operations a second, and faults for {self._duration_s:g} s; seed {self._seed}")
                 faults.go_on_for(self._duration_s)
-                staff.dismiss("customers")
+                for name in staff.names("customers"):
+                    staff.dismiss(name)
                 say("no more faults, no more customers: what is on its way arrives")
-                self._await("everything has arrived", lambda: not books.open_rows() and not nodes.waiting())
+                self._await("everything has arrived", lambda: nodes.is_empty() and not books.is_anything_open())
             self._judge(books, faults, staff)
 
     def _posts(self, nodes: Cluster, tellers: Database, banks: Database) -> list[Post]:
         """Two of everything that may be alone at work, so that one can take over from the other."""
-        customers = ("customers", "--database", tellers.url, "--rate", str(self._rate), "--told", str(self._told))
-        posts = [Post("customers", customers)]
-        for number, (name, role, database) in enumerate(
-            (
-                ("teller-relay", "relay", tellers),
-                ("bank-booking", "booking", banks),
+        services = (
+            ("teller-customers", "customers", tellers),
+            ("teller-relay", "relay", tellers),
+            ("teller-receipts", "receipts", tellers),
+            ("bank-booking", "booking", banks),
+            ("bank-relay", "relay", banks),
+        )
+        told = ("--rate", str(self._rate / 2), "--told", str(self._told))
+        return [
+            Post(
+                f"{name}-{place}",
+                (role, "--database", database.url, "--broker", nodes.url(number + place))
+                + (told if role == "customers" else ()),
             )
-        ):
-            posts += [
-                Post(f"{name}-{place}", (role, "--database", database.url, "--broker", nodes.url(number + place)))
-                for place in (1, 2)
-            ]
-        return posts
+            for number, (name, role, database) in enumerate(services)
+            for place in (1, 2)
+        ]
 
     def _await(self, what: str, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + DRAIN_DEADLINE_S
@@ -141,17 +146,17 @@ class Run:
         self._narrator.say(what)
 
     def _judge(self, books: Books, faults: Faults, staff: Staff) -> None:
-        books.write_ledgers(self._directory)
-        self._narrator.say("reconciling the bank's ledger with the teller's, which is the authority")
-        code, words = reconciled(self._directory)
         rows = [(kind, f"{count} times") for kind, count in sorted(faults.made.items())]
         rows += books.figures()
-        rows.append(("duplicates told by the inbox", f"{staff.logged('message.duplicated'):,}"))
+        rows.append(("bank: duplicates that the inbox knew", f"{staff.logged('message.duplicated'):,}"))
         rows.append(("processes that found no database", f"{len(staff.unasked)}, and were started again"))
-        rows.append(("reconcile", f"exit code {code}"))
         self._narrator.table(rows)
-        print(words, flush=True)
         wrongs = books.wrongs(self._told)
+        self._narrator.say("by SQL, the books agree" if not wrongs else "by SQL, the books do not agree")
+        books.write_ledgers(self._directory)
+        self._narrator.say("reconciling both services' ledgers, their outbox and their inbox")
+        code, words = reconciled(self._directory)
+        print(words, flush=True)
         if code:
             wrongs.append(f"the reconciliation ends with {code}")
         if wrongs:

@@ -1,8 +1,9 @@
 """One process of one of the services: `python service.py ROLE --database URL --broker URL`.
 
     customers     people at the teller's window, who deposit and withdraw
-    relay         publishes what is in the database's outbox; of several one is active
-    booking       books the operations that come to the bank, each once
+    relay         publishes what is in the database's outbox, the teller's or the bank's; of several one is active
+    receipts      takes the bank's receipts, and chases those that do not come; of several one is active
+    booking       books the operations that come to the bank, each once, and answers with receipts
 
 Each may be killed at any moment, and is started again by whoever runs it. SIGTERM ends it in good order.
 
@@ -18,19 +19,22 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import core_bank
 import teller
-from operations import OPERATIONS
+from operations import CURRENCY, OPERATIONS, RECEIPTS, Operation
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from warren.client import recovering
 from warren.client.inbox import Inbox
-from warren.client.listening import Listener, Retries, backoff
-from warren.client.outbox import Relay, RelaySettings
+from warren.client.listening import Arrival, Listener, Retries, backoff
+from warren.client.outbox import Outbox, Relay, RelaySettings
+from warren.client.receipts import Chaser, ChasingSettings, Receipts
 
 WINDOWS = 4
 """At which customers are served at once."""
@@ -40,7 +44,9 @@ HANDS = 8
 
 # whatever the database is up to, an operation is tried until it is booked, and holds its account's next one meanwhile
 PATIENT = Retries(tries=10_000, delays_s=backoff(0.1, 6), way="in_hand")
-RELAYING = RelaySettings(lease_s=5, batch_rows=200)
+# seconds in place of minutes, so that every outage is long enough to be chased for; the bank is asked until it answers
+RELAYING = RelaySettings(lease_s=5, batch_rows=200, receipt_within_s=4, resent_receipt_within_s=3)
+CHASING = ChasingSettings(lease_s=5, resends=1, compensations=1000)
 
 
 def main() -> None:
@@ -51,13 +57,14 @@ def main() -> None:
     if options.role == "customers":
         Customers(engine, options.rate, options.told).serve()
     else:
-        asyncio.run({"relay": relay, "booking": booking}[options.role](engine, options.broker))
+        roles = {"relay": relay, "receipts": receipts, "booking": booking}
+        asyncio.run(roles[options.role](engine, options.broker))
     engine.dispose()
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="One process of the teller or of the bank.")
-    parser.add_argument("role", choices=["customers", "relay", "booking"])
+    parser.add_argument("role", choices=["customers", "relay", "receipts", "booking"])
     parser.add_argument("--database", required=True)
     parser.add_argument("--broker")
     parser.add_argument("--rate", type=float, default=50.0, help="operations a second, of customers")
@@ -86,19 +93,46 @@ async def relay(engine: Engine, broker: str) -> None:
         await publishing.run()
 
 
-async def booking(engine: Engine, broker: str) -> None:
-    inbox = Inbox(engine, consumer="booking")
-    async with await recovering.open(broker, name="booking") as transport:
+async def receipts(engine: Engine, broker: str) -> None:
+    taking = Receipts(engine, settled=teller.settle)
+    chaser = Chaser(engine, CHASING)
+    async with await recovering.open(broker, name="receipts") as transport:
         listener: Listener[bytes] = Listener(
-            transport, OPERATIONS, inbox.handler(core_bank.book), retries=PATIENT, concurrency=HANDS, prefetch=50
+            transport, RECEIPTS, taking.handler, retries=PATIENT, concurrency=HANDS, prefetch=50
         )
         async with listener:
-            ended = asyncio.Event()
-            _when_ended(ended.set)
-            failing = asyncio.create_task(listener.wait())
-            await asyncio.wait([failing, asyncio.create_task(ended.wait())], return_when=asyncio.FIRST_COMPLETED)
-            if failing.done():
-                await failing
+            await _first_of(listener.wait(), chaser.run(), _ending(chaser.stop))
+
+
+async def booking(engine: Engine, broker: str) -> None:
+    inbox = Inbox(engine, consumer="booking")
+    handler = inbox.handler(core_bank.book, undo=core_bank.strike, money=_money, receipts=Outbox())
+    async with await recovering.open(broker, name="booking") as transport:
+        listener = Listener(transport, OPERATIONS, handler, retries=PATIENT, concurrency=HANDS, prefetch=50)
+        async with listener:
+            await _first_of(listener.wait(), _ending())
+
+
+def _money(message: Arrival[bytes]) -> tuple[Decimal, str]:
+    return Operation.read(message.body).signed, CURRENCY
+
+
+async def _first_of(*waiting: Coroutine[Any, Any, None]) -> None:
+    """Until one of them has ended, with its error if it has one."""
+    tasks = [asyncio.create_task(each) for each in waiting]
+    done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    for task in done:
+        await task
+
+
+async def _ending(act: Callable[[], None] = lambda: None) -> None:
+    ended = asyncio.Event()
+    _when_ended(ended.set)
+    await ended.wait()
+    act()
 
 
 def _when_ended(act: Callable[[], None]) -> None:

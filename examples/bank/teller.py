@@ -1,20 +1,23 @@
-"""The teller: its own database, and what happens in it when a customer comes.
+"""The teller: its own database, and what happens in it when a customer comes and when the bank answers.
 
-A deposit's money is in the drawer when the customer hands it over. A withdrawal's is paid out when the bank has said
-yes, in the transaction that takes note of the receipt; if there is no answer in time the teller has it reversed, and
-keeps the money.
+A deposit's money is in the drawer when the customer hands it over; if the bank does not answer, it is asked to confirm
+until it does. A withdrawal's is paid out when the bank has said yes, in the transaction that takes note of the receipt;
+if it says no, or nothing in time, the withdrawal is reversed, and the money stays in the drawer.
+
+Nothing in the tables keeps money from being paid out twice.
 
 Not here: the processes (`service`), the other side (`core_bank`).
 """
 
 import random
+from dataclasses import asdict
 from decimal import Decimal
 
 from operations import CURRENCY, OPERATIONS, Kind, Operation
 from sqlalchemy import Connection, Engine, text
 
 from warren.client.outbox import Outbox
-from warren.client.tables import create_tables
+from warren.client.tables import Executor, create_tables
 
 ACCOUNTS = 200
 OUTBOX = Outbox(routing_key=OPERATIONS)
@@ -22,7 +25,9 @@ TABLES = """
 CREATE TABLE customers (account varchar(20) PRIMARY KEY, operations integer NOT NULL DEFAULT 0);
 CREATE TABLE operations (
     id varchar(60) PRIMARY KEY, account varchar(20) NOT NULL, number integer NOT NULL, kind varchar(10) NOT NULL,
-    amount numeric(12, 2) NOT NULL, currency varchar(3) NOT NULL, asked_at timestamptz NOT NULL DEFAULT now());
+    amount numeric(12, 2) NOT NULL, currency varchar(3) NOT NULL, asked_at timestamptz NOT NULL DEFAULT now(),
+    state varchar(10) NOT NULL DEFAULT 'asked');
+CREATE TABLE drawer (id bigserial PRIMARY KEY, operation varchar(60) NOT NULL, amount numeric(12, 2) NOT NULL);
 """
 
 
@@ -40,31 +45,19 @@ def open_books(engine: Engine) -> None:
 
 def ask(transaction: Connection, operation_id: str, account: str, kind: Kind, amount: Decimal) -> None:
     """Note the operation and its message; nothing if it is noted already, as when nobody knows whether that was."""
-    # the update locks the account: operations on it are added, and so sent, in the order of their numbers
+    # whoever has the account's row adds, and so sends, its operations in the order of their numbers
     number = transaction.execute(
-        text("UPDATE customers SET operations = operations + 1 WHERE account = :account RETURNING operations"),
-        {"account": account},
+        text("SELECT operations + 1 FROM customers WHERE account = :account FOR UPDATE"), {"account": account}
     ).scalar_one()
-    noted = transaction.execute(
-        text(
-            "INSERT INTO operations (id, account, number, kind, amount, currency)"
-            " VALUES (:id, :account, :number, :kind, :amount, :currency) ON CONFLICT DO NOTHING RETURNING id"
-        ),
-        {
-            "id": operation_id,
-            "account": account,
-            "number": number,
-            "kind": kind,
-            "amount": amount,
-            "currency": CURRENCY,
-        },
-    ).first()
-    if noted is None:
-        transaction.execute(
-            text("UPDATE customers SET operations = operations - 1 WHERE account = :account"), {"account": account}
-        )
-        return
     operation = Operation(operation_id, account, number, kind, amount)
+    if not _is_noted(transaction, operation):
+        return
+    transaction.execute(
+        text("UPDATE customers SET operations = :number WHERE account = :account"),
+        {"number": number, "account": account},
+    )
+    if kind == "deposit":
+        _put_in_drawer(transaction, operation_id, amount)
     OUTBOX.add(
         transaction,
         operation.message(),
@@ -72,6 +65,33 @@ def ask(transaction: Connection, operation_id: str, account: str, kind: Kind, am
         ordering_key=account,
         amount=operation.signed,
         currency=CURRENCY,
+        wants_receipt=True,
+        compensation="confirm" if kind == "deposit" else "reverse",
+    )
+
+
+def settle(executor: Executor, operation_id: str, state: str) -> None:
+    """The bank has the last word: `done` or `reversed`, each once, in the transaction of its receipt."""
+    operation = executor.execute(
+        text("UPDATE operations SET state = :state WHERE id = :id RETURNING kind, amount"),
+        {"state": state, "id": operation_id},
+    ).one()
+    if operation.kind == "withdrawal" and state == "done":
+        _put_in_drawer(executor, operation_id, -operation.amount)
+
+
+def _is_noted(transaction: Connection, operation: Operation) -> bool:
+    statement = text(
+        "INSERT INTO operations (id, account, number, kind, amount, currency)"
+        f" VALUES (:id, :account, :number, :kind, :amount, '{CURRENCY}') ON CONFLICT (id) DO NOTHING RETURNING id"
+    )
+    return transaction.execute(statement, asdict(operation)).first() is not None
+
+
+def _put_in_drawer(executor: Executor, operation_id: str, amount: Decimal) -> None:
+    executor.execute(
+        text("INSERT INTO drawer (operation, amount) VALUES (:operation, :amount)"),
+        {"operation": operation_id, "amount": amount},
     )
 
 

@@ -16,7 +16,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "examples" / "bank" / "run.py"
 MINUTES = float(os.environ.get("WARREN_BANK_MINUTES", "1"))
-KINDS = ("relay killed", "consumer killed", "broker master killed", "database connections cut", "database crashed")
+KINDS = (
+    "relay killed",
+    "consumer killed",
+    "receipts' listener and chaser killed",
+    "broker master killed",
+    "database connections cut",
+    "database crashed",
+)
 
 
 def processes_of(words: str) -> list[str]:

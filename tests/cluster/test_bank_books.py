@@ -1,0 +1,117 @@
+"""Whether the checks of the bank example see what is wrong: books that balance, then one planted wrong after another.
+
+Not here: the example itself, killed by chance (`test_bank`).
+"""
+
+import importlib
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from sqlalchemy import create_engine
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "bank"
+MODULES = ("operations", "databases", "teller", "core_bank", "books")
+ACCOUNT = "A0001"
+
+# what is planted, in whose database, and as what it is found
+WRONGS = {
+    "a lost operation": ("bank", "DELETE FROM entries WHERE number = 2", "what stands for the teller and for the bank"),
+    "a cent": (
+        "bank",
+        "UPDATE entries SET amount = amount + 0.01 WHERE number = 1",
+        "are not what was booked",
+    ),
+    "a duplicate": (
+        "bank",
+        "INSERT INTO entries (operation, account, number, amount, currency, is_struck)"
+        " SELECT operation, account, number, amount, currency, true FROM entries WHERE number = 1",
+        "1 operations are booked twice, one is o1",
+    ),
+    "another order": (
+        "bank",
+        "UPDATE entries SET number = 3 - number WHERE number < 3",
+        "1 operations are booked out of order, one is o2",
+    ),
+    "money paid twice": (
+        "teller",
+        "INSERT INTO drawer (operation, amount) VALUES ('o2', -5), ('elsewhere', 5)",
+        "1 operations are paid twice, one is o2",
+    ),
+    "money that is gone": ("teller", "DELETE FROM drawer WHERE operation = 'o1'", "the drawer has -5.00"),
+    "an answer that never came": (
+        "teller",
+        "UPDATE operations SET state = 'asked' WHERE id = 'o3'",
+        "1 operations are not settled, one is o3",
+    ),
+    "an operation that was accepted": (
+        "teller",
+        "DELETE FROM operations WHERE id = 'o3'",
+        "1 operations that were accepted are in no books, one is o3",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """Both databases with books that balance: a deposit, a withdrawal, and one that was reversed."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(EXAMPLE))
+        modules = SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
+    told = tmp_path_factory.mktemp("bank") / "accepted.txt"
+    told.write_text("o1\no2\no3\n")
+    with modules.databases.Database("teller") as tellers, modules.databases.Database("bank") as banks:
+        trade(modules, tellers, banks)
+        yield SimpleNamespace(books=modules.books.Books(tellers, banks), teller=tellers, bank=banks, told=told)
+
+
+def trade(modules: SimpleNamespace, tellers, banks) -> None:
+    engines = create_engine(tellers.url), create_engine(banks.url)
+    modules.teller.open_books(engines[0])
+    modules.core_bank.open_books(engines[1])
+    with engines[0].begin() as at_teller, engines[1].begin() as at_bank:
+        for number, (kind, amount, state) in enumerate(
+            [("deposit", "20.00", "done"), ("withdrawal", "5.00", "done"), ("withdrawal", "7.00", "reversed")], 1
+        ):
+            name = f"o{number}"
+            modules.teller.ask(at_teller, name, ACCOUNT, kind, Decimal(amount))
+            message = modules.operations.Operation(name, ACCOUNT, number, kind, Decimal(amount)).message()
+            modules.core_bank.book(at_bank, message)
+            if state == "reversed":
+                modules.core_bank.strike(at_bank, message)
+            modules.teller.settle(at_teller, name, state)
+    for engine in engines:
+        engine.dispose()
+
+
+def test_books_that_balance_have_nothing_wrong(bank: SimpleNamespace) -> None:
+    assert bank.books.wrongs(bank.told) == []
+
+
+def test_what_is_asked_again_is_one_operation(bank: SimpleNamespace) -> None:
+    teller = importlib.import_module("teller")
+    engine = create_engine(bank.teller.url)
+    with engine.begin() as transaction:
+        teller.ask(transaction, "o1", ACCOUNT, "deposit", Decimal("20.00"))
+    engine.dispose()
+    assert bank.books.wrongs(bank.told) == []
+
+
+@pytest.mark.parametrize("what", WRONGS)
+def test_the_checks_see(what: str, bank: SimpleNamespace) -> None:
+    whose, planted, sentence = WRONGS[what]
+    database = getattr(bank, whose)
+    tables = ("operations", "drawer") if whose == "teller" else ("entries", "accounts")
+    with database.connect() as connection:
+        for table in tables:
+            connection.execute(f"CREATE TABLE kept_{table} AS TABLE {table}")
+        try:
+            connection.execute(planted)
+            assert sentence in "; ".join(bank.books.wrongs(bank.told))
+        finally:
+            for table in tables:
+                connection.execute(f"TRUNCATE {table}")
+                connection.execute(f"INSERT INTO {table} SELECT * FROM kept_{table}")
+                connection.execute(f"DROP TABLE kept_{table}")
