@@ -5,12 +5,13 @@ All of it holds for RabbitMQ too (`WARREN_TEST_AMQP`).
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.client.conftest import run
 from tests.client.recovery import contents, numbered, only, taken, to, until
-from warren.client import ChannelClosed, ClientError, Message, connect, recovering
+from warren.client import CallTimeout, ChannelClosed, ClientError, Message, connect, recovering
 from warren.client.channel import Channel
 from warren.client.listening import Arrival, Listener
 from warren.client.testing import FaultProxy
@@ -140,6 +141,40 @@ def test_a_queue_of_the_layout_that_was_deleted_is_declared_and_consumed_again(u
     run(talk())
 
 
+def test_what_is_in_hand_counts_also_if_its_channel_was_given_up(
+    url: str, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notices: list[recovering.Notice] = []
+
+    async def talk() -> None:
+        async with await recovering.open(url, observer=notices.append) as transport:
+            await transport.declare(only(queue))
+            subscription = await transport.subscribe(queue)
+            await transport.publish(to(queue, b"before"))
+            [in_hand] = await subscription.batch()
+            consume = Channel.consume
+
+            async def silent_once(channel: Channel, *arguments: Any, **options: Any) -> object:
+                monkeypatch.setattr(Channel, "consume", consume)
+                raise CallTimeout("no answer")
+
+            monkeypatch.setattr(Channel, "consume", silent_once)
+            reading = asyncio.ensure_future(subscription.batch())
+            async with await connect(url) as operator, await operator.channel() as channel:
+                await channel.delete_queue(queue)
+            await until(lambda: any(isinstance(notice, recovering.SubscriptionUp) for notice in notices))
+            assert subscription.in_hand == 1
+            closing = asyncio.ensure_future(transport.close(30))
+            assert await reading == []
+            await asyncio.sleep(0)
+            assert not closing.done()
+            in_hand.ack()
+            assert subscription.in_hand == 0
+            await closing
+
+    run(talk())
+
+
 def test_a_queue_that_is_gone_for_good_is_told_to_the_reader(url: str, queue: str) -> None:
     async def talk() -> None:
         async with await recovering.open(url) as transport:
@@ -219,6 +254,27 @@ def test_a_cancel_gives_back_what_was_not_handed_out_and_lets_the_rest_be_settle
             message.ack()
             assert len(await contents(transport, queue)) == 9
             await subscription.cancel()
+
+    run(talk())
+
+
+def test_a_cancel_that_its_caller_gives_up_comes_to_its_end(url: str, proxy: FaultProxy, queue: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(proxy.url) as transport, await recovering.open(url) as beside:
+            await transport.declare(only(queue))
+            subscription = await transport.subscribe(queue, prefetch=10)
+            await transport.publish(numbered(queue, 10))
+            message = await anext(aiter(subscription))
+            proxy.stall("to_client")
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await subscription.cancel()
+            proxy.restore()
+            others = await taken(await beside.subscribe(queue), 9)
+            assert sorted(other.body for other in others) == [b"%06d" % number for number in range(1, 10)]
+            message.ack()
+            await subscription.cancel()
+            assert subscription.is_over
 
     run(talk())
 

@@ -71,6 +71,8 @@ class KeptSubscription:
         self._redeclare = redeclare
         self._bulletin = bulletin
         self._desk: Desk | None = None
+        # of earlier channels, on which messages may still be settled
+        self._left: list[Desk] = []
         self._consumer: Consumer | None = None
         # came and not handed out yet
         self._pending: deque[Delivery] = deque()
@@ -78,6 +80,7 @@ class KeptSubscription:
         self._cancelled = False
         self._failure: Error | None = None
         self._taking_up: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
     @property
@@ -95,7 +98,11 @@ class KeptSubscription:
 
     @property
     def in_hand(self) -> int:
-        return self._desk.in_hand if self._desk is not None else 0
+        return sum(desk.in_hand for desk in self._desks)
+
+    @property
+    def _desks(self) -> list[Desk]:
+        return self._left if self._desk is None else [*self._left, self._desk]
 
     async def begin(self, connection: Connection) -> None:
         """For the first time: what the broker refuses is raised."""
@@ -121,12 +128,18 @@ class KeptSubscription:
             yield message
 
     async def cancel(self) -> None:
-        """Ask for no more; what was not handed out goes back. What was may still be settled."""
-        if self._cancelled:
-            return
-        self._cancelled = True
-        self.when_cancelled(self._wish.queue)
-        self._changed.set()
+        """Ask for no more; what was not handed out goes back. What was may still be settled.
+
+        It comes to its end also if the caller is cancelled meanwhile.
+        """
+        if self._ending is None:
+            self._cancelled = True
+            self.when_cancelled(self._wish.queue)
+            self._changed.set()
+            self._ending = asyncio.create_task(self._end(), name=f"warren end of subscription {self._wish.queue}")
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
         if self._consumer is not None:
             with contextlib.suppress(ClientError):
                 await self._consumer.cancel()
@@ -138,8 +151,7 @@ class KeptSubscription:
 
     async def idle(self) -> None:
         """Returns when nothing of it is in anybody's hands."""
-        if self._desk is not None:
-            await self._desk.idle()
+        await asyncio.gather(*(desk.idle() for desk in self._desks))
 
     # reading
 
@@ -235,6 +247,7 @@ class KeptSubscription:
             # the answer may come yet, and deliveries behind it that nobody would take
             desk.retire()
             raise
+        self._left = [each for each in self._desks if each is not desk and each.in_hand]
         self._desk, self._consumer = desk, consumer
         if self._cancelled:
             self._desk.retire()
