@@ -90,13 +90,23 @@ def publish(
 
     The parts must be the same, in the same order, whenever this is run again.
     """
+    carry_out(parts, folder, lambda wave: _write(messages, wave, destination), tell)
+
+
+def carry_out(
+    parts: Sequence[Part],
+    folder: Folder,
+    write: Callable[[Sequence[Part]], None],
+    tell: Callable[[Part], None],
+) -> None:
+    """The same for parts that go elsewhere: `write` is called with a few of them at once, and again after a kill."""
     done = parts_done(folder)
     for first in range(0, len(parts), PARTS_AT_ONCE):
         wave = parts[first : first + PARTS_AT_ONCE]
         if all(part.number in done for part in wave):
             continue
         try:
-            _write(messages, wave, destination)
+            write(wave)
         except Exception as error:
             raise PipelineError(sentence(error)) from error
         done.update(part.number for part in wave)

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from warren.pipeline.compensate.job import Compensated
 
 BODY_CHARACTERS = 200
+STEPS = {
+    "resent": "rows of the outbox, sent again",
+    "reversed": "rows of the outbox, taken back",
+    "added": "messages more in the outbox",
+    "on_its_way": "to be sent anyway",
+    "outdated": "the outbox says otherwise by now: reconcile again",
+    "left": "not in the outbox, and no exchange or routing key was given",
+}
+"""What becomes of messages that go through an outbox."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,7 +34,10 @@ def add_to(app: typer.Typer) -> None:
 def compensate(
     result: Annotated[str, typer.Argument(metavar="DIR", help="What reconcile wrote, its --out.")],
     state: Annotated[str, typer.Option(metavar="DIR", help="Where all attempts are kept.")],
-    url: Annotated[str, typer.Option(metavar="URL", help="The broker; several hosts are separated by commas.")],
+    url: Annotated[str, typer.Option(metavar="URL", help="The broker; several hosts are separated by commas.")] = "",
+    outbox: Annotated[
+        str, typer.Option(metavar="URL", help="In place of a broker, the database whose outbox it goes through.")
+    ] = "",
     exchange: Annotated[str, typer.Option(metavar="NAME", help="Where to publish; the default exchange.")] = "",
     routing_key: Annotated[
         str, typer.Option(metavar="KEY", help="The routing key; may have {ledger} and {action} in it.")
@@ -65,6 +77,7 @@ def compensate(
         again,
         timeout,
         abandon,
+        outbox,
     )
     with spark_session("compensate", master, memory, conf) as spark:
         _show(run(spark, settings), dry_run)
@@ -80,6 +93,8 @@ def _show(outcome: "Compensated", dry_run: bool) -> None:
     for row in outcome.sample:
         body = row["body"] if len(row["body"]) <= BODY_CHARACTERS else row["body"][:BODY_CHARACTERS] + "…"
         print(f"{row['key']} {row['ledger']} attempt {row['attempt']} to {row['routing_key']}: {body}")
+    for step, count in sorted(outcome.steps.items()):
+        print(f"{step:<23} {count:>10}  {STEPS[step]}")
     if outcome.exhausted:
         print(f"{outcome.exhausted} keys had all their attempts, and are left to somebody")
     print(f"{outcome.messages} messages {'would be sent' if dry_run else 'are sent'}")

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from warren.pipeline import tables
+from warren.pipeline.compensate.settings import THROUGH_BROKER
 from warren.pipeline.folder import Folder
 from warren.pipeline.publishing import PART_BYTES, PART_MESSAGES, Part
 
@@ -44,6 +45,7 @@ class OpenRun:
     result: str
     exchange: str
     parts: tuple[Part, ...]
+    through: str = THROUGH_BROKER
 
     @property
     def messages(self) -> int:
@@ -71,7 +73,9 @@ def read(spark: SparkSession, state: Folder) -> Attempts:
     return Attempts(rows, facts["publisher"], facts["runs"], tuple(facts["results"]), _open_run(facts["open"]))
 
 
-def opened(attempts: Attempts, messages: DataFrame, result: str, exchange: str, state: Folder) -> None:
+def opened(
+    attempts: Attempts, messages: DataFrame, result: str, exchange: str, state: Folder, through: str = THROUGH_BROKER
+) -> None:
     """Write down what is going to be published."""
     number = attempts.runs + 1
     counted = messages.agg(sql.count("*").alias("messages"), sql.sum(sql.octet_length("body")).alias("bytes")).first()
@@ -86,7 +90,7 @@ def opened(attempts: Attempts, messages: DataFrame, result: str, exchange: str, 
         sql.count("*").alias("messages"), sql.sum(sql.octet_length("body")).alias("bytes")
     )
     parts = [Part(row["part"], row["messages"], row["messages"], row["bytes"]) for row in sums.collect()]
-    run = OpenRun(number, result, exchange, tuple(sorted(parts, key=lambda part: part.number)))
+    run = OpenRun(number, result, exchange, tuple(sorted(parts, key=lambda part: part.number)), through)
     rows = attempts.rows.unionByName(_typed(parted))
     write(replace(attempts, rows=rows, runs=number, open=run), state)
 
@@ -127,7 +131,13 @@ def write(attempts: Attempts, state: Folder) -> None:
     if attempts.open is not None:
         run = attempts.open
         parts = [[part.number, part.messages, part.records, part.bytes] for part in run.parts]
-        facts["open"] = {"number": run.number, "result": run.result, "exchange": run.exchange, "parts": parts}
+        facts["open"] = {
+            "number": run.number,
+            "result": run.result,
+            "exchange": run.exchange,
+            "parts": parts,
+            "through": run.through,
+        }
     ordered = attempts.rows.orderBy("key", "attempt", "ledger")
     tables.replace(ordered, state.child(ATTEMPTS), KIND, VERSION, facts)
 
@@ -136,4 +146,5 @@ def _open_run(facts: Any) -> OpenRun | None:
     if facts is None:
         return None
     parts = tuple(Part(*each) for each in facts["parts"])
-    return OpenRun(facts["number"], facts["result"], facts["exchange"], parts)
+    through = facts.get("through", THROUGH_BROKER)
+    return OpenRun(facts["number"], facts["result"], facts["exchange"], parts, through)

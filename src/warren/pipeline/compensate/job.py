@@ -10,10 +10,12 @@ on it would send some of them twice: so it is refused until the ledgers are reco
 A result is known by what its rows say and by its day, not by when it was written. So one that is written anew and says
 the same is compensated once, unless somebody asks for another attempt.
 
-Not here: what is sent (`compensate.planning`), what is kept (`compensate.attempts`).
+Not here: what is sent (`compensate.planning`), what is kept (`compensate.attempts`), what an outbox makes of it
+(`compensate.settling`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
@@ -22,9 +24,10 @@ from pyspark.sql import functions as sql
 
 from warren.pipeline import tables
 from warren.pipeline.compensate import attempts as kept
+from warren.pipeline.compensate import settling
 from warren.pipeline.compensate.actions import chosen_actions
 from warren.pipeline.compensate.attempts import RUNS, Attempts
-from warren.pipeline.compensate.planning import compensation_id, exhausted, planned, wanted
+from warren.pipeline.compensate.planning import HEADERS, compensation_id, exhausted, planned, wanted
 from warren.pipeline.compensate.settings import CompensateSettings
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.progress import Progress, watch
@@ -43,6 +46,8 @@ class Compensated:
     exhausted: int
     sample: tuple[dict[str, Any], ...] = ()
     already: bool = False
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """Through an outbox: of how many messages what became."""
 
     @property
     def messages(self) -> int:
@@ -75,18 +80,22 @@ def run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
     shown = settings.shown(identity)
     if settings.dry_run:
         settings.state.put_json(SHOWN, shown)
-        return Compensated(counts, left_out, _sample(messages))
+        return Compensated(counts, left_out, _sample(messages), steps=_previewed(messages, settings))
     if not settings.yes and settings.state.read_json(SHOWN) != shown:
         raise PipelineError("nobody has seen what this would send: run it with --dry-run first, or with --yes")
+    steps: Mapping[str, int] = {}
     if counts:
         _check_destination(messages, attempts, settings)
-        kept.opened(attempts, messages, identity, settings.exchange, settings.state)
-        _finish(kept.read(spark, settings.state), settings)
-    return Compensated(counts, left_out)
+        kept.opened(attempts, messages, identity, settings.exchange, settings.state, settings.through)
+        steps = _finish(kept.read(spark, settings.state), settings)
+    return Compensated(counts, left_out, steps=steps)
 
 
 def _check_destination(messages: DataFrame, attempts: Attempts, settings: CompensateSettings) -> None:
     """Before the intent is written, because that has to be carried out."""
+    if settings.outbox:
+        settling.check(settings.outbox)
+        return
     destination = Destination(settings.url, attempts.publisher, settings.exchange, settings.timeout_s)
     keys = sorted(row["routing_key"] for row in messages.select("routing_key").distinct().collect())
     reach(destination, keys)
@@ -98,19 +107,27 @@ def _taken_up(attempts: Attempts, identity: str, settings: CompensateSettings) -
     assert run is not None
     messages = attempts.rows.where(sql.col("run") == run.number)
     counts = _counts(messages)
+    if run.through != settings.through:
+        raise PipelineError(
+            f"a run that has not ended goes through the {run.through}: end it there, or give it up with --abandon"
+        )
     if settings.dry_run:
-        return Compensated(counts, 0, _sample(messages))
-    _finish(attempts, settings)
+        return Compensated(counts, 0, _sample(messages), steps=_previewed(messages, settings))
+    steps = _finish(attempts, settings)
     if run.result != identity:
         raise PipelineError(
             f"{run.messages} messages of an earlier run that had not ended are sent; reconcile again, because this "
             "result may not know of them"
         )
-    return Compensated(counts, 0)
+    return Compensated(counts, 0, steps=steps)
 
 
-def _finish(attempts: Attempts, settings: CompensateSettings) -> None:
-    """Publish what the open run has left, and close it."""
+def _previewed(messages: DataFrame, settings: CompensateSettings) -> Mapping[str, int]:
+    return settling.previewed(messages, settings.exchange, settings.outbox) if settings.outbox else {}
+
+
+def _finish(attempts: Attempts, settings: CompensateSettings) -> Mapping[str, int]:
+    """Publish what the open run has left, and close it; through an outbox, what became of it."""
     run = attempts.open
     assert run is not None
     folder = settings.state.child(RUNS).child(str(run.number))
@@ -121,15 +138,21 @@ def _finish(attempts: Attempts, settings: CompensateSettings) -> None:
             progress.advance(part.messages)
 
         progress.advance(sum(part.messages for part in run.parts if part.number in done))
-        destination = Destination(settings.url, f"{attempts.publisher}-{run.number}", run.exchange, settings.timeout_s)
-        publish(as_messages(attempts.rows, run.number), run.parts, folder, destination, tell)
+        steps: Mapping[str, int] = {}
+        if settings.outbox:
+            rows = attempts.rows.where(sql.col("run") == run.number)
+            steps = settling.settled(rows, run, folder, settings.outbox, tell)
+        else:
+            name = f"{attempts.publisher}-{run.number}"
+            destination = Destination(settings.url, name, run.exchange, settings.timeout_s)
+            publish(as_messages(attempts.rows, run.number), run.parts, folder, destination, tell)
     kept.closed(attempts, settings.state)
+    return steps
 
 
 def as_messages(attempts: DataFrame, run: int) -> DataFrame:
     """The messages of a run, as the sink takes them."""
-    named = ("action", "key", "status", "ledger", "attempt", "day")
-    entries = [column for name in named for column in (sql.lit(name), sql.col(name).cast("string"))]
+    entries = [column for name in HEADERS for column in (sql.lit(name), sql.col(name).cast("string"))]
     entries += [sql.lit("compensation_id"), compensation_id()]
     return attempts.where(sql.col("run") == run).select(
         "part",

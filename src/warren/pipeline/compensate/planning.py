@@ -23,6 +23,8 @@ from warren.pipeline.reconcile.statuses import CONTRADICTING, DIFFERS, DUPLICATE
 
 ID_CHARACTERS: Final = 32
 BETWEEN: Final = "\u001f"
+HEADERS: Final = ("action", "key", "status", "ledger", "attempt", "day")
+"""Of a message, as text, each from the column of its name; behind them the `compensation_id`."""
 
 
 def wanted(result: DataFrame, ledgers: Sequence[str], authority: str, actions: Mapping[str, str]) -> DataFrame:

@@ -16,15 +16,20 @@ from warren.pipeline.folder import Folder
 MAX_ATTEMPTS: Final = 3
 TIMEOUT_S: Final = 60.0
 NAME_BYTES_MAX: Final = 255
+THROUGH_BROKER: Final = "broker"
+THROUGH_OUTBOX: Final = "outbox"
 
 
 @dataclass(frozen=True)
 class CompensateSettings:
-    """One run. `routing_key` may have `{ledger}` and `{action}` in it; without a `day`, it is the result's."""
+    """One run. `routing_key` may have `{ledger}` and `{action}` in it; without a `day`, it is the result's.
+
+    What is sent goes to the broker at `url`, or through the `outbox`, a database's URL.
+    """
 
     result: Folder
     state: Folder
-    url: str = field(repr=False)
+    url: str = field(default="", repr=False)
     exchange: str = ""
     routing_key: str = ""
     actions: tuple[str, ...] = ()
@@ -35,14 +40,13 @@ class CompensateSettings:
     again: bool = False
     timeout_s: float = TIMEOUT_S
     abandon: bool = False
+    outbox: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        try:
-            parse_uri(self.url)
-        except UriError as error:
-            raise PipelineError(f"the URL of the broker: {error}") from None
-        if not self.exchange and not self.routing_key:
-            raise PipelineError("nothing says where messages go: give an exchange or a routing key")
+        if bool(self.url) == bool(self.outbox):
+            raise PipelineError("what is sent goes to a broker or through an outbox: give the URL of one of them")
+        if self.url:
+            self._check_broker()
         for what, text in (("exchange", self.exchange), ("routing key", self.routing_key)):
             if len(text.encode()) > NAME_BYTES_MAX:
                 raise PipelineError(f"the {what} has more than {NAME_BYTES_MAX} bytes")
@@ -54,6 +58,18 @@ class CompensateSettings:
             _check_day(self.day)
         chosen_actions(self.actions)
 
+    def _check_broker(self) -> None:
+        try:
+            parse_uri(self.url)
+        except UriError as error:
+            raise PipelineError(f"the URL of the broker: {error}") from None
+        if not self.exchange and not self.routing_key:
+            raise PipelineError("nothing says where messages go: give an exchange or a routing key")
+
+    @property
+    def through(self) -> str:
+        return THROUGH_OUTBOX if self.outbox else THROUGH_BROKER
+
     def shown(self, result: str) -> dict[str, Any]:
         """What a dry run has shown, and the run behind it must be the same in."""
         return {
@@ -63,6 +79,7 @@ class CompensateSettings:
             "routing_key": self.routing_key,
             "max_attempts": self.max_attempts,
             "again": self.again,
+            "through": self.through,
         }
 
 

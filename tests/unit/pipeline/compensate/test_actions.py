@@ -43,9 +43,18 @@ def test_an_action_that_cannot_be_done_is_refused(said: str) -> None:
         ({"url": "http://localhost"}, "the URL of the broker"),
         ({"actions": ("missing=reverse",)}, "what is missing allows resend or none"),
         ({"timeout_s": 0.0}, "the timeout is a number of seconds"),
+        ({"outbox": "sqlite:///bank.db"}, "goes to a broker or through an outbox"),
+        ({"url": ""}, "goes to a broker or through an outbox"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path, given: dict[str, Any], sentence: str) -> None:
     folder = Folder(str(tmp_path))
     with pytest.raises(PipelineError, match=sentence):
         CompensateSettings(folder, folder, **({"url": "amqp://localhost", "routing_key": "c"} | given))
+
+
+def test_through_an_outbox_rows_know_where_they_go(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    settings = CompensateSettings(folder, folder, outbox="postgresql://bank:secret@localhost/bank")
+    assert settings.shown("result") != CompensateSettings(folder, folder, "amqp://localhost", "x").shown("result")
+    assert "secret" not in f"{settings} {settings.shown('result')}"

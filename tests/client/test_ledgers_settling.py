@@ -1,0 +1,144 @@
+"""Findings of a reconciliation that go through a real outbox, of SQLite and PostgreSQL."""
+
+from collections.abc import Iterable
+
+import pytest
+from sqlalchemy import Engine, create_engine, insert, select, text
+
+from tests.support.ports import free_port
+from warren.client import Message, Properties
+from warren.client.errors import CannotConnect
+from warren.client.ledgers import settling
+from warren.client.ledgers.settling import Action, Finding, Step, preview, settle
+from warren.client.outbox import Outbox
+from warren.client.outbox.stored_properties import stored_properties
+from warren.client.receipts import compensating_id
+from warren.client.tables import OUTBOX, database_time
+
+Rows = dict[str, tuple[str, str, str | None]]
+
+
+def finding(business_id: str, action: Action = "resend", is_unexpected: bool = False, route: str = "") -> Finding:
+    headers = {"action": action, "key": business_id}
+    return Finding(business_id, action, is_unexpected, f"{business_id}-digest-1", b"{}", headers, routing_key=route)
+
+
+def rows(engine: Engine) -> Rows:
+    """Of each business id: kind, status, and what it settles."""
+    columns = (OUTBOX.c.business_id, OUTBOX.c.kind, OUTBOX.c.status, OUTBOX.c.settles)
+    with engine.connect() as connection:
+        return {row[0]: (row[1], row[2], row[3]) for row in connection.execute(select(*columns))}
+
+
+@pytest.fixture
+def outbox(database: Engine) -> Engine:
+    """A row of each status; what is being taken back has its reversal, which was sent."""
+    with database.begin() as connection:
+        for status in ("pending", "sent", "done", "failed", "confirming", "reversing", "reversed", "refused"):
+            message = Message(b"10", Properties(content_type="text/plain", headers={"x-branch": "north"}))
+            Outbox(exchange="BANK", routing_key="deposits").add(connection, message, business_id=status)
+            connection.execute(OUTBOX.update().where(OUTBOX.c.business_id == status).values(status=status))
+        for settles, status in (("reversing", "sent"), ("reversed", "done")):
+            own = {"business_id": compensating_id(settles, "reverse"), "kind": "reversal", "settles": settles}
+            values = {"body": b"10", "status": status, "wants_receipt": True, "sent_at": database_time()}
+            connection.execute(insert(OUTBOX).values(**own, **values))
+    return database
+
+
+def steps(engine: Engine, findings: Iterable[Finding]) -> dict[str, str]:
+    """What is done about each; a preview of it says the same, and changes nothing."""
+    chosen, before = list(findings), rows(engine)
+    shown = preview(engine, chosen)
+    assert rows(engine) == before
+    assert settle(engine, chosen) == shown
+    return {each.business_id: str(step) for each, step in zip(chosen, shown, strict=True)}
+
+
+def test_what_is_missing_is_sent_again_under_its_id(outbox: Engine) -> None:
+    before = rows(outbox)
+    assert steps(outbox, [finding(name) for name in [*before, "elsewhere"] if "/" not in name]) == {
+        "pending": "on_its_way",
+        "sent": "resent",
+        "done": "resent",
+        "failed": "resent",
+        "confirming": "on_its_way",
+        "reversing": "outdated",
+        "reversed": "outdated",
+        "refused": "outdated",
+        "elsewhere": "left",
+    }
+    sent_again = dict.fromkeys(("sent", "done", "failed"), ("message", "pending", None))
+    assert rows(outbox) == before | sent_again
+
+
+def test_what_is_unexpected_is_taken_back_by_its_one_reversal(outbox: Engine) -> None:
+    before = rows(outbox)
+    names = [name for name in before if "/" not in name]
+    found = steps(outbox, [finding(name, "reverse", is_unexpected=True) for name in names])
+    assert {name for name, step in found.items() if step == "reversed"} == {"reversing", "reversed", "refused"}
+    assert {step for name, step in found.items() if name not in ("reversing", "reversed", "refused")} == {"outdated"}
+    assert rows(outbox) == before | {
+        "reversing/reverse": ("reversal", "pending", "reversing"),
+        "reversed/reverse": ("reversal", "pending", "reversed"),
+        "refused/reverse": ("reversal", "pending", "refused"),
+        "refused": ("message", "reversing", None),
+    }
+
+
+def test_the_reversal_goes_where_its_message_went_and_says_what_it_settles(outbox: Engine) -> None:
+    settle(outbox, [finding("refused", "reverse", is_unexpected=True)])
+    with outbox.connect() as connection:
+        row = connection.execute(select(OUTBOX).where(OUTBOX.c.business_id == "refused/reverse")).one()
+    assert (row.exchange, row.routing_key, row.body, row.wants_receipt) == ("BANK", "deposits", b"10", True)
+    headers = stored_properties(row.properties).headers
+    assert headers == {"x-branch": "north", "x-kind": "reversal", "x-settles": "refused"}
+
+
+def test_the_same_findings_again_make_no_second_row(outbox: Engine) -> None:
+    wanted = [finding("done"), finding("refused", "reverse", is_unexpected=True)]
+    wanted += [finding("strange", "reverse", is_unexpected=True, route="corrections"), finding("sent", "correct")]
+    settle(outbox, wanted)
+    after = rows(outbox)
+    settle(outbox, wanted)
+    assert rows(outbox) == after
+    assert after["strange-digest-1"] == ("correction", "pending", None)
+
+
+def test_what_the_outbox_has_not_is_a_message_more_with_its_own_body(outbox: Engine) -> None:
+    assert steps(outbox, [finding("sent", "correct", route="corrections")]) == {"sent": "added"}
+    with outbox.connect() as connection:
+        row = connection.execute(select(OUTBOX).where(OUTBOX.c.business_id == "sent-digest-1")).one()
+        original = connection.execute(select(OUTBOX.c.status).where(OUTBOX.c.business_id == "sent")).scalar_one()
+    assert (row.kind, row.exchange, row.routing_key, row.body) == ("correction", "", "corrections", b"{}")
+    assert stored_properties(row.properties).headers == {"action": "correct", "key": "sent"}
+    assert original == "sent"
+
+
+def test_a_batch_is_settled_wholly_or_not_at_all(outbox: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third of four cannot be added; batches are of two."""
+    monkeypatch.setattr(settling, "BATCH", 2)
+    with outbox.begin() as connection:
+        Outbox(routing_key="corrections").add(connection, b"another", business_id="wrong-digest-1", kind="correction")
+    before = rows(outbox)
+    wanted = [finding("sent"), finding("done"), finding("failed"), finding("wrong", "correct", route="corrections")]
+    with pytest.raises(ValueError, match="has another message with business id 'wrong-digest-1'"):
+        settle(outbox, wanted)
+    assert rows(outbox) == before | dict.fromkeys(("sent", "done"), ("message", "pending", None))
+
+
+def test_many_findings_are_settled(database: Engine) -> None:
+    count = 3 * settling.BATCH + 1
+    with database.begin() as connection:
+        values = [{"business_id": f"d{number}", "body": b"", "status": "sent"} for number in range(count)]
+        connection.execute(insert(OUTBOX), values)
+    assert settle(database, (finding(f"d{number}") for number in range(count))) == [Step.RESENT] * count
+    with database.connect() as connection:
+        pending = connection.execute(text("SELECT count(*) FROM warren_outbox WHERE status = 'pending'")).scalar_one()
+    assert pending == count
+
+
+def test_a_database_that_is_not_there_is_told_without_its_password() -> None:
+    engine = create_engine(f"postgresql+psycopg://warren:secret@127.0.0.1:{free_port()}/postgres")
+    with pytest.raises(CannotConnect, match="cannot connect to") as found:
+        settle(engine, [finding("a")])
+    assert "secret" not in str(found.value)
