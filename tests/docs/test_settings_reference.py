@@ -84,6 +84,6 @@ def test_the_tables_of_commands_have_those_of_the_code() -> None:
     head = "| command | what it does |"
     found = [page for page in pages() if head in page.text]
     documented = [codes(row[0])[0] for page in found for row in page.rows("command", "what it does")]
-    names = [command.callback.__name__ for command in app.registered_commands if command.callback]
+    names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
     known = [each.removeprefix("warren client ").split()[0] for each in documented if each.startswith("warren client ")]
     assert sorted(known) == sorted(names)
