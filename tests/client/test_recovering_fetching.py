@@ -67,6 +67,26 @@ def test_a_message_that_comes_for_nobody_goes_back(at: str, names: Callable[[int
     run(talk())
 
 
+def test_a_channel_that_is_opened_for_nobody_is_closed(at: str, names: Callable[[int], list[str]]) -> None:
+    [queue] = names(1)
+
+    async def talk() -> None:
+        async with FaultProxy(at) as proxy, await recovering.open(f"{proxy.url}?channel_max=5") as transport:
+            await transport.declare(only(queue))
+            for _ in range(10):
+                proxy.stall("to_client")
+                for call in (transport.get(queue), transport.subscribe(queue)):
+                    with pytest.raises(TimeoutError):
+                        async with asyncio.timeout(0.02):
+                            await call
+                proxy.restore()
+                # answered behind whatever else was asked for
+                await transport.declare(only(queue))
+            assert await transport.get(queue) is None
+
+    run(talk())
+
+
 def test_of_many_who_ask_for_the_same_each_gets_a_message_of_its_own(
     at: str, names: Callable[[int], list[str]]
 ) -> None:

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from typing import Final
 
 from warren.client.connection import Connection
-from warren.client.recovering.incoming import Desk, HeldMessage
+from warren.client.recovering.incoming import Desk, HeldMessage, opened
 
 DESKS_MAX: Final = 32
 
@@ -47,16 +47,16 @@ class Fetching:
         return desk
 
     async def _open(self, connection: Connection, queue: str, no_ack: bool) -> Desk:
-        opened = Desk(await connection.channel(), no_ack)
+        desk = Desk(await opened(connection), no_ack)
         if (others := self._usable(queue, no_ack)) is not None:
             # somebody else who asks for the same was faster
-            opened.retire()
+            desk.retire()
             return others
         replaced = self._desks.pop((queue, no_ack), None)
-        self._desks[queue, no_ack] = opened
-        self._leaving = [desk for desk in [*self._leaving, replaced] if desk is not None and desk.in_hand]
+        self._desks[queue, no_ack] = desk
+        self._leaving = [each for each in [*self._leaving, replaced] if each is not None and each.in_hand]
         while len(self._desks) > DESKS_MAX:
             _, oldest = self._desks.popitem(last=False)
             oldest.retire()
             self._leaving.append(oldest)
-        return opened
+        return desk

@@ -13,10 +13,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from warren.client.channel import Channel
+from warren.client.connection import Connection
 from warren.client.errors import CallTimeout, ClientError
 from warren.client.machine.deliveries import Delivery
 from warren.wire.properties import Properties
 from warren.wire.values import Table
+
+# an event loop does not keep its tasks
+_unwanted: set[asyncio.Task[None]] = set()
 
 LOOK_AGAIN_S: Final = 0.1
 """How soon it is noticed that a channel has ended of which nobody is told."""
@@ -136,6 +140,22 @@ class Desk:
     def _close_if_through(self) -> None:
         if self._retired and not self.in_hand and not self._asked and self._closing is None:
             self._closing = asyncio.create_task(close_quietly(self.channel))
+
+
+async def opened(connection: Connection) -> Channel:
+    """A channel of its own; if the caller is cancelled meanwhile, it is closed when it is there."""
+    opening = asyncio.create_task(connection.channel())
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        _unwanted.add(unwanted := asyncio.create_task(_close_when_open(opening)))
+        unwanted.add_done_callback(_unwanted.discard)
+        raise
+
+
+async def _close_when_open(opening: asyncio.Task[Channel]) -> None:
+    with contextlib.suppress(ClientError):
+        await (await opening).close()
 
 
 async def close_quietly(channel: Channel) -> None:

@@ -30,7 +30,7 @@ from warren.client.errors import CallTimeout, ChannelClosed, ClientError, Connec
 from warren.client.link import Error
 from warren.client.machine.deliveries import Delivery
 from warren.client.recovering.backoff import Backoff
-from warren.client.recovering.incoming import Desk, HeldMessage
+from warren.client.recovering.incoming import Desk, HeldMessage, opened
 from warren.client.recovering.judging import may_pass
 from warren.client.recovering.line import Line
 from warren.client.recovering.notices import LOGGER, Bulletin, SubscriptionDown, SubscriptionUp
@@ -240,7 +240,7 @@ class KeptSubscription:
     async def _consume(self, connection: Connection) -> None:
         desk = self._desk
         if desk is None or not desk.is_usable:
-            desk = Desk(await connection.channel(), self._wish.no_ack, comes_again=not self._wish.follows_offsets)
+            desk = Desk(await opened(connection), self._wish.no_ack, comes_again=not self._wish.follows_offsets)
         try:
             consumer = await self._ask_for_messages(desk.channel)
         except BaseException:
