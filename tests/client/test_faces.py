@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import Engine
 
-from tests.client.relayed_rows import AT_ONCE, add, statuses
+from tests.client.awaited_rows import be_late, send
+from tests.client.relayed_rows import AT_ONCE, add, change, statuses
 from tests.client.seam import Brokers, to, with_queue
 from tests.support.ports import free_port
 from warren.client import CannotConnect, CannotConvert, ConnectionClosed, Message, PublishFailed
@@ -19,6 +20,8 @@ from warren.client.listening import Arrival, Listener, Program
 from warren.client.listening.blocking import Puller, Requester
 from warren.client.outbox import Relay as LoopRelay
 from warren.client.outbox.blocking import Relay
+from warren.client.receipts import Alert, Chased
+from warren.client.receipts.blocking import Chaser as BlockingChaser
 from warren.client.recovering import blocking
 from warren.client.recovering.blocking import Transport
 from warren.client.testing import FaultProxy
@@ -208,6 +211,16 @@ def test_a_program_relays_beside_its_listeners(
     assert Relay(database, transport).drain() == 0
     add(database, "three", routing_key=queue)
     assert Relay(database, transport).drain() == 1
+
+
+def test_a_chaser_looks_once(database: Engine) -> None:
+    send(database, "again", "gone")
+    change(database, "gone", resends=9)
+    be_late(database)
+    alerts: list[Alert] = []
+    assert BlockingChaser(database, on_alert=alerts.append).once() == Chased(resent=1, compensated=0, failed=1)
+    assert [alert.business_id for alert in alerts] == ["gone"]
+    assert BlockingChaser(database).once() == Chased(0, 0, 0)
 
 
 def test_a_job_that_cannot_go_on_ends_its_program(broker: Brokers, transport: Transport, queue: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event
 
+from tests.client.awaited_rows import FEW, be_late, send
 from tests.client.conftest import run
 from tests.client.observed import Observed, until
 from tests.client.relayed_rows import AT_ONCE, add, change, nacking, refusing, silent_for
@@ -16,6 +17,7 @@ from warren.client.inbox import Inbox
 from warren.client.ledgers import OpenRows
 from warren.client.listening import Arrival, Listener, RejectAndDontRequeue, Retries
 from warren.client.outbox import Relay, RelaySettings
+from warren.client.receipts import Chaser, Receipts
 from warren.client.telemetry import observe
 from warren.client.testing import MemoryBroker
 from warren.client.transport import Incoming, Layout, Outgoing, QueueLayout
@@ -100,6 +102,23 @@ def test_which_relay_is_active_can_be_told(database: Engine, observed: Observed)
         assert points(observed, "warren.client.relay.leads") == {(): 0}
 
     run(scenario())
+
+
+def test_a_chaser_and_receipts_tell_what_came_of_them(database: Engine, observed: Observed) -> None:
+    send(database, "again", "gone", "fine")
+    change(database, "gone", resends=9)
+    receipts, chaser = Receipts(database), Chaser(database, FEW)
+    observe(receipts, chaser, meter_provider=observed.meters)
+    assert receipts.done(None, "fine")
+    assert not receipts.done(None, "stranger")
+    be_late(database)
+    run(chaser.once())
+    done = {("resent",): 1, ("compensated",): 0, ("failed",): 1}
+    assert points(observed, "warren.client.chaser.rows", "warren.done") == done
+    assert points(observed, "warren.client.chaser.alerts") == {(): 1}
+    assert points(observed, "warren.client.chaser.leads") == {(): 0}
+    came_to = points(observed, "warren.client.receipts", "warren.marked")
+    assert {marked for (marked,), count in came_to.items() if count} == {"done", "unknown"}
 
 
 # consumers

@@ -127,6 +127,7 @@ PACKAGES = {
         "compensating_id",
         "receipt_for",
     ],
+    "warren.client.receipts.blocking": ["Chaser"],
     "warren.client.recovering": [
         "ConnectionDown",
         "ConnectionUp",

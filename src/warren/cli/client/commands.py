@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warren.cli.client import open_items, relay, tables
+from warren.cli.client import chase, open_items, relay, tables
 from warren.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def check(file: File) -> int:
 
 open_items.add_to(app)
 relay.add_to(app)
+chase.add_to(app)
 tables.add_to(app)
 
 

@@ -7,15 +7,15 @@ Not here: the relay (`client.outbox`).
 
 import asyncio
 import os
-import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from warren.cli.client.choosing import Set, chosen
-from warren.cli.client.databases import Database, engine_of, needed_packages, shown
+from warren.cli.client.databases import Database, engine_of, needed_packages
 from warren.cli.client.log_lines import LogFormat, logged_lines
 from warren.cli.client.observing import Telemetry, check_telemetry, observe_job, traced
+from warren.cli.client.running import run_job, stop_by_signals
 from warren.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -94,12 +94,9 @@ async def _relay(engine: "Engine", program: "Settings", settings: "RelaySettings
         relay = Relay(engine, traced(opened) if telemetry else opened, settings)
         if telemetry:
             observe_job(relay, engine)
-        loop = asyncio.get_running_loop()
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, relay.stop)
+        stop_by_signals(relay)
         if once:
             print(f"sent {await relay.drain()} rows", flush=True)
         else:
-            print(f"ready database={shown(engine)}", flush=True)
-            await relay.run()
+            await run_job(relay, engine)
     engine.dispose()

@@ -11,14 +11,18 @@ Not here: whose turn it is (`tables.leading`), the SQL (`receipts.overdue`), the
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from sqlalchemy import Engine
 
+from warren.client.measures import Measure, Point
 from warren.client.receipts.alerts import OnAlert, tell
 from warren.client.receipts.overdue import LEASE, Chased, Overdue
 from warren.client.receipts.settings import ChasingSettings
 from warren.client.tables.claiming import Claim
 from warren.client.tables.leading import Leading, wait
+
+DONE = "warren.done"
 
 log = logging.getLogger("warren.client.receipts")
 
@@ -63,6 +67,25 @@ class Chaser:
             while self._goes_on and await self._round():
                 pass
         return Chased(self.resent - before.resent, self.compensated - before.compensated, self.failed - before.failed)
+
+    def measures(self) -> Sequence[Measure]:
+        """What the counts say, and whether it is the active one."""
+        rows = "Rows that this chaser dealt with, by what it did"
+        return [
+            Measure("warren.client.chaser.rows", "{row}", rows, "counter", self._rows),
+            Measure("warren.client.chaser.alerts", "{alert}", "Alerts that this chaser raised", "counter", self._told),
+            Measure("warren.client.chaser.leads", "1", "Whether this chaser is the active one", "gauge", self._leads),
+        ]
+
+    def _rows(self) -> list[Point]:
+        done = {"resent": self.resent, "compensated": self.compensated, "failed": self.failed}
+        return [(rows, {DONE: name}) for name, rows in done.items()]
+
+    def _told(self) -> list[Point]:
+        return [(self.alerts, {})]
+
+    def _leads(self) -> list[Point]:
+        return [(int(self._leading.leads), {})]
 
     @property
     def _goes_on(self) -> bool:

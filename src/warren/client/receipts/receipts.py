@@ -4,13 +4,14 @@ Not here: what changes (`receipts.marking`), what is done if none comes (`receip
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Literal
 
 from sqlalchemy import Engine
 
+from warren.client.measures import Measure, Point
 from warren.client.receipts.marking import Marked, mark_done, mark_refused
 from warren.client.receipts.reading import receipt_of
 from warren.client.tables import Executor, connection_of
@@ -18,6 +19,8 @@ from warren.client.transport import Incoming
 
 Settled = Callable[[Executor, str, Literal["done", "reversed"]], object]
 """`settled(executor, business_id, status)`"""
+
+MARKED = "warren.marked"
 
 log = logging.getLogger("warren.client.receipts")
 
@@ -81,6 +84,14 @@ class Receipts:
             self.refused(None, receipt.business_id, receipt.reason)
         else:
             self.done(None, receipt.business_id)
+
+    def measures(self) -> Sequence[Measure]:
+        """What `counts` says."""
+
+        def read() -> list[Point]:
+            return [(count, {MARKED: marked.value}) for marked, count in self.counts.items()]
+
+        return [Measure("warren.client.receipts", "{receipt}", "Receipts, by what came of them", "counter", read)]
 
     def _transaction(self, executor: Executor | None) -> AbstractContextManager[Executor]:
         if executor is None:

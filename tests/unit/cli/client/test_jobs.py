@@ -38,6 +38,9 @@ NOWHERE = "postgresql://shop:moles@127.0.0.1:1/shop"
         (["relay", "--database", NOWHERE, "--settings", "absent.toml"], "absent.toml: it cannot be read"),
         (["relay", "--database", NOWHERE, "--url", "amqp://localhost", "--log-format", "xml"], "plaintext, json"),
         (["tables"], "Missing option '--database'"),
+        (["chase"], "Missing option '--database'"),
+        (["chase", "--database", NOWHERE, "--set", "resends=-1"], "resends of 0 or more"),
+        (["chase", "--database", NOWHERE, "--set", "tries=1"], "--set knows resends, compensations"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -54,7 +57,7 @@ def test_wrong_usage_is_one_sentence_without_secrets(
     assert "moles" not in printed.err.replace("postgresql.moles", "").replace("postgresql+moles", "")
 
 
-@pytest.mark.parametrize("command", ["relay", "tables"])
+@pytest.mark.parametrize("command", ["chase", "relay", "tables"])
 def test_every_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["client", command, "--help"]) == 0
     assert f"Example: warren client {command} --database" in capsys.readouterr().out

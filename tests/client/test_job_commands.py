@@ -1,4 +1,4 @@
-"""`warren client relay` and `warren client tables`, as an operator runs them: real processes, databases and brokers."""
+"""The jobs of `warren client`, as an operator runs them: real processes, databases and brokers."""
 
 import json
 import os
@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine
 
+from tests.client.awaited_rows import be_late, relay, send
 from tests.client.conftest import run
 from tests.client.databases import sqlite_url
-from tests.client.relayed_rows import add, statuses, until
+from tests.client.relayed_rows import add, change, statuses, until
 from tests.support.ports import free_port
 from tests.support.rabbitmq import RabbitMQ
 from warren.client import blocking
@@ -82,14 +83,14 @@ def test_rows_are_published_until_it_is_told_to_end(
     settings = tmp_path / "shop.toml"
     settings.write_text(f'[[queues]]\nname = "{queue}"\n')
     add(database, "one", routing_key=queue)
-    relay = start("relay", "--database", whole(database), "--url", broker_url, "--settings", str(settings))
-    assert first_line(relay).startswith("ready database=")
+    process = start("relay", "--database", whole(database), "--url", broker_url, "--settings", str(settings))
+    assert first_line(process).startswith("ready database=")
     until_sent(database, 1)
     add(database, "two", "three", routing_key=queue)
     until_sent(database, 3)
-    relay.send_signal(signal.SIGTERM)
-    _, log = relay.communicate(timeout=DEADLINE_S)
-    assert relay.returncode == 0
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0
     assert " event=relay.leads" in log
     with blocking.connect(broker_url) as connection, connection.channel() as channel:
         got = [channel.get(queue, no_ack=True) for _ in range(3)]
@@ -106,11 +107,11 @@ def test_secrets_may_be_in_the_environment_and_none_is_printed(
         "WARREN_CLIENT_URL": url,
         "WARREN_CLIENT_LOG_FORMAT": "json",
     }
-    relay = start("relay", **variables)
-    assert "moles" not in first_line(relay)
-    relay.send_signal(signal.SIGINT)
-    _, log = relay.communicate(timeout=DEADLINE_S)
-    assert relay.returncode == 0
+    process = start("relay", **variables)
+    assert "moles" not in first_line(process)
+    process.send_signal(signal.SIGINT)
+    _, log = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0
     assert [json.loads(line)["event"] for line in log.splitlines()][:1] in ([], ["relay.leads"])
 
 
@@ -212,3 +213,42 @@ def test_a_new_file_of_sqlite_is_made_by_who_makes_tables_alone(tmp_path: Path) 
     with engine.connect() as connection:
         check_tables(connection)
     engine.dispose()
+
+
+# chasing
+
+
+def test_overdue_messages_are_chased_until_it_is_told_to_end(
+    database: Engine, start: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    send(database, "one")
+    chaser = start("chase", "--database", whole(database), "--set", "resends=1", "--set", "poll_s=0.05")
+    assert first_line(chaser).startswith("ready database=")
+    be_late(database)
+    run(until(lambda: statuses(database)["one"] == "pending"))
+    relay(database)
+    be_late(database)
+    run(until(lambda: statuses(database)["one"] == "failed"))
+    # the row is marked before somebody is told
+    told = iter(chaser.stderr or ())
+    assert any(" level=error event=receipt.alert business_id=one " in line for line in told)
+    chaser.send_signal(signal.SIGTERM)
+    assert chaser.wait(DEADLINE_S) == 0
+
+
+def test_once_it_says_what_was_done(database: Engine) -> None:
+    send(database, "again")
+    send(database, "back", compensation="reverse")
+    be_late(database)
+    change(database, "back", resends=3)
+    done = ended("chase", "--once", "--database", whole(database))
+    assert (done.returncode, done.stdout) == (0, "resent 1, compensated 1, failed 0 rows\n")
+    assert statuses(database)["again"] == "pending"
+    assert statuses(database)["back"] == "reversing"
+
+
+def test_a_database_without_tables_is_no_place_to_chase_in(empty_database: Engine) -> None:
+    empty_database.connect().close()
+    done = ended("chase", "--database", whole(empty_database))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "call warren.client.tables.create_tables" in done.stderr
