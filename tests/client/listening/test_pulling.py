@@ -5,8 +5,11 @@ import asyncio
 import pytest
 
 from tests.client.conftest import run
-from tests.client.listening.worlds import World, fill, is_empty, queue_of, taken
+from tests.client.listening.worlds import World, fill, is_empty, queue_of, taken, until
+from warren.client import recovering
 from warren.client.listening import Puller
+from warren.client.testing import FaultProxy
+from warren.client.transport import Layout, QueueLayout
 
 BODIES = [b"%d" % number for number in range(25)]
 
@@ -24,6 +27,25 @@ def test_messages_come_in_full_groups_and_the_rest_when_the_time_is_over(world: 
         assert (sizes, bodies) == ([10, 10, 5], BODIES)
         assert await is_empty(transport, queue)
         await transport.close()
+
+    run(scenario())
+
+
+def test_a_group_has_no_message_twice_that_came_again_while_it_was_gathered(proxy: FaultProxy, queue: str) -> None:
+    async def scenario() -> None:
+        async with await recovering.open(proxy.url) as transport:
+            await transport.declare(Layout(queues=(QueueLayout(queue),)))
+            first, second = [b"%d" % number for number in range(5)], [b"%d" % number for number in range(5, 10)]
+            await fill(transport, queue, first)
+            async with Puller(transport, queue, group_size=10) as puller:
+                gathering = asyncio.create_task(puller.take(60))
+                await until(lambda: len(puller._in_hand) == 5)
+                proxy.cut()
+                await until(lambda: not transport.is_connected)
+                await fill(transport, queue, second)
+                group = await gathering
+                assert sorted(message.body for message in group) == first + second
+                group.ack()
 
     run(scenario())
 

@@ -90,6 +90,9 @@ class Puller:
             batch = await self._subscription.batch(max(0.0, until - clock()))
             if not batch:
                 break
+            if self._stream is None:
+                # those whose connection has ended come again
+                self._in_hand = [message for message in self._in_hand if message.is_ours]
             self._in_hand += batch
         group = MessageGroup(self._in_hand[: self._group_size])
         del self._in_hand[: self._group_size]
