@@ -13,6 +13,7 @@ from warren.wire.properties import (
     decode_properties,
     edit_headers,
     encode_header_payload,
+    encode_properties,
     find_header,
 )
 from warren.wire.values import Table
@@ -63,6 +64,12 @@ def test_properties_come_back_as_they_were_written(written: Properties, body_byt
     scan = scanned(payload)
     assert scan is not None
     assert (scan.class_id, scan.body_bytes) == (60, body_bytes)
+
+
+@given(properties(), st.integers(0, 2**63 - 1))
+def test_properties_alone_are_the_end_of_the_whole_header(written: Properties, body_bytes: int) -> None:
+    whole = encode_header_payload(written, body_bytes)
+    assert whole[12:] == encode_properties(written)
 
 
 @given(any_payload)

@@ -9,8 +9,8 @@ Not here: the scan (`wire.property_scan`), changing headers in place (`wire.head
 
 from typing import Final, final
 
-from librt.strings import BytesWriter
-from mypy_extensions import i64
+from librt.strings import BytesWriter, write_i16_be
+from mypy_extensions import i16, i64
 
 from warren.wire.field_tables import Table, write_table
 from warren.wire.header_edits import edit_headers, find_header
@@ -41,6 +41,7 @@ __all__ = [
     "decode_properties",
     "edit_headers",
     "encode_header_payload",
+    "encode_properties",
     "find_header",
 ]
 
@@ -159,7 +160,20 @@ def encode_header_payload(properties: Properties, body_bytes: int) -> bytes:
     write_short(out, BASIC_CLASS)
     write_short(out, 0)
     write_longlong(out, body_bytes)
-    write_short(out, _flags(properties))
+    _write_properties(out, properties)
+    return out.getvalue()
+
+
+def encode_properties(properties: Properties) -> bytes:
+    """Flags and properties, as they end the payload of a content header frame."""
+    out = BytesWriter()
+    _write_properties(out, properties)
+    return out.getvalue()
+
+
+def _write_properties(out: BytesWriter, properties: Properties) -> None:
+    flags: i64 = _flags(properties)
+    write_i16_be(out, i16(flags - 0x10000 if flags > 0x7FFF else flags))
     _write_text(out, properties.content_type)
     _write_text(out, properties.content_encoding)
     if properties.headers is not None:
@@ -178,7 +192,6 @@ def encode_header_payload(properties: Properties, body_bytes: int) -> bytes:
     _write_text(out, properties.user_id)
     _write_text(out, properties.app_id)
     _write_text(out, properties.cluster_id)
-    return out.getvalue()
 
 
 def _write_text(out: BytesWriter, text: str | None) -> None:
@@ -186,12 +199,35 @@ def _write_text(out: BytesWriter, text: str | None) -> None:
         write_shortstr(out, text)
 
 
-def _flags(properties: Properties) -> int:
-    """A bit for each property that is present, content-type in the highest."""
-    flags = 0
-    bit = 0x8000
-    for _, value in properties.fields():
-        if value is not None:
-            flags |= bit
-        bit >>= 1
+def _flags(properties: Properties) -> i64:
+    """A bit for each property that is present."""
+    flags: i64 = 0
+    if properties.content_type is not None:
+        flags |= CONTENT_TYPE
+    if properties.content_encoding is not None:
+        flags |= CONTENT_ENCODING
+    if properties.headers is not None:
+        flags |= HEADERS
+    if properties.delivery_mode is not None:
+        flags |= DELIVERY_MODE
+    if properties.priority is not None:
+        flags |= PRIORITY
+    if properties.correlation_id is not None:
+        flags |= CORRELATION_ID
+    if properties.reply_to is not None:
+        flags |= REPLY_TO
+    if properties.expiration is not None:
+        flags |= EXPIRATION
+    if properties.message_id is not None:
+        flags |= MESSAGE_ID
+    if properties.timestamp is not None:
+        flags |= TIMESTAMP
+    if properties.type is not None:
+        flags |= TYPE
+    if properties.user_id is not None:
+        flags |= USER_ID
+    if properties.app_id is not None:
+        flags |= APP_ID
+    if properties.cluster_id is not None:
+        flags |= CLUSTER_ID
     return flags

@@ -61,6 +61,24 @@ def test_many_are_written_at_once_each_with_its_own_key_and_properties_or_those_
     assert seen == [("x", "k", "a", None), ("x", "k", "a", None), ("x", "k", None, "own"), ("x", "other", "a", None)]
 
 
+def test_messages_that_share_their_properties_have_them_each() -> None:
+    scripted = Scripted.opened()
+    channel = scripted.channel()
+    one, other = Properties(message_id="one"), Properties(message_id="other")
+    given = [one, one, other, None, one, None, other, other]
+    messages = [Message(b"x", properties) for properties in given]
+    assert channel.publish_many(messages, 0, "", "q", Properties(message_id="call"), False, 1 << 20) == len(given)
+    one.message_id = "changed"
+    channel.publish_many([Message(b"x", one)], 0, "", "q", None, False, 1 << 20)
+    reader = FrameReader(131_072)
+    reader.feed(scripted.octets())
+    seen = []
+    while reader.next():
+        assert reader.take_content()
+        seen.append(decode_properties(reader.data, reader.header_start, reader.header_end).message_id)
+    assert seen == ["one", "one", "other", "call", "one", "call", "other", "other", "changed"]
+
+
 def test_a_window_has_room_for_so_many_undecided_publishes() -> None:
     scripted = Scripted.opened()
     channel = scripted.channel(confirms=True)

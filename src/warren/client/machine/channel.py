@@ -155,6 +155,8 @@ class ChannelMachine:
         """
         self._check_usable()
         tail = property_tail(properties)
+        # many messages may share their properties
+        latest, latest_tail = properties, tail
         out = self._connection.out
         stop_bytes: i64 = len(out) + bytes_max
         end: i64 = min(i64(len(messages)), at + self.room())
@@ -164,7 +166,10 @@ class ChannelMachine:
             if isinstance(message, bytes):
                 self._publish(message, tail, exchange, routing_key, mandatory)
             else:
-                own_tail = tail if message.properties is None else property_tail(message.properties)
+                own = message.properties
+                if own is not None and own is not latest:
+                    latest, latest_tail = own, property_tail(own)
+                own_tail = tail if own is None else latest_tail
                 key = message.routing_key
                 self._publish(message.body, own_tail, exchange, routing_key if key is None else key, mandatory)
             index += 1

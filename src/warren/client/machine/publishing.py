@@ -19,7 +19,7 @@ from mypy_extensions import i32, i64
 
 from warren.wire.frames import BODY, FRAME_OVERHEAD, write_frame
 from warren.wire.methods import BasicPublish, encode_method
-from warren.wire.properties import Properties, encode_header_payload
+from warren.wire.properties import Properties, encode_properties
 
 METHODS_MAX: Final = 4096
 """How many exchanges and keys are remembered."""
@@ -45,7 +45,7 @@ def property_tail(properties: Properties | None) -> bytes:
     """Flags and properties, as they stand behind the size in the payload of a header frame."""
     if properties is None:
         return b"\x00\x00"
-    return encode_header_payload(properties, 0)[TAIL_AT:]
+    return encode_properties(properties)
 
 
 @final
