@@ -18,7 +18,7 @@ from warren.client import (
     Message,
     recovering,
 )
-from warren.client.publishing import Bulk
+from warren.client.bulks import Bulk
 from warren.client.testing import FaultProxy
 from warren.client.transport import (
     Outgoing,

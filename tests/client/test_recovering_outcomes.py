@@ -172,16 +172,20 @@ def test_messages_with_values_of_wrong_types_fail_alone(url: str, queue: str) ->
     run(talk())
 
 
+@pytest.mark.parametrize("at_once", [True, False])
 def test_an_error_that_nobody_foresaw_ends_every_call_and_is_logged(
-    url: str, queue: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    url: str, queue: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, at_once: bool
 ) -> None:
-    async def fails(*_: object) -> None:
+    def fails(*_: object) -> None:
         raise RuntimeError("a defect")
 
     async def talk() -> None:
         async with await recovering.open(url) as transport:
             await transport.declare(only(queue))
-            monkeypatch.setattr(Publisher, "send_bulk", fails)
+            # the writer has nothing to do when this is confirmed
+            assert await transport.publish(to(queue, b"first")) == [None]
+            monkeypatch.setattr(Publisher, "is_free", at_once)
+            monkeypatch.setattr(Publisher, "send_bulk_at_once" if at_once else "send_bulk", fails)
             calls = [asyncio.ensure_future(transport.publish(to(queue, b"x"))) for _ in range(3)]
             for outcomes in await asyncio.gather(*calls):
                 assert kinds(outcomes) == [("ClientError", "not_sent")]

@@ -3,7 +3,8 @@
 import asyncio
 
 from tests.client.conftest import run
-from warren.client import connect
+from warren.client import Message, connect, recovering
+from warren.client.transport import Layout, Outgoing, QueueLayout
 
 
 def test_nobody_overtakes_one_who_waits_for_room(url: str, queue: str) -> None:
@@ -48,5 +49,29 @@ def test_one_who_is_cancelled_while_he_waits_for_his_turn_is_waited_for_by_nobod
             await channel.wait_for_confirms()
             assert (await channel.declare_queue(queue, passive=True)).messages == 11
             await channel.delete_queue(queue)
+
+    run(talk())
+
+
+def test_calls_of_a_transport_keep_their_order_whether_they_are_written_at_once_or_later(url: str, queue: str) -> None:
+    """Short ones go at once; one that is longer than a write, and those behind it, wait for the writer."""
+    lengths = [1, 1, 400_000, 1, 1, 300_000, 1]
+
+    async def talk() -> None:
+        async with await recovering.open(url) as transport:
+            await transport.declare(Layout(queues=(QueueLayout(queue, durable=False),)))
+            calls = []
+            for number, length in enumerate(lengths * 10):
+                bodies = [b"%d %d" % (number, part) + b" " * (length // 4) for part in range(4)]
+                messages = [Outgoing(Message(body), "", queue) for body in bodies]
+                calls.append(asyncio.ensure_future(transport.publish(messages)))
+                if number % 3 == 0:
+                    await asyncio.sleep(0)
+            assert all(outcomes == [None] * 4 for outcomes in await asyncio.gather(*calls))
+            seen = []
+            subscription = await transport.subscribe(queue, no_ack=True)
+            while len(seen) < 4 * len(calls):
+                seen += [tuple(map(int, incoming.body.split())) for incoming in await subscription.batch()]
+            assert seen == [(number, part) for number in range(len(calls)) for part in range(4)]
 
     run(talk())

@@ -4,21 +4,21 @@ A publish has a number if the channel has confirms. `publish` waits until its nu
 only until there is room for it, and whoever wants to know calls `wait_for_confirms`, which tells what failed since it
 was called last. At most `window` publishes are undecided at once.
 
-Whoever must know what became of each of many sends a `Bulk`: it hears of its own numbers only, in runs, whoever else
-publishes on the channel, and it costs a handful of objects however many messages it has.
+Whoever must know what became of each of many sends a `Bulk`, which hears of its own numbers only.
 
 Tasks that share a channel send one after another, in the order in which they came, so that the numbers of a bulk are a
 range. One that nobody is before, and whose message goes at once, does not wait for its turn: it has it.
 
-Not here: encoding, numbers, ranges (`machine.publishing`, `machine.confirms`).
+Not here: what a bulk hears (`client.bulks`), encoding, numbers, ranges (`machine.publishing`, `machine.confirms`).
 """
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol
 
+from warren.client.bulks import Bulk
 from warren.client.errors import CallTimeout, PublishFailed
 from warren.client.link import WRITE_BYTES, Error, Link
 from warren.client.machine.channel import CHANNEL_CLOSING, ChannelMachine
@@ -26,79 +26,6 @@ from warren.client.machine.confirms import ConfirmRange
 from warren.client.machine.deliveries import ReturnedMessage
 from warren.client.machine.publishing import Message
 from warren.wire.properties import Properties
-
-
-class Bulk:
-    """Messages that are sent in a row; what becomes of each is told by its place among them.
-
-    `on_end` is called once: when all are decided, or when the channel has ended, and then there is an `error`. Whoever
-    does not want the rest to be sent sets `wanted` to False.
-    """
-
-    def __init__(self, messages: Sequence[bytes | Message], on_end: "Callable[[Bulk], None]") -> None:
-        self.messages = messages
-        self.wanted = True
-        self.sent = 0
-        # how many will have been sent in the end
-        self._count = len(messages)
-        self.error: Error | None = None
-        # by place; what is decided and not here was acked
-        self.failed: dict[int, PublishFailed] = {}
-        self._on_end = on_end
-        self._first_no = 0
-        # decided, as runs of places in the order in which they were told
-        self._runs: list[tuple[int, int]] = []
-        self._decided = 0
-
-    @property
-    def first_no(self) -> int:
-        return self._first_no
-
-    @property
-    def last_no(self) -> int:
-        """The highest number that it may come to have."""
-        return self._first_no + self._count - 1
-
-    def undecided(self) -> list[int]:
-        """The places of those that were sent, and of which nothing is known; in order."""
-        left: list[int] = []
-        at = 0
-        for first, last in sorted(self._runs):
-            left += range(at, first)
-            at = last + 1
-        left += range(at, self.sent)
-        return left
-
-    def is_decided(self) -> bool:
-        return self._decided == self._count
-
-    def begin(self, first_no: int) -> None:
-        self._first_no = first_no
-
-    def cut(self) -> None:
-        """No more of it will be sent."""
-        self._count = self.sent
-
-    def decide(self, decided: ConfirmRange, returned: dict[int, ReturnedMessage]) -> None:
-        """A range of its own numbers, and of what came back at least all that is among them."""
-        first, last = decided.first - self._first_no, decided.last - self._first_no
-        if not decided.acked:
-            for number in range(decided.first, decided.last + 1):
-                came_back = returned.pop(number, None)
-                refused = [ConfirmRange(number, number, False)]
-                self.failed[number - self._first_no] = PublishFailed(refused, [came_back] if came_back else [])
-        elif returned:
-            for number in [number for number in returned if decided.first <= number <= decided.last]:
-                self.failed[number - self._first_no] = PublishFailed([], [returned.pop(number)])
-        if self._runs and self._runs[-1][1] + 1 == first:
-            self._runs[-1] = (self._runs[-1][0], last)
-        else:
-            self._runs.append((first, last))
-        self._decided += last - first + 1
-
-    def end(self, error: Error | None) -> None:
-        self.error = error
-        self._on_end(self)
 
 
 class Waiter(Protocol):
@@ -230,6 +157,24 @@ class Publisher:
                     bulk.cut()
                     self._end_decided_bulks()
 
+    @property
+    def is_free(self) -> bool:
+        """Whether what is sent would go at once."""
+        return not self._turn.wanted and self._machine.state < CHANNEL_CLOSING and self._is_clear()
+
+    def send_bulk_at_once(self, bulk: Bulk, exchange: str, routing_key: str, mandatory: bool) -> None:
+        """Send as much of it as one write takes, with whatever else is sent in this step; the channel is free."""
+        bulk.begin(int(self._machine.confirms.last_no) + 1)
+        self._bulks.append(bulk)
+        try:
+            self._machine.publish_many(bulk.messages, 0, exchange, routing_key, None, mandatory, WRITE_BYTES)
+        finally:
+            bulk.sent = int(self._machine.confirms.last_no) + 1 - bulk.first_no
+            self._link.flush_soon()
+            if bulk.sent < len(bulk.messages):
+                bulk.cut()
+                self._end_decided_bulks()
+
     async def _write_bulk(self, bulk: Bulk, exchange: str, routing_key: str, mandatory: bool) -> None:
         while bulk.wanted:
             try:
@@ -238,9 +183,11 @@ class Publisher:
                 )
             finally:
                 bulk.sent = int(self._machine.confirms.last_no) + 1 - bulk.first_no
-                self._link.flush()
+                # with others that are as short
+                self._link.flush_soon()
             if bulk.sent == len(bulk.messages):
                 return
+            self._link.flush()
             # others have their turn between two writes, and confirms are taken in
             await asyncio.sleep(0)
             await self._until_clear()

@@ -2,9 +2,9 @@
 
 import random
 
+from warren.client.bulks import Bulk
 from warren.client.machine.confirms import ConfirmLedger, ConfirmRange
 from warren.client.machine.deliveries import ReturnedMessage
-from warren.client.publishing import Bulk
 
 
 def begun(count: int, sent: int, first_no: int = 11) -> Bulk:

@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from warren.client.bulks import Bulk
 from warren.client.errors import CallTimeout, ClientError
 from warren.client.machine.publishing import Message
-from warren.client.publishing import Bulk
 from warren.client.transport import Outgoing
 
 UNDECIDED: Final = CallTimeout("the broker has not said what became of the message")

@@ -34,7 +34,7 @@ from warren.client.errors import (
     LoginRefused,
 )
 from warren.client.link import Error
-from warren.client.recovering.call import MISFITS, Call, Suspect
+from warren.client.recovering.call import MISFITS, Call, Part, Suspect
 from warren.client.recovering.line import Line
 from warren.client.recovering.notices import LOGGER
 from warren.client.transport import Outgoing
@@ -60,6 +60,8 @@ class Sender:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._writer: asyncio.Task[None] | None = None
+        # on which the writer would write if there was something
+        self._idle_channel: Channel | None = None
 
     def start(self) -> None:
         self._writer = asyncio.create_task(self._write_for_ever(), name="warren publishing")
@@ -114,9 +116,28 @@ class Sender:
             self._undecided += len(messages)
             self._look_for_room()
             call.ended.add_done_callback(lambda _: self._leave(call))
-            self._unwritten[call] = None
-            self._wake.set()
+            if not self._write_at_once(call):
+                self._unwritten[call] = None
+                self._wake.set()
         return call
+
+    def _write_at_once(self, call: Call) -> bool:
+        """Whether all of it was written, because the writer has nothing to do and need not be woken for it."""
+        channel = self._idle_channel
+        if channel is None or self._unwritten or self._limit is not None or not channel.publisher.is_free:
+            return False
+        try:
+            part = self._begin_part(call)
+            try:
+                channel.publisher.send_bulk_at_once(part.bulk, part.exchange, part.routing_key, part.mandatory)
+            finally:
+                call.stopped(part)
+        except MISFITS:
+            # what cannot be encoded is left to the writer, who tells so
+            return False
+        except Exception as error:
+            self._break_off(error)
+        return not call.waits
 
     def _leave(self, call: Call) -> None:
         self._row.pop(call, None)
@@ -141,8 +162,12 @@ class Sender:
         try:
             await self._write_on_each_channel()
         except Exception as error:
-            LOGGER.exception("publishing has ended, nothing more is sent: open another transport")
-            self._refuse_all(partial(ClientError, f"publishing has ended, open another transport: {error!r}"))
+            self._break_off(error)
+
+    def _break_off(self, error: Exception) -> None:
+        """An error that nobody foresaw."""
+        LOGGER.error("publishing has ended, nothing more is sent: open another transport", exc_info=error)
+        self._refuse_all(partial(ClientError, f"publishing has ended, open another transport: {error!r}"))
 
     async def _write_on_each_channel(self) -> None:
         while True:
@@ -169,17 +194,19 @@ class Sender:
                 # the call may have left by itself
                 self._unwritten.pop(call, None)
             self._wake.clear()
-            await self._wake.wait()
+            self._idle_channel = channel
+            try:
+                await self._wake.wait()
+            finally:
+                self._idle_channel = None
             channel.publisher.check_open()
 
     async def _write_part(self, channel: Channel, call: Call) -> None:
         try:
-            part = call.next_part(self._limit or len(call.messages))
+            part = self._begin_part(call)
         except MISFITS as mistake:
             call.fail_next(_cannot_be_encoded(mistake))
             return
-        part.on_break = self._wake.set
-        call.begin(part)
         try:
             try:
                 await channel.publisher.send_bulk(part.bulk, part.exchange, part.routing_key, part.mandatory)
@@ -191,6 +218,12 @@ class Sender:
                 call.fail_next(_cannot_be_encoded(mistake))
         if self._limit is not None:
             await self._decided(channel, part.bulk.sent)
+
+    def _begin_part(self, call: Call) -> Part:
+        part = call.next_part(self._limit or len(call.messages))
+        part.on_break = self._wake.set
+        call.begin(part)
+        return part
 
     # what may have ended a channel
 
