@@ -21,7 +21,7 @@ from staff import Staff
 NODE_AWAY_S = (0.5, 6.0)
 DATABASE_AWAY_S = (0.5, 5.0)
 SLEEP_S = 7.0
-"""Longer than a relay's lease."""
+"""Longer than the lease of a relay or a chaser."""
 
 Kinds = Mapping[str, Callable[[], str]]
 
@@ -74,7 +74,7 @@ class Faults:
     def _of_processes(self) -> Kinds:
         return {
             "relay killed": lambda: self._kill_one("relay"),
-            "relay paused beyond its lease": self._pause_relay,
+            "process paused beyond its lease": self._pause_one,
             "consumer killed": lambda: self._kill_one("booking"),
             "receipts' listener and chaser killed": lambda: self._kill_one("receipts"),
             "teller killed": lambda: self._kill_one("customers"),
@@ -91,8 +91,8 @@ class Faults:
         self._staff.kill(name)
         return name
 
-    def _pause_relay(self) -> str:
-        name = self._chance.choice(self._staff.names("relay"))
+    def _pause_one(self) -> str:
+        name = self._chance.choice(self._staff.names(""))
         self._staff.pause(name, SLEEP_S)
         return f"{name}, for {SLEEP_S:.0f} s"
 
