@@ -1,0 +1,51 @@
+"""The rules for rows that are overdue or refused."""
+
+import pytest
+
+from warren.client.receipts.deciding import AwaitedRow, Step, next_step, why_failed
+from warren.client.receipts.settings import ChasingSettings
+
+SETTINGS = ChasingSettings(resends=3, compensations=5)
+
+
+def message(resends: int = 0, compensation: str = "", status: str = "sent") -> AwaitedRow:
+    return AwaitedRow(1, "payment", status, resends, compensation, None, None)
+
+
+def reversal(resends: int = 0, status: str = "sent") -> AwaitedRow:
+    return AwaitedRow(2, "payment/reverse", status, resends, "", "payment", "refused: no")
+
+
+@pytest.mark.parametrize("compensation", ["", "confirm", "reverse"])
+def test_a_message_is_sent_again_as_often_as_is_allowed(compensation: str) -> None:
+    steps = [next_step(message(resends, compensation), SETTINGS) for resends in range(5)]
+    last = Step.COMPENSATE if compensation else Step.FAIL
+    assert steps == [Step.RESEND] * 3 + [last] * 2
+
+
+def test_a_reversal_is_sent_as_often_as_is_allowed_the_first_time_included() -> None:
+    steps = [next_step(reversal(resends), SETTINGS) for resends in range(5)]
+    assert steps == [Step.RESEND] * 4 + [Step.FAIL]
+
+
+@pytest.mark.parametrize(
+    ("row", "step"),
+    [
+        (message(status="refused"), Step.FAIL),
+        (message(compensation="confirm", status="refused"), Step.COMPENSATE),
+        (message(compensation="reverse", status="refused"), Step.COMPENSATE),
+        (reversal(status="refused"), Step.FAIL),
+    ],
+)
+def test_what_is_refused_is_not_sent_again(row: AwaitedRow, step: Step) -> None:
+    assert next_step(row, SETTINGS) is step
+
+
+def test_without_resends_a_message_is_compensated_for_at_once() -> None:
+    assert next_step(message(0, "reverse"), ChasingSettings(resends=0)) is Step.COMPENSATE
+
+
+def test_whoever_has_to_look_is_told_why() -> None:
+    assert why_failed(message(3)) == "no receipt came after 3 resends"
+    assert why_failed(reversal(status="refused")) == "refused: no"
+    assert why_failed(message(status="refused")) == "it was refused"
