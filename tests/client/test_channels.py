@@ -328,3 +328,24 @@ def test_a_reader_of_more_than_it_takes_costs_a_bounded_amount_and_calls_still_w
                 count += len(await consumer.batch())
 
     run(talk())
+
+
+def test_whoever_is_cancelled_while_a_channel_is_opened_leaves_none(url: str) -> None:
+    async def talk() -> None:
+        async with await connect(f"{url}?channel_max=3") as connection:
+            for round_no in range(20):
+                opening = asyncio.create_task(connection.channel(confirms=True))
+                for _ in range(round_no % 7):
+                    await asyncio.sleep(0)
+                opening.cancel()
+                await asyncio.wait([opening])
+                if not opening.cancelled():
+                    await opening.result().close()
+                elif round_no % 3 == 2:
+                    # by now the broker has said that those before it are closed
+                    async with await connection.channel():
+                        pass
+            channels = [await connection.channel() for _ in range(3)]
+            assert sorted(channel.number for channel in channels) == [1, 2, 3]
+
+    run(talk())

@@ -141,6 +141,31 @@ def test_who_is_cancelled_leaves_nothing_behind(broker: Brokers) -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("server", ["warren", "rabbitmq"])
+def test_whoever_is_cancelled_at_whichever_step_leaves_no_channel(request: pytest.FixtureRequest, server: str) -> None:
+    url = request.getfixturevalue("url") if server == "warren" else request.getfixturevalue("rabbitmq").url
+    queue = f"together-{server}-cancelled"
+
+    async def scenario() -> None:
+        # one for publishes, one for transactions, and few to lose
+        async with await recovering.open(f"{url}?channel_max=6") as transport:
+            await transport.declare(Layout(queues=(QueueLayout(queue, auto_delete=True),)))
+            for round_no in range(30):
+                task = asyncio.create_task(transport.publish_together(to(queue, b"cancelled")))
+                for _ in range(round_no % 10):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait([task])
+                # by its confirm the broker has answered to all that was said before
+                await transport.publish(to(queue, b"between"))
+            await transport.publish_together(to(queue, b"last"), DEADLINE_S)
+            assert (await bodies_in(transport, queue))[-1] == b"last"
+            # it is deleted with its consumer
+            await (await transport.subscribe(queue)).cancel()
+
+    run(scenario())
+
+
 def test_a_transport_that_is_closed_takes_no_more(broker: Brokers) -> None:
     async def scenario() -> None:
         async with broker.transport() as transport:
@@ -189,6 +214,25 @@ def test_an_error_in_the_block_sends_nothing(broker: Brokers) -> None:
             with pytest.raises(CannotConvert):
                 await fail()
             assert await transport.get(queue) is None
+
+    run(scenario())
+
+
+def test_what_was_committed_or_dropped_is_not_sent_again() -> None:
+    async def scenario() -> None:
+        memory = MemoryBroker()
+        transport = memory.transport()
+        await transport.declare(with_queue("q"))
+        template = Template(transport, routing_key="q")
+        async with template.transaction() as together:
+            together.send("once")
+            await together.commit()
+            with pytest.raises(ValueError, match="this transaction is over"):
+                await together.commit()
+        async with template.transaction() as undone:
+            undone.send("never")
+            undone.drop()
+        assert [each.body for each in memory.ready("q")] == [b'"once"']
 
     run(scenario())
 

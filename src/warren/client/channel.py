@@ -201,6 +201,14 @@ class Channel(TopologyCalls, ChannelListener):
         await self._link.answer(ticket)
         self._link.listeners.pop(self.number, None)
 
+    def leave(self) -> None:
+        """Close it without waiting for the answer: whoever was to have it will not."""
+        if self.is_open and not self._link.ended:
+            self._machine.close()
+            self._end(lambda: errors.ChannelClosed(f"channel {self.number} was closed"))
+            self._link.listeners.pop(self.number, None)
+            self._link.flush_soon()
+
     async def __aenter__(self) -> Self:
         return self
 

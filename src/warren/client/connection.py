@@ -60,9 +60,13 @@ class Connection:
             raise ConnectionClosed("the connection is being closed")
         machine, ticket = self._link.machine.open_channel()
         channel = Channel(self._link, machine)
-        await self._link.answer(ticket)
-        if confirms:
-            await channel.confirm(window)
+        try:
+            await self._link.answer(ticket)
+            if confirms:
+                await channel.confirm(window)
+        except BaseException:
+            channel.leave()
+            raise
         return channel
 
     async def closed(self) -> ClientError:

@@ -14,7 +14,6 @@ Not here: publishes that are decided one by one (`recovering.sending`).
 """
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,7 +42,6 @@ class Transactions:
         self._line = line
         self._turn = asyncio.Lock()
         self._kept: Channel | None = None
-        self._parting: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     async def publish(self, messages: Sequence[Outgoing], timeout_s: float | None) -> None:
@@ -90,7 +88,11 @@ class Transactions:
         if kept is not None and kept.is_open:
             return kept
         channel = await connection.channel()
-        await channel.select_transactions()
+        try:
+            await channel.select_transactions()
+        except BaseException:
+            channel.leave()
+            raise
         return channel
 
     async def _commit(self, channel: Channel, attempt: _Attempt) -> None:
@@ -106,15 +108,10 @@ class Transactions:
             self._kept = channel
         finally:
             if self._kept is None:
-                self._part(channel)
+                # what the broker has of it goes with its channel
+                channel.leave()
         # what came back did so before the answer to the commit
         await channel.wait_for_confirms()
-
-    def _part(self, channel: Channel) -> None:
-        """Close it, however long that takes: what the broker has of a transaction goes with it."""
-        task = asyncio.create_task(_closed(channel))
-        self._parting.add(task)
-        task.add_done_callback(self._parting.discard)
 
     def _out_of_time(self, attempt: _Attempt, timeout_s: float) -> ClientError:
         if attempt.commits:
@@ -132,11 +129,6 @@ async def _write(channel: Channel, messages: Sequence[Outgoing]) -> None:
             # it would be noticed only after its header was written
             raise TypeError(f"its body is of type {type(each.message.body).__name__}, not bytes")
         await channel.publisher.send(each.message, each.exchange, each.routing_key, each.mandatory)
-
-
-async def _closed(channel: Channel) -> None:
-    with contextlib.suppress(ClientError):
-        await channel.close()
 
 
 def _not_sent(error: ClientError) -> ClientError:
