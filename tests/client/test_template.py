@@ -207,6 +207,9 @@ def test_the_blocking_face_has_transactions_too(settings: Settings, names: tuple
 
         with pytest.raises(ZeroDivisionError):
             fail()
+        with template.transaction() as dropped:
+            dropped.send("d")
+            dropped.drop()
     assert taken(settings.url, names[1]) == ["a", "b"]
 
 

@@ -21,7 +21,7 @@ from warren.client.settings import Settings
 from warren.client.template import template as on_loop
 from warren.client.template.opening import open_transport
 from warren.client.template.preparing import Overrides
-from warren.client.template.transaction import Transaction
+from warren.client.template.transaction import Gathering
 from warren.client.transport import Outgoing
 
 __all__ = ["Template", "open_template"]
@@ -58,7 +58,7 @@ class Template:
         return self._inner.prepare(payload, **overrides)
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self) -> Iterator[Gathering]:
         """For `with`: what is sent by it counts when the block is left, all of it or nothing."""
         together = self._inner.transaction()
         try:
@@ -66,7 +66,8 @@ class Template:
         except BaseException:
             together.drop()
             raise
-        self._thread.run(together.commit())
+        if not together.is_over:
+            self._thread.run(together.commit())
 
     def submit(self, payload: object, **overrides: Unpack[Overrides]) -> "concurrent.futures.Future[str]":
         """A future for threads, with what `send` returns or raises, once there is room in the window."""
