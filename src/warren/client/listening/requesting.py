@@ -76,12 +76,12 @@ class Requester:
 
     async def close(self) -> None:
         """Whoever still waits gets a `CallTimeout` now."""
+        self._end(CallTimeout("the requester was closed before an answer came"))
         if self._subscription is not None:
             await self._subscription.cancel()
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
-        self._end(CallTimeout("the requester was closed before an answer came"))
 
     async def __aenter__(self) -> Self:
         await self.start()
