@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -18,6 +19,8 @@ from warren.client.ledgers import OpenRows
 from warren.client.listening import Arrival, Listener, RejectAndDontRequeue, Retries
 from warren.client.outbox import Relay, RelaySettings
 from warren.client.receipts import Chaser, Receipts
+from warren.client.tables import create_tables
+from warren.client.tables.places import place_of
 from warren.client.telemetry import observe
 from warren.client.testing import MemoryBroker
 from warren.client.transport import Incoming, Layout, Outgoing, QueueLayout
@@ -35,6 +38,9 @@ def points(observed: Observed, name: str, *keys: str) -> dict[tuple[str, ...], f
     for metric in data.resource_metrics[0].scope_metrics[0].metrics if data else []:
         for point in metric.data.data_points if metric.name == name else []:
             attributes = dict(point.attributes or {})
+            where = str(attributes.pop("warren.database", "somewhere"))
+            assert "@" not in where
+            assert where
             assert sorted(attributes) == sorted(keys)
             found[tuple(str(attributes[key]) for key in keys)] = point.value
     return found
@@ -54,6 +60,23 @@ def test_rows_that_are_open_are_told_by_status(database: Engine, observed: Obser
     assert all(0 <= age < 60 for age in ages.values())
     assert points(observed, "warren.client.outbox.overdue") == {(): 0}
     assert points(observed, "warren.client.outbox.relayed") == {(): 0}
+
+
+def test_two_databases_are_told_apart(database: Engine, observed: Observed, tmp_path: Path) -> None:
+    other = create_engine(f"sqlite:///{tmp_path / 'other.db'}")
+    create_tables(other)
+    add(other, "one")
+    observe(OpenRows(database), OpenRows(other), meter_provider=observed.meters)
+    data = observed.reader.get_metrics_data()
+    metrics = data.resource_metrics[0].scope_metrics[0].metrics if data else []
+    [rows] = [metric for metric in metrics if metric.name == "warren.client.outbox.rows"]
+    pending = {
+        (point.attributes or {})["warren.database"]: point.value
+        for point in rows.data.data_points
+        if (point.attributes or {})["warren.status"] == "pending"
+    }
+    assert pending == {place_of(database): 0, str(tmp_path / "other.db"): 1}
+    other.dispose()
 
 
 def test_what_is_asked_together_is_one_look(database: Engine, observed: Observed) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-__all__ = ["CONSUMER", "DESTINATION", "STATUS", "Kind", "Measure", "Measured", "Point"]
+__all__ = ["CONSUMER", "DATABASE", "DESTINATION", "STATUS", "Kind", "Measure", "Measured", "Point"]
 
 Kind = Literal["counter", "gauge"]
 """A counter only grows, as long as its process lives."""
@@ -21,6 +21,7 @@ Point = tuple[int | float, Mapping[str, str]]
 """A value, and the attributes that tell it from others of the same measure."""
 
 CONSUMER: Final = "messaging.consumer.group.name"
+DATABASE: Final = "warren.database"
 DESTINATION: Final = "messaging.destination.name"
 STATUS: Final = "warren.status"
 

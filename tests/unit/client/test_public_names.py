@@ -109,10 +109,10 @@ PACKAGES = {
         "routed",
         "tagged",
     ],
-    "warren.client.inbox": ["Inbox", "Refused", "receipt_for"],
+    "warren.client.inbox": ["Inbox", "Refused", "Subject", "receipt_for", "subject_of"],
     "warren.client.ledgers": ["OpenItem", "OpenRows", "Standing", "StatusCount", "open_items", "standing"],
     "warren.client.listening.blocking": ["Job", "Program", "Puller", "Requester"],
-    "warren.client.measures": ["CONSUMER", "DESTINATION", "Kind", "Measure", "Measured", "Point", "STATUS"],
+    "warren.client.measures": ["CONSUMER", "DATABASE", "DESTINATION", "Kind", "Measure", "Measured", "Point", "STATUS"],
     "warren.client.outbox": ["Outbox", "Relay", "RelaySettings"],
     "warren.client.outbox.blocking": ["Relay"],
     "warren.client.receipts": [

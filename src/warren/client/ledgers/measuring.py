@@ -18,7 +18,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from warren.client.errors import ClientError
 from warren.client.ledgers.items import Standing
 from warren.client.ledgers.looking import standing
-from warren.client.measures import STATUS, Measure, Point
+from warren.client.measures import DATABASE, STATUS, Measure, Point
+from warren.client.tables.places import place_of
 
 TOGETHER_S: Final = 0.5
 """Within which two questions are one."""
@@ -31,6 +32,7 @@ class OpenRows:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._where = {DATABASE: place_of(engine)}
         self._lock = Lock()
         self._found: Standing | None = None
         self._asked_at = -TOGETHER_S
@@ -46,21 +48,20 @@ class OpenRows:
 
     def _rows(self) -> list[Point]:
         found = self._standing()
-        return [] if found is None else [(each.rows, {STATUS: each.status}) for each in found.counts]
+        return [] if found is None else [(each.rows, {**self._where, STATUS: each.status}) for each in found.counts]
 
     def _late(self) -> list[Point]:
         found = self._standing()
-        return [] if found is None else [(sum(each.overdue for each in found.counts), {})]
+        return [] if found is None else [(sum(each.overdue for each in found.counts), self._where)]
 
     def _ages(self) -> list[Point]:
         found = self._standing()
-        if found is None:
-            return []
-        return [(each.first_age_s, {STATUS: each.status}) for each in found.counts if each.first_age_s is not None]
+        ages = [] if found is None else [(each.first_age_s, each.status) for each in found.counts]
+        return [(age_s, {**self._where, STATUS: status}) for age_s, status in ages if age_s is not None]
 
     def _relayed(self) -> list[Point]:
         found = self._standing()
-        return [] if found is None else [(int(found.is_relayed), {})]
+        return [] if found is None else [(int(found.is_relayed), self._where)]
 
     def _standing(self) -> Standing | None:
         with self._lock:

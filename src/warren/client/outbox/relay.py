@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Engine
 
-from warren.client.measures import Measure, Point
+from warren.client.measures import DATABASE, Measure, Point
 from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict, has_given_up
 from warren.client.outbox.settings import RelaySettings
 from warren.client.outbox.shelf import LEASE, Shelf
@@ -34,6 +34,7 @@ from warren.client.outbox.waking import Waking, waking_for
 from warren.client.outbox.waves import Waves
 from warren.client.tables.claiming import Claim
 from warren.client.tables.leading import Leading, wait
+from warren.client.tables.places import place_of
 from warren.client.transport import Transport
 
 PASS_S_MAX = 1.0
@@ -62,6 +63,7 @@ class Relay:
         self._stopped = asyncio.Event()
         self._clean_at = 0.0
         self._judged: Counter[Verdict] = Counter()
+        self._where = {DATABASE: place_of(engine)}
 
     async def run(self) -> None:
         """Until `stop`. A database that cannot be reached or used at the start is an error, later a pause.
@@ -102,10 +104,10 @@ class Relay:
         ]
 
     def _rows(self) -> list[Point]:
-        return [(self._judged[verdict], {VERDICT: verdict.value}) for verdict in Verdict]
+        return [(self._judged[verdict], {**self._where, VERDICT: verdict.value}) for verdict in Verdict]
 
     def _leads(self) -> list[Point]:
-        return [(int(self._leading.leads), {})]
+        return [(int(self._leading.leads), self._where)]
 
     @property
     def _goes_on(self) -> bool:

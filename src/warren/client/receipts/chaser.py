@@ -15,12 +15,13 @@ from collections.abc import Sequence
 
 from sqlalchemy import Engine
 
-from warren.client.measures import Measure, Point
+from warren.client.measures import DATABASE, Measure, Point
 from warren.client.receipts.alerts import OnAlert, tell
 from warren.client.receipts.overdue import LEASE, Chased, Overdue
 from warren.client.receipts.settings import ChasingSettings
 from warren.client.tables.claiming import Claim
 from warren.client.tables.leading import Leading, wait
+from warren.client.tables.places import place_of
 
 DONE = "warren.done"
 
@@ -42,6 +43,7 @@ class Chaser:
         self.failed = 0
         self.alerts = 0
         self._settings = settings or ChasingSettings()
+        self._where = {DATABASE: place_of(engine)}
         self._on_alert = on_alert
         self._claim = Claim(engine, LEASE, self._settings.lease_s)
         self._overdue = Overdue(self._claim, self._settings)
@@ -79,13 +81,13 @@ class Chaser:
 
     def _rows(self) -> list[Point]:
         done = {"resent": self.resent, "compensated": self.compensated, "failed": self.failed}
-        return [(rows, {DONE: name}) for name, rows in done.items()]
+        return [(rows, {**self._where, DONE: name}) for name, rows in done.items()]
 
     def _told(self) -> list[Point]:
-        return [(self.alerts, {})]
+        return [(self.alerts, self._where)]
 
     def _leads(self) -> list[Point]:
-        return [(int(self._leading.leads), {})]
+        return [(int(self._leading.leads), self._where)]
 
     @property
     def _goes_on(self) -> bool:

@@ -11,10 +11,11 @@ from typing import Literal
 
 from sqlalchemy import Engine
 
-from warren.client.measures import Measure, Point
+from warren.client.measures import DATABASE, Measure, Point
 from warren.client.receipts.marking import Marked, mark_done, mark_refused
 from warren.client.receipts.reading import receipt_of
 from warren.client.tables import Executor, connection_of
+from warren.client.tables.places import place_of
 from warren.client.transport import Incoming
 
 Settled = Callable[[Executor, str, Literal["done", "reversed"]], object]
@@ -88,8 +89,10 @@ class Receipts:
     def measures(self) -> Sequence[Measure]:
         """What `counts` says."""
 
+        where = {DATABASE: place_of(self._engine)}
+
         def read() -> list[Point]:
-            return [(count, {MARKED: marked.value}) for marked, count in self.counts.items()]
+            return [(count, {**where, MARKED: marked.value}) for marked, count in self.counts.items()]
 
         return [Measure("warren.client.receipts", "{receipt}", "Receipts, by what came of them", "counter", read)]
 
