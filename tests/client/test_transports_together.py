@@ -267,6 +267,20 @@ def test_a_connection_that_ends_before_the_commit_is_made_up_for(proxy: FaultPro
     run(scenario())
 
 
+def test_a_broker_that_is_silent_before_the_commit_has_none_of_it(proxy: FaultProxy, queue_there: str) -> None:
+    async def scenario() -> None:
+        async with await recovering.open(proxy.url, call_timeout_s=0.3) as transport:
+            proxy.stall("to_client")
+            with pytest.raises(CallTimeout) as silent:
+                await transport.publish_together(to(queue_there, b"1"))
+            assert silent.value.outcome == "not_sent"
+            proxy.restore()
+            await transport.publish_together(to(queue_there, b"2"), DEADLINE_S)
+            assert await bodies_in(transport, queue_there) == [b"2"]
+
+    run(scenario())
+
+
 def test_a_connection_that_is_away_is_waited_for(proxy: FaultProxy, queue_there: str) -> None:
     async def scenario() -> None:
         async with await recovering.open(proxy.url) as transport:

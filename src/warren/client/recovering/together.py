@@ -77,6 +77,9 @@ class Transactions:
             except ConnectionClosed as error:
                 if attempt.commits or (error.code and not error.retriable):
                     raise
+            except CallTimeout as error:
+                error.outcome = "unknown" if attempt.commits else "not_sent"
+                raise
             except ChannelClosed as error:
                 # what blames a publish was said before the commit was looked at
                 error.outcome = "unknown" if error.method == COMMIT else "rejected"
