@@ -1,5 +1,6 @@
 """The same client without an event loop."""
 
+import asyncio
 import inspect
 import os
 import signal
@@ -19,6 +20,7 @@ from warren.client import (
     blocking,
 )
 from warren.client.blocking import connect
+from warren.client.loop_thread import LoopThread
 from warren.wire.frames import content_frames
 from warren.wire.methods import BasicPublish, encode_method
 from warren.wire.properties import encode_header_payload
@@ -105,6 +107,77 @@ def test_a_mistake_in_an_ack_is_raised_by_the_next_call(url: str, queue: str) ->
         assert channel.declare_queue(queue).messages == 0
 
 
+def test_whatever_a_mistake_in_an_ack_raises_what_comes_behind_it_is_done(url: str, queue: str) -> None:
+    with connect(url) as connection:
+        channel = connection.channel(confirms=True)
+        channel.declare_queue(queue)
+        channel.publish(b"x", routing_key=queue)
+        delivery = channel.get(queue)
+        assert delivery is not None
+        for mistake in (None, "7"):
+            channel.ack(mistake)  # type: ignore[arg-type]
+        channel.ack(delivery)
+        with pytest.raises((AttributeError, TypeError)):
+            channel.declare_queue(queue)
+        channel.recover()
+        assert channel.declare_queue(queue).messages == 0
+
+
+def test_a_call_in_the_thread_of_its_own_connection_is_refused(url: str) -> None:
+    thread = LoopThread()
+    raised: list[type[BaseException]] = []
+
+    async def nothing() -> None:
+        raise AssertionError("nobody may run this")
+
+    def calls_itself() -> None:
+        for call in (lambda: thread.run(nothing()), lambda: thread.stop(nothing())):
+            try:
+                call()
+            except Exception as error:
+                raised.append(type(error))
+
+    async def later() -> None:
+        calls_itself()
+
+    thread.run(later())
+    thread.stop()
+    assert raised == [ValueError, ValueError]
+
+
+def test_one_who_waits_for_what_does_not_end_is_answered_when_the_thread_has_ended() -> None:
+    thread = LoopThread()
+    began = threading.Event()
+    never = threading.Event()
+    answers: list[type[BaseException]] = []
+
+    async def stays() -> None:
+        while not never.is_set():
+            began.set()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                continue
+
+    def wait() -> None:
+        try:
+            thread.run(stays())
+        except ConnectionClosed as closed:
+            answers.append(type(closed))
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    assert began.wait(10.0)
+    stoppers = [threading.Thread(target=thread.stop, daemon=True) for _ in range(2)]
+    for each in stoppers:
+        each.start()
+    for each in (*stoppers, waiting):
+        each.join(20.0)
+        assert not each.is_alive()
+    assert answers == [ConnectionClosed]
+    never.set()
+
+
 def test_threads_share_a_connection(url: str, queue: str) -> None:
     with connect(url) as connection:
         channel = connection.channel(confirms=True)
@@ -130,7 +203,8 @@ def test_no_thread_is_left_behind(url: str) -> None:
 
 
 def test_every_call_of_a_channel_is_there_with_its_arguments() -> None:
-    missing = {"cancel", "happened", "ended"}
+    # consumers cancel themselves, events are the link's, and nobody is cancelled while he opens one here
+    missing = {"cancel", "happened", "ended", "leave"}
     for name, method in inspect.getmembers(Channel, inspect.isfunction):
         if not name.startswith("_") and name not in missing:
             there = getattr(blocking.Channel, name)

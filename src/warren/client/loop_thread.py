@@ -3,8 +3,9 @@
 What other threads want done is put into one row, and one wake-up of the loop does all that is in it. A thread that
 waits does so at a lock, which the loop's side opens when its coroutine has come to an end; nothing else is shared.
 
-Invariants: what is run begins behind what was posted before it; a thread that was stopped, or was left behind by a
-fork, runs nothing more, and says so with a `ConnectionClosed`.
+Invariants: what is run begins behind what was posted before it; whatever that raised, the rest is done. Everyone who
+waits is answered: a thread that was stopped, or was left behind by a fork, runs nothing more, and says so with a
+`ConnectionClosed`.
 
 Not here: what is run there (`client.blocking`, and the faces of what is built on the client).
 """
@@ -23,6 +24,7 @@ from warren.client.errors import ClientError, ConnectionClosed
 R = TypeVar("R")
 
 CLOSED: Final = "the connection was closed"
+OWN_THREAD: Final = "a blocking call in the thread of its own connection would wait for itself"
 END_DEADLINE_S: Final = 1.0
 """For what was begun to hear that the thread ends."""
 
@@ -52,6 +54,7 @@ class Waited(Generic[R]):
         self._task: asyncio.Task[None] | None = None
         self._value: R | None = None
         self._error: BaseException | None = None
+        self._is_done = False
         self._over = threading.Lock()
         self._over.acquire()
 
@@ -77,14 +80,16 @@ class Waited(Generic[R]):
         self._task = asyncio.get_running_loop().create_task(self._run(coroutine))
 
     def done(self) -> bool:
-        return not self._over.locked()
+        return self._is_done
 
     def set_result(self, value: R) -> None:
         self._value = value
+        self._is_done = True
         self._over.release()
 
     def set_exception(self, error: BaseException) -> None:
         self._error = error
+        self._is_done = True
         self._over.release()
 
     def cancel(self) -> None:
@@ -127,6 +132,9 @@ class LoopThread:
         self._posted: deque[Callable[[], None] | Waited[Any]] = deque()
         self._round_is_due = False
         self._trouble: Exception | None = None
+        # what somebody waits for
+        self._waits: set[Waited[Any]] = set()
+        self._stopping = threading.Lock()
         self._is_ending = False
         self._ending: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name="warren-client", daemon=True)
@@ -148,28 +156,45 @@ class LoopThread:
 
     def stop(self, last: Coroutine[Any, Any, None] | None = None) -> None:
         """End the thread, after a last thing to do."""
-        if self._closed_reason():
+        if self._is_this_thread():
             if last is not None:
                 last.close()
-            return
-        try:
-            if last is not None:
-                waited = Waited(coroutine=last)
-                self._loop.call_soon_threadsafe(waited.begin)
-                self._result(waited)
-        finally:
-            self._loop.call_soon_threadsafe(self._end)
-            self._thread.join()
-            self._loop.close()
-            self._refuse_posted()
+            raise ValueError(OWN_THREAD)
+        with self._stopping:
+            if self._closed_reason():
+                if last is not None:
+                    last.close()
+                return
+            try:
+                if last is not None:
+                    waited = Waited(coroutine=last)
+                    self._loop.call_soon_threadsafe(waited.begin)
+                    self._result(waited)
+            finally:
+                self._loop.call_soon_threadsafe(self._end)
+                self._thread.join()
+                self._loop.close()
+                self._refuse_posted()
+                self._refuse_begun()
 
     def _wait(self, waited: Waited[R]) -> R:
-        reason = self._closed_reason()
-        if reason:
-            waited.refuse(ConnectionClosed(reason))
-        else:
-            self._put(waited)
-        return self._result(waited)
+        if self._is_this_thread():
+            waited.refuse(ValueError(OWN_THREAD))
+            return waited.result()
+        self._waits.add(waited)
+        try:
+            reason = self._closed_reason()
+            if reason:
+                waited.refuse(ConnectionClosed(reason))
+            else:
+                self._put(waited)
+            return self._result(waited)
+        finally:
+            self._waits.discard(waited)
+
+    def _is_this_thread(self) -> bool:
+        """What waits here for the loop would wait for itself."""
+        return threading.get_ident() == self._thread.ident
 
     def _put(self, what: Callable[[], None] | Waited[Any]) -> None:
         self._posted.append(what)
@@ -217,11 +242,11 @@ class LoopThread:
     def _do(self, call: Callable[[], None]) -> None:
         try:
             call()
-        except ValueError as mistake:
-            self._trouble = mistake
         except ClientError:
             # the channel has ended, which its next call will tell
             return
+        except Exception as mistake:
+            self._trouble = mistake
 
     def _end(self) -> None:
         """Nothing more is begun, and the loop stops when all that was begun has been told so."""
@@ -243,3 +268,9 @@ class LoopThread:
             posted = self._posted.popleft()
             if isinstance(posted, Waited):
                 posted.refuse(ConnectionClosed(CLOSED))
+
+    def _refuse_begun(self) -> None:
+        """What did not end when it was cancelled is left as it is; who waits for it need not."""
+        for waited in list(self._waits):
+            if not waited.done():
+                waited.set_exception(ConnectionClosed(CLOSED))
