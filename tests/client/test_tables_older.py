@@ -1,11 +1,13 @@
 """Tables as earlier versions made them, with rows in them, brought up to date in either database."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, inspect, text
 
-from tests.client.relayed_rows import add, drain, rows, statuses
+from tests.client.relayed_rows import DEADLINE_S, add, drain, rows, statuses
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.errors import TablesRefused
 from warren.client.inbox import Inbox
@@ -103,6 +105,28 @@ def test_rows_of_the_first_version_go_on_as_they_were(first_version: Engine) -> 
         assert connection.execute(INBOX.select()).one().outcome == "done"
         assert not Inbox(first_version, "till").first_time(connection, "order-1")
         assert Inbox(first_version, "till").first_time(connection, "order-2")
+
+
+def wait_for_a_lock(engine: Engine) -> None:
+    """Until somebody waits for one; SQLite does not tell, and has one lock for all."""
+    deadline = time.monotonic() + DEADLINE_S
+    while engine.dialect.name == "postgresql":
+        assert time.monotonic() < deadline
+        with engine.connect() as connection:
+            if connection.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted")).scalar_one():
+                return
+
+
+def test_a_handler_that_is_at_work_is_waited_for_when_tables_are_brought_up(first_version: Engine) -> None:
+    inbox = "INSERT INTO warren_inbox (consumer, business_id, received_at) VALUES ('till', 'x', CURRENT_TIMESTAMP)"
+    with ThreadPoolExecutor(1) as threads, first_version.connect() as handler:
+        handler.execute(text(inbox))
+        brought_up = threads.submit(create_tables, first_version)
+        wait_for_a_lock(first_version)
+        handler.execute(text("INSERT INTO warren_outbox (business_id, body) VALUES ('receipt', 'a')"))
+        handler.commit()
+        brought_up.result(DEADLINE_S)
+    assert rows(first_version)["receipt"].resends == 0
 
 
 def test_tables_of_the_first_version_are_told_before_they_are_used(first_version: Engine) -> None:

@@ -79,7 +79,8 @@ def bring_up(engine: Engine, parts: Sequence[Part]) -> None:
         for part in parts:
             _check(part, found.get(part.name), present)
         VERSIONS.create(connection, checkfirst=True)
-        for part in parts:
+        # those that run take a row of the inbox, then one of the outbox: in another order each would wait for the other
+        for part in reversed(parts):
             _bring_up(connection, part, found.get(part.name))
 
 
