@@ -34,6 +34,9 @@ AMOUNT_PLACES_MAX = 4
 AS_NEW: dict[str, Any] = {"status": "pending", "due_at": None, "resends": 0}
 """What a row says that is to be sent as if it had not been."""
 
+NEVER_SENT: dict[str, Any] = {"sent_at": None, "done_at": None, "refusals": 0, "last_error": None}
+"""And one that has not."""
+
 
 class Outbox:
     """Where messages go that are not told otherwise: an exchange and a routing key."""
@@ -168,7 +171,9 @@ def _write(executor: Executor, business_id: str, content: dict[str, Any]) -> Non
 
 def _write_over(executor: Executor, business_id: str, content: dict[str, Any]) -> None:
     row = insert_into(executor, OUTBOX).values(business_id=business_id, created_at=database_time(), **content)
-    executor.execute(row.on_conflict_do_update(index_elements=[OUTBOX.c.business_id], set_=content | AS_NEW))
+    # under another id: a relay that has the old content in hand is about to mark what it sent by that
+    other = {"id": row.excluded.id, "created_at": row.excluded.created_at, **content, **AS_NEW, **NEVER_SENT}
+    executor.execute(row.on_conflict_do_update(index_elements=[OUTBOX.c.business_id], set_=other))
     tell_relay(executor)
 
 

@@ -52,3 +52,5 @@ class RelaySettings:
             raise SettingsError(f"lease_s is above 0 and at most {LEASE_S_MAX:g}, not {self.lease_s:g}")
         if min(self.backoff_s, self.publish_timeout_s, self.poll_s, self.listening_poll_s) <= 0:
             raise SettingsError("backoff_s, publish_timeout_s, poll_s and listening_poll_s are above 0")
+        if min(self.receipt_within_s, self.resent_receipt_within_s) < 0:
+            raise SettingsError("receipt_within_s and resent_receipt_within_s are 0 or above")

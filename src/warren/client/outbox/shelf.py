@@ -3,7 +3,8 @@
 **Which rows may go** is decided by their status and never by an id that was reached: in PostgreSQL a transaction with a
 lower id may commit after one with a higher, and its row must be seen then. Of a key, rows that were never sent wait
 behind one of the same key that failed, or is refused for the time being. A row that was sent before is a repeat,
-whose order no longer matters: it waits for nobody, and nobody for it. Its `due_at` is the date of its receipt, and
+whose order no longer matters: it waits for nobody, and nobody for it. Nor does what confirms or reverses another row,
+for it may be the one behind which everybody waits that is reversed. A repeat's `due_at` is the date of its receipt, and
 no reason to wait, unless a later publish of it came to nothing: then `last_error` says so. No pause is longer than
 `BACKOFF_S_MAX`: a row that seems to have a longer one got it before the clock was set back, and may go.
 
@@ -46,6 +47,7 @@ from warren.client.outbox.publishing import Judged, PendingRow, Verdict
 from warren.client.outbox.settings import RelaySettings
 from warren.client.tables import OUTBOX, database_time
 from warren.client.tables.claiming import Claim
+from warren.client.tables.texts import storable
 
 LEASE = "outbox"
 """The claim under which its rows are marked."""
@@ -54,7 +56,6 @@ BACKOFF_S_MAX = 60.0
 DOUBLINGS_MAX = 16
 CLEANED_ROWS_MAX = 1000
 BATCH_BYTES_MAX = 16 << 20
-ERROR_CHARACTERS_MAX = 2000
 
 ROW = OUTBOX.c
 _READ = [ROW[name] for name in PendingRow._fields]
@@ -153,7 +154,7 @@ class Shelf:
 def _marked(judged: Judged) -> Update:
     """It was published once more, to no avail."""
     row = update(OUTBOX).where(ROW.id == judged.row.id, _STILL_PENDING)
-    return row.values(attempt=ROW.attempt + 1, last_error=_storable(str(judged.trouble)))
+    return row.values(attempt=ROW.attempt + 1, last_error=storable(str(judged.trouble)))
 
 
 def looking(dialect: str) -> Select[datetime]:
@@ -173,7 +174,7 @@ def rows_that_may_go(now: datetime, limit: int) -> Select[int, int]:
     earlier.
     """
     # in the words of the index that has them: who failed, or must wait, and was never sent
-    held_perhaps = and_(ROW.sent_at.is_(None), or_(_FAILED, ROW.due_at.is_not(None)))
+    held_perhaps = and_(ROW.sent_at.is_(None), or_(_FAILED, ROW.due_at.is_not(None)), ROW.settles.is_(None))
     held = select(ROW.ordering_key).where(
         held_perhaps,
         or_(_FAILED, and_(_STILL_PENDING, ROW.due_at > now, ROW.due_at <= _longest_pause(now))),
@@ -186,7 +187,9 @@ def rows_that_may_go(now: datetime, limit: int) -> Select[int, int]:
         not_before > _longest_pause(now),
         and_(ROW.sent_at.is_not(None), ROW.last_error.is_(None)),
     )
-    free = or_(ROW.ordering_key == "", ROW.sent_at.is_not(None), ROW.ordering_key.not_in(held))
+    free = or_(
+        ROW.ordering_key == "", ROW.sent_at.is_not(None), ROW.settles.is_not(None), ROW.ordering_key.not_in(held)
+    )
     size = (func.length(ROW.body) + func.length(ROW.properties)).label("size")
     return select(ROW.id, size).where(_STILL_PENDING, due, free).order_by(ROW.id).limit(limit)
 
@@ -217,8 +220,3 @@ def _clean(connection: Connection, through: ColumnElement[bool], keep_s: float) 
     )
     old = select(first.c.id).where(first.c.ended_at < database_time(-keep_s))
     return connection.execute(delete(OUTBOX).where(ROW.id.in_(old))).rowcount
-
-
-def _storable(reason: str) -> str:
-    """What a broker said may have characters that no database takes."""
-    return reason.replace("\x00", "").encode(errors="replace").decode()[:ERROR_CHARACTERS_MAX]
