@@ -13,6 +13,7 @@ same message has got the better of it meanwhile, that one counts.
 Not here: rows (`inbox.recording`, `inbox.outcomes`), receipts (`inbox.receipting`).
 """
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,16 +22,26 @@ from typing import Generic, TypeVar
 from sqlalchemy import Connection, Engine
 
 from warren.client.errors import CannotConvert
-from warren.client.inbox.outcomes import DONE, REFUSED, TAKEN_BACK, outcome_of, record_refused, take_back
+from warren.client.inbox.outcomes import (
+    DONE,
+    REFUSED,
+    TAKEN_BACK,
+    TakenBack,
+    check_remembered,
+    outcome_of,
+    record_refused,
+    take_back,
+)
 from warren.client.inbox.receipting import ReceiptWriter, Refused
 from warren.client.inbox.recording import Recorder, attempt_of
-from warren.client.inbox.standing_for import subject_of
+from warren.client.inbox.standing_for import Subject, subject_of
 from warren.client.transport import Incoming
 
 Money = tuple[Decimal, str]
 """An amount and its currency."""
 
 Came = TypeVar("Came", bound=Incoming)
+log = logging.getLogger("warren.client.inbox")
 NO_MORE = {REFUSED: "it was refused before", TAKEN_BACK: "its sender has taken it back"}
 
 
@@ -40,6 +51,7 @@ class Handling(Generic[Came]):
 
     engine: Engine
     consumer: str
+    keep_s: float
     recorder: Recorder
     work: Callable[[Connection, Came], object]
     undo: Callable[[Connection, Came], object] | None = None
@@ -47,33 +59,36 @@ class Handling(Generic[Came]):
     receipts: ReceiptWriter | None = None
 
     def handle(self, message: Came) -> tuple[str, bool]:
-        """The business id that it is about, and whether that was handled, or undone, for the first time."""
+        """The business id that it is about, and whether that was handled, or taken back, for the first time."""
         # decoded each time it is asked for
         properties = message.properties
-        business_id, is_reversal = subject_of(properties)
-        if is_reversal:
-            return business_id, self._undo(message, business_id)
+        subject = subject_of(properties)
+        business_id = subject.business_id
+        if subject.is_reversal:
+            return business_id, self._undo(message, subject)
         amount, currency = (None, None) if self.money is None else self.money(message)
         attempt = attempt_of(properties)
         try:
             with self.engine.begin() as connection:
                 is_first = self.recorder.record(connection, business_id, amount, currency, attempt)
                 if is_first:
+                    check_remembered(connection, subject.written_at, self.keep_s)
                     _check_done(self.work(connection, message))
                 self._acknowledge(connection, message, business_id, is_first)
         except Refused as refusal:
             with self.engine.begin() as connection:
                 is_first = record_refused(connection, self.consumer, business_id, amount, currency, attempt)
                 self._acknowledge(connection, message, business_id, is_first, refusal)
+            self._log_refusal(business_id, refusal)
         return business_id, is_first
 
-    def _undo(self, message: Came, business_id: str) -> bool:
+    def _undo(self, message: Came, subject: Subject) -> bool:
         if self.undo is None:
-            raise CannotConvert(f"it reverses {business_id!r}, and this handler was given no way to undo that")
+            raise CannotConvert(f"it reverses {subject.business_id!r}, and this handler was given no way to undo that")
         try:
             with self.engine.begin() as connection:
-                was_done = take_back(connection, self.consumer, business_id)
-                if was_done:
+                taken = take_back(connection, self.consumer, subject.business_id, subject.written_at, self.keep_s)
+                if taken is TakenBack.TO_UNDO:
                     _check_done(self.undo(connection, message))
                 if self.receipts is not None:
                     self.receipts.write(connection, message, "done")
@@ -81,8 +96,13 @@ class Handling(Generic[Came]):
             with self.engine.begin() as connection:
                 if self.receipts is not None:
                     self.receipts.write(connection, message, "refused", str(refusal))
-            return False
-        return was_done
+            self._log_refusal(subject.business_id, refusal)
+            return True
+        return taken is not TakenBack.BEFORE
+
+    def _log_refusal(self, business_id: str, refusal: Refused) -> None:
+        facts = {"consumer": self.consumer, "business_id": business_id, "reason": str(refusal)}
+        log.warning("message.refused", extra=facts)
 
     def _acknowledge(
         self, connection: Connection, message: Came, business_id: str, is_first: bool, refusal: Refused | None = None

@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from threading import Lock
 from typing import Final
@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from warren.client.inbox.handling import Came, Handling, Money
-from warren.client.inbox.outcomes import take_back
+from warren.client.inbox.outcomes import TakenBack, take_back
 from warren.client.inbox.pruning import prune_step
 from warren.client.inbox.receipting import ReceiptWriter
 from warren.client.inbox.recording import TEXT_CHARACTERS_MAX, Recorder, checked_id, is_kept_as_text
@@ -59,16 +59,19 @@ class Inbox:
     ) -> bool:
         """Record it in the caller's transaction; False if this consumer had it already.
 
+        Of a message whose sender may confirm or reverse it, the id is that of its `subject_of`.
         Waits for a transaction that records the same id, and is then told how that ended.
         """
         return self._recorder.record(executor, checked_id(business_id), amount, currency, attempt)
 
-    def take_back(self, executor: Executor, business_id: str) -> bool:
+    def take_back(self, executor: Executor, business_id: str, written_at: datetime | None = None) -> bool:
         """In the caller's transaction: whether this consumer has done it, so that it is to be undone now.
 
         If it has not, that is recorded, and the message is a duplicate should it still come. Who asks again is told no.
+        `Refused` if it is not there, and was written so long ago that its row may have been pruned.
         """
-        return take_back(executor, self.consumer, checked_id(business_id))
+        taken = take_back(executor, self.consumer, checked_id(business_id), written_at, self._keep_s)
+        return taken is TakenBack.TO_UNDO
 
     def handler(
         self,
@@ -87,7 +90,7 @@ class Inbox:
         for function in (work, undo):
             _check_plain(function)
         writer = None if receipts is None else ReceiptWriter(receipts, self.consumer)
-        handling = Handling(self._engine, self.consumer, self._recorder, work, undo, money, writer)
+        handling = Handling(self._engine, self.consumer, self._keep_s, self._recorder, work, undo, money, writer)
 
         def handle(message: Came) -> None:
             business_id, is_first = handling.handle(message)

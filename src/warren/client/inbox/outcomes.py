@@ -4,14 +4,21 @@
     (none) ──▶ taken_back      it never came: if it still does, it is a duplicate
     (none) ──▶ refused         it was not done, and will not be
 
+That there is no row means that it never came, unless it is so old that its row may have been pruned. What can be told
+to be so old is refused: somebody has to find out. The row of what was taken back is kept from then on, for the message
+may still come.
+
 Not here: recording what is done (`inbox.recording`), which is the one that has to be fast.
 """
 
+from datetime import datetime
 from decimal import Decimal
+from enum import Enum
 
 from sqlalchemy import and_, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
+from warren.client.inbox.receipting import Refused
 from warren.client.tables import INBOX, Executor, database_time, insert_unless_there
 
 DONE = "done"
@@ -19,12 +26,35 @@ REFUSED = "refused"
 TAKEN_BACK = "taken_back"
 
 
-def take_back(executor: Executor, consumer: str, business_id: str) -> bool:
-    """Whether it was done, and is to be undone; once, and whoever asks again is told no."""
+class TakenBack(Enum):
+    """What taking a message back comes to."""
+
+    TO_UNDO = "it was done, and is to be undone now"
+    KEPT_OUT = "it never came, and will not be done if it does"
+    BEFORE = "it was taken back or refused before"
+
+
+def take_back(
+    executor: Executor, consumer: str, business_id: str, written_at: datetime | None, keep_s: float
+) -> TakenBack:
+    """For each message `TO_UNDO` or `KEPT_OUT` once; `Refused` if it may have been done and forgotten."""
     if _record(executor, consumer, business_id, outcome=TAKEN_BACK):
-        return False
-    done = update(INBOX).where(_this(consumer, business_id), INBOX.c.outcome == DONE).values(outcome=TAKEN_BACK)
-    return executor.execute(done.returning(INBOX.c.business_id)).first() is not None
+        check_remembered(executor, written_at, keep_s)
+        return TakenBack.KEPT_OUT
+    done = update(INBOX).where(_this(consumer, business_id), INBOX.c.outcome == DONE)
+    marked = done.values(outcome=TAKEN_BACK, received_at=database_time()).returning(INBOX.c.business_id)
+    return TakenBack.BEFORE if executor.execute(marked).first() is None else TakenBack.TO_UNDO
+
+
+def check_remembered(executor: Executor, written_at: datetime | None, keep_s: float) -> None:
+    """`Refused` if a row of a message that was written then may have been pruned."""
+    if written_at is None:
+        return
+    forgotten_before = executor.execute(select(database_time(-keep_s))).scalar_one()
+    if written_at < forgotten_before:
+        raise Refused(
+            f"it was written at {written_at:%Y-%m-%d %H:%M:%S} UTC, and may have been done and forgotten since"
+        )
 
 
 def record_refused(

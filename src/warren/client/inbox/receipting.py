@@ -18,6 +18,7 @@ from typing import Final, Literal
 from warren.client.machine.publishing import Message
 from warren.client.outbox import Outbox
 from warren.client.tables import Executor
+from warren.client.tables.texts import storable
 from warren.client.transport import Incoming
 from warren.wire.properties import Properties
 from warren.wire.values import Table
@@ -43,7 +44,7 @@ def receipt_for(incoming: Incoming, outcome: Outcome = "done", reason: str = "")
     business_id = asked.message_id or ""
     headers: Table = {RECEIPT_FOR: business_id, OUTCOME: outcome}
     if outcome == "refused":
-        headers[REASON] = _sendable(reason)
+        headers[REASON] = storable(reason, REASON_CHARACTERS_MAX)
     properties = Properties(type=RECEIPT, correlation_id=business_id, headers=headers, delivery_mode=PERSISTENT)
     return Message(b"", properties, asked.reply_to or None)
 
@@ -79,7 +80,3 @@ class ReceiptWriter:
     def _id(self, receipt: Message) -> str:
         assert receipt.properties is not None
         return receipt_id(self._consumer, receipt.properties.correlation_id or "")
-
-
-def _sendable(reason: str) -> str:
-    return reason.replace("\x00", "").encode(errors="replace").decode()[:REASON_CHARACTERS_MAX]

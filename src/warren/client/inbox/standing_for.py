@@ -1,23 +1,26 @@
 """Which message one is about: itself, or one that it confirms or reverses.
 
-A confirmation and a reversal have headers `x-kind` and `x-settles`, the business id of the other one. Nothing else of
-them differs from that one but their own business id.
+A confirmation and a reversal have headers `x-kind`, `x-settles`, the business id of the other one, and `x-written-at`,
+the time at which that one was written. Nothing else of them differs from that one but their own business id.
 
 Not here: what is done about it (`inbox.handling`).
 """
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from warren.client.inbox.recording import business_id_of, checked_id
-from warren.client.outbox.kinds import CONFIRMATION, KIND_HEADER, REVERSAL, SETTLES_HEADER
+from warren.client.outbox.kinds import CONFIRMATION, KIND_HEADER, REVERSAL, SETTLES_HEADER, WRITTEN_HEADER
 from warren.wire.properties import Properties
+from warren.wire.values import Timestamp
 
 
 class Subject(NamedTuple):
-    """The business id that is handled once, and whether that is to be undone."""
+    """The business id that is handled once, whether that is to be undone, and when it was written, if that is told."""
 
     business_id: str
     is_reversal: bool = False
+    written_at: datetime | None = None
 
 
 def subject_of(properties: Properties) -> Subject:
@@ -29,4 +32,12 @@ def subject_of(properties: Properties) -> Subject:
     kind, settles = headers.get(KIND_HEADER), headers[SETTLES_HEADER]
     if kind not in (CONFIRMATION, REVERSAL):
         return Subject(own)
-    return Subject(checked_id(settles if isinstance(settles, str) else "", SETTLES_HEADER), kind == REVERSAL)
+    business_id = checked_id(settles if isinstance(settles, str) else "", SETTLES_HEADER)
+    return Subject(business_id, kind == REVERSAL, _time(headers.get(WRITTEN_HEADER)))
+
+
+def _time(said: object) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(said.seconds, UTC) if isinstance(said, Timestamp) else None
+    except (ValueError, OverflowError, OSError):
+        return None
