@@ -28,6 +28,7 @@ from warren.client.receipts import Alert, Chaser, ChasingSettings, Receipts, com
 from warren.client.receipts.overdue import LEASE, Overdue
 from warren.client.tables import LEASES, OUTBOX, database_time
 from warren.client.tables.claiming import Claim
+from warren.wire.values import Timestamp
 
 
 def test_what_is_not_overdue_is_left_alone(database: Engine) -> None:
@@ -113,7 +114,8 @@ def test_a_compensating_row_is_the_message_with_an_id_of_its_own(database: Engin
     assert (other.business_id, other.kind, other.settles, other.compensation) == ("one/reverse", "reversal", "one", "")
     properties = stored_properties(other.properties)
     assert (properties.type, properties.reply_to) == ("withdrawal", "receipts")
-    assert properties.headers == {"branch": 9, "x-kind": "reversal", "x-settles": "one"}
+    written = Timestamp(int(one.created_at.timestamp()))
+    assert properties.headers == {"branch": 9, "x-kind": "reversal", "x-settles": "one", "x-written-at": written}
 
 
 def test_a_reversal_waits_behind_what_its_key_has_to_send_before(database: Engine) -> None:

@@ -15,10 +15,11 @@ from sqlalchemy import Row, select, update
 
 from warren.client.errors import CannotConvert
 from warren.client.outbox.adding import AS_NEW, tell_relay
-from warren.client.outbox.kinds import COMPENSATIONS, CONFIRMATION, KIND_HEADER, SETTLES_HEADER
+from warren.client.outbox.kinds import COMPENSATIONS, CONFIRMATION, KIND_HEADER, SETTLES_HEADER, WRITTEN_HEADER
 from warren.client.outbox.stored_properties import properties_text, stored_properties
 from warren.client.tables import OUTBOX, Executor, database_time
 from warren.client.tables.inserting import insert_into
+from warren.wire.values import Timestamp
 
 Compensation = Literal["confirm", "reverse"]
 
@@ -40,13 +41,15 @@ def compensating_id(business_id: str, compensation: Compensation) -> str:
 def compensate(executor: Executor, business_id: str, compensation: Compensation) -> str | None:
     """Have a message confirmed or reversed, in the caller's own transaction: the id of the row that does it.
 
-    None if there is no such message. A `CannotConvert` if no such row can be made of it.
+    None if there is no such message. A `CannotConvert` if no such row can be made of it, a `ValueError` if it is one.
     """
     # as the first statement it makes SQLite's transaction a writer's; in either database it locks the row
-    being = update(OUTBOX).where(ROW.business_id == business_id).values(status=ROW.status).returning(ROW.id)
-    if executor.execute(being).first() is None:
+    locked = update(OUTBOX).where(ROW.business_id == business_id).values(status=ROW.status).returning(*ROW)
+    message = executor.execute(locked).one_or_none()
+    if message is None:
         return None
-    message = executor.execute(select(OUTBOX).where(ROW.business_id == business_id)).one()
+    if message.settles is not None:
+        raise ValueError(f"{business_id!r} is a {message.kind} itself; name the message that it is for")
     own_id = compensating_id(business_id, compensation)
     there = executor.execute(select(OUTBOX).where(ROW.business_id == own_id)).one_or_none()
     if there is None:
@@ -68,6 +71,8 @@ def _write(executor: Executor, message: Row[Any], own_id: str, compensation: Com
     kind = COMPENSATIONS[compensation]
     properties = stored_properties(message.properties)
     properties.headers = {**(properties.headers or {}), KIND_HEADER: kind, SETTLES_HEADER: message.business_id}
+    if message.created_at is not None:
+        properties.headers[WRITTEN_HEADER] = Timestamp(int(message.created_at.timestamp()))
     values = {name: getattr(message, name) for name in COPIED}
     values |= {"business_id": own_id, "kind": kind, "settles": message.business_id, "wants_receipt": True}
     values |= {"properties": properties_text(properties), "created_at": database_time()}

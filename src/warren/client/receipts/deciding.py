@@ -1,6 +1,7 @@
 """What is done about a row whose receipt is overdue, or which its receiver has refused.
 
-    message                  overdue: sent again, `resends` times; then, or if refused: compensated for, or failed
+    message                  overdue: sent again, `resends` times; then, or if refused: compensated for, or failed.
+                             To confirm what was refused is of no use
     confirmation, reversal   overdue: sent again, until it was sent `compensations` times; then, or if refused: failed
 
 Not here: doing it (`receipts.overdue`).
@@ -9,6 +10,7 @@ Not here: doing it (`receipts.overdue`).
 from enum import Enum
 from typing import NamedTuple
 
+from warren.client.outbox.kinds import COMPENSATIONS
 from warren.client.receipts.settings import ChasingSettings
 
 
@@ -17,6 +19,7 @@ class AwaitedRow(NamedTuple):
 
     id: int
     business_id: str
+    kind: str
     status: str
     resends: int
     compensation: str
@@ -35,14 +38,22 @@ def next_step(row: AwaitedRow, settings: ChasingSettings) -> Step:
     is_refused = row.status == "refused"
     if not is_refused and row.resends < _resends_max(row, settings):
         return Step.RESEND
-    return Step.COMPENSATE if row.compensation and row.settles is None else Step.FAIL
+    if (
+        row.settles is not None
+        or row.compensation not in COMPENSATIONS
+        or (is_refused and row.compensation == "confirm")
+    ):
+        return Step.FAIL
+    return Step.COMPENSATE
 
 
 def why_failed(row: AwaitedRow) -> str:
     """For whoever has to look."""
     if row.status == "refused":
         return row.last_error or "it was refused"
-    return f"no receipt came after {row.resends} resends"
+    known = row.compensation in ("", *COMPENSATIONS)
+    unknown = "" if known else f", and its compensation is {row.compensation!r}, which is none"
+    return f"no receipt came after {row.resends} resends{unknown}"
 
 
 def _resends_max(row: AwaitedRow, settings: ChasingSettings) -> int:

@@ -25,16 +25,16 @@ from sqlalchemy import Row, func, or_, select, update
 from warren.client.outbox.kinds import CONFIRMATION, REVERSAL
 from warren.client.receipts.compensating import compensating_id, settled_status
 from warren.client.tables import OUTBOX, Executor, database_time
+from warren.client.tables.texts import storable
 
 ROW = OUTBOX.c
-ERROR_CHARACTERS_MAX = 2000
 WAITING = ("pending", "sent", "refused", "failed")
 
 
 _other = OUTBOX.alias("other")
-_reversed_by_another = (
-    select(_other.c.id).where(_other.c.settles == ROW.business_id, _other.c.kind == REVERSAL).correlate(OUTBOX).exists()
-)
+_settling = select(_other.c.id).where(_other.c.settles == ROW.business_id).correlate(OUTBOX)
+_settled_by_another = _settling.exists()
+_reversed_by_another = _settling.where(_other.c.kind == REVERSAL).exists()
 
 
 class Marked(Enum):
@@ -62,7 +62,7 @@ def mark_done(executor: Executor, business_id: str) -> tuple[Marked, str]:
 
 def mark_refused(executor: Executor, business_id: str, reason: str) -> Marked:
     refused = update(OUTBOX).where(ROW.business_id == business_id, ROW.status.in_(["pending", "sent"]))
-    said = f"refused: {reason}"[:ERROR_CHARACTERS_MAX].replace("\x00", "")
+    said = storable(f"refused: {reason}")
     # it has been sent, even if that is not marked yet, and is not to hold back others as if it had not
     sent_at = func.coalesce(ROW.sent_at, database_time())
     values = {"status": "refused", "sent_at": sent_at, "due_at": database_time(), "last_error": said}
@@ -75,9 +75,9 @@ def mark_refused(executor: Executor, business_id: str, reason: str) -> Marked:
 
 
 def _finish(executor: Executor, business_id: str) -> bool:
-    """The usual case, in one statement: a message that was not done before."""
+    """The usual case, in one statement: a message that was not done before, and that no other row is for."""
     message = update(OUTBOX).where(ROW.business_id == business_id, ROW.settles.is_(None), ROW.done_at.is_(None))
-    done = message.where(ROW.status.in_(WAITING), ~_reversed_by_another).values(_as("done"))
+    done = message.where(ROW.status.in_(WAITING), ~_settled_by_another).values(_as("done"))
     return executor.execute(done.returning(ROW.id)).first() is not None
 
 
@@ -97,7 +97,7 @@ def _settle(executor: Executor, found: Row[Any]) -> tuple[Marked, str]:
         return Marked.LATE, message.business_id
     _change(executor, message, _as(status))
     if status == "reversed":
-        return Marked.REVERSED, message.business_id
+        return Marked.REVERSED if own.done_at is None else Marked.REPEATED, message.business_id
     return Marked.DONE if message.done_at is None else Marked.REPEATED, message.business_id
 
 
@@ -110,10 +110,9 @@ def _mark_other(executor: Executor, business_id: str) -> Marked:
         return Marked.LATE
     if message.status == "done":
         return Marked.REPEATED
-    if message.status == "confirming":
-        own = _locked(executor, compensating_id(business_id, "confirm"))
-        if own is not None and own.kind == CONFIRMATION and own.status in WAITING:
-            _change(executor, own, _as("done"))
+    own = _locked(executor, compensating_id(business_id, "confirm"))
+    if own is not None and own.kind == CONFIRMATION and own.status in WAITING:
+        _change(executor, own, _as("done"))
     _change(executor, message, _as("done"))
     return Marked.DONE if message.done_at is None else Marked.REPEATED
 

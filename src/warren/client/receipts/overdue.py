@@ -16,11 +16,12 @@ Not here: what is done (`receipts.deciding`), when (`receipts.chaser`).
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, and_, bindparam, literal_column, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, func, literal_column, or_, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
 from warren.client.errors import CannotConvert
 from warren.client.outbox.adding import tell_relay
+from warren.client.outbox.kinds import CONFIRMATION, REVERSAL
 from warren.client.receipts.alerts import Alert
 from warren.client.receipts.compensating import compensate
 from warren.client.receipts.deciding import AwaitedRow, Step, next_step, why_failed
@@ -66,20 +67,19 @@ class Overdue:
             if connection is None:
                 return None
             _date_anew(connection, self._settings.batch_rows)
-            counts = dict.fromkeys(Step, 0)
-            for row in self._rows(connection):
-                counts[self._deal_with(connection, row)] += 1
-            stranded = _fail_stranded(connection, self._settings.batch_rows)
-            if counts[Step.RESEND]:
-                tell_relay(connection)
-        return Chased(counts[Step.RESEND], counts[Step.COMPENSATE], counts[Step.FAIL] + stranded)
+            rows = [(row, next_step(row, self._settings)) for row in self._rows(connection)]
+            resent = _resend(connection, [row.id for row, step in rows if step is Step.RESEND])
+            steps = [_deal_with(connection, row, step) for row, step in rows if step is not Step.RESEND]
+            failed = steps.count(Step.FAIL) + _fail_stranded(connection, self._settings.batch_rows)
+        return Chased(resent, steps.count(Step.COMPENSATE), failed)
 
     def alerts(self) -> list[tuple[int, Alert]] | None:
         """Rows that failed and nobody was told of, with their ids; None if the lease is lost."""
         with self._claim.transaction() as connection:
             if connection is None:
                 return None
-            untold = select(OUTBOX).where(_FAILED, ROW.alerted_at.is_(None), ROW.wants_receipt).order_by(ROW.id)
+            awaited = or_(ROW.wants_receipt, ROW.sent_at.is_not(None))
+            untold = select(OUTBOX).where(_FAILED, ROW.alerted_at.is_(None), awaited).order_by(ROW.id)
             return [(row.id, _alert(row)) for row in connection.execute(untold.limit(self._settings.batch_rows))]
 
     def mark_told(self, ids: Sequence[int]) -> bool:
@@ -105,36 +105,51 @@ class Overdue:
         # a receipt may have come in before the lock
         return (AwaitedRow._make(row) for row in locked if row.id in ids and row.status in ("sent", "refused"))
 
-    def _deal_with(self, connection: Connection, row: AwaitedRow) -> Step:
-        step = next_step(row, self._settings)
-        reason = why_failed(row)
-        if step is Step.COMPENSATE:
-            try:
-                compensate(connection, row.business_id, "confirm" if row.compensation == "confirm" else "reverse")
-            except CannotConvert as trouble:
-                step, reason = Step.FAIL, f"{reason}, and it cannot be compensated for: {trouble}"
-        if step is Step.RESEND:
-            again = {"status": "pending", "due_at": None, "resends": row.resends + 1}
-            connection.execute(update(OUTBOX).where(ROW.id == row.id).values(again))
-        elif step is Step.FAIL:
-            message = and_(ROW.business_id == (row.settles or ""), _BEING_SETTLED)
-            has_message = _fail(connection, message, f"{row.business_id}: {reason}") > 0
-            _fail(connection, ROW.id == row.id, reason, is_told=has_message)
-        return step
+
+def _resend(connection: Connection, ids: Sequence[int]) -> int:
+    """Have them sent again, all by one statement; how many it were."""
+    if ids:
+        again = {"status": "pending", "due_at": None, "resends": ROW.resends + 1}
+        connection.execute(update(OUTBOX).where(ROW.id.in_(ids)).values(again))
+        tell_relay(connection)
+    return len(ids)
+
+
+def _deal_with(connection: Connection, row: AwaitedRow, step: Step) -> Step:
+    """Compensate for it or let it fail; what it came to."""
+    reason = why_failed(row)
+    if step is Step.COMPENSATE:
+        try:
+            compensate(connection, row.business_id, "confirm" if row.compensation == "confirm" else "reverse")
+        except CannotConvert as trouble:
+            reason = f"{reason}, and it cannot be compensated for: {trouble}"
+        else:
+            return step
+    being = "confirming" if row.kind == CONFIRMATION else "reversing"
+    message = and_(ROW.business_id == (row.settles or ""), ROW.status == being)
+    has_message = _fail(connection, message, f"{row.business_id}: {reason}") > 0
+    _fail(connection, ROW.id == row.id, reason, is_told=has_message)
+    return Step.FAIL
 
 
 def _fail(connection: Connection, which: ColumnElement[bool], reason: str, *, is_told: bool = False) -> int:
     """How many rows it were. `is_told`: somebody is told of another row in its place."""
     alerted_at = database_time() if is_told else None
-    values = {"status": "failed", "due_at": None, "last_error": reason, "alerted_at": alerted_at}
+    # it is given up, and is to hold back nobody, even if it was never sent
+    sent_at = func.coalesce(ROW.sent_at, database_time())
+    values = {"status": "failed", "sent_at": sent_at, "due_at": None, "last_error": reason, "alerted_at": alerted_at}
     return connection.execute(update(OUTBOX).where(which).values(values)).rowcount
 
 
 def _fail_stranded(connection: Connection, limit: int) -> int:
     """Messages whose confirmation or reversal could not be sent: the relay has marked it as failed."""
     own = OUTBOX.alias("own")
+    goes_with = or_(
+        and_(ROW.status == literal_column("'confirming'"), own.c.kind == CONFIRMATION),
+        and_(ROW.status == literal_column("'reversing'"), own.c.kind == REVERSAL),
+    )
     pairs = select(ROW.id, own.c.id.label("own_id"), own.c.business_id, own.c.last_error).where(
-        _BEING_SETTLED, own.c.settles == ROW.business_id, own.c.status == "failed"
+        _BEING_SETTLED, own.c.settles == ROW.business_id, own.c.status == "failed", goes_with
     )
     found = connection.execute(pairs.order_by(ROW.id).limit(limit).with_for_update(of=OUTBOX)).all()
     for pair in found:

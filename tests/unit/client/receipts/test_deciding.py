@@ -9,11 +9,11 @@ SETTINGS = ChasingSettings(resends=3, compensations=5)
 
 
 def message(resends: int = 0, compensation: str = "", status: str = "sent") -> AwaitedRow:
-    return AwaitedRow(1, "payment", status, resends, compensation, None, None)
+    return AwaitedRow(1, "payment", "message", status, resends, compensation, None, None)
 
 
 def reversal(resends: int = 0, status: str = "sent") -> AwaitedRow:
-    return AwaitedRow(2, "payment/reverse", status, resends, "", "payment", "refused: no")
+    return AwaitedRow(2, "payment/reverse", "reversal", status, resends, "", "payment", "refused: no")
 
 
 @pytest.mark.parametrize("compensation", ["", "confirm", "reverse"])
@@ -32,7 +32,7 @@ def test_a_reversal_is_sent_as_often_as_is_allowed_the_first_time_included() -> 
     ("row", "step"),
     [
         (message(status="refused"), Step.FAIL),
-        (message(compensation="confirm", status="refused"), Step.COMPENSATE),
+        (message(compensation="confirm", status="refused"), Step.FAIL),
         (message(compensation="reverse", status="refused"), Step.COMPENSATE),
         (reversal(status="refused"), Step.FAIL),
     ],
@@ -43,6 +43,12 @@ def test_what_is_refused_is_not_sent_again(row: AwaitedRow, step: Step) -> None:
 
 def test_without_resends_a_message_is_compensated_for_at_once() -> None:
     assert next_step(message(0, "reverse"), ChasingSettings(resends=0)) is Step.COMPENSATE
+
+
+def test_a_compensation_that_nobody_knows_is_none() -> None:
+    row = message(3, "Confirm")
+    assert next_step(row, SETTINGS) is Step.FAIL
+    assert why_failed(row) == "no receipt came after 3 resends, and its compensation is 'Confirm', which is none"
 
 
 def test_whoever_has_to_look_is_told_why() -> None:
