@@ -251,6 +251,31 @@ def test_a_publish_that_cannot_go_at_once_goes_when_there_is_room(url: str, queu
         assert channel.declare_queue(queue).messages == 220
 
 
+def test_a_publish_is_confirmed_behind_deliveries_that_nobody_takes(
+    url: str, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warren.client.link.INBOX_BYTES_MAX", 200_000)
+    with connect(url) as connection, connect(url) as other:
+        publisher = other.channel(confirms=True)
+        publisher.declare_queue(queue)
+        publisher.send_many([b"x" * 10_000] * 3000, routing_key=queue)
+        publisher.wait_for_confirms()
+        channel = connection.channel(confirms=True)
+        consumer = channel.consume(queue, no_ack=True)
+        link = channel._inner._link
+
+        async def until_full() -> None:
+            while link._reads:
+                await link.changed()
+
+        connection._thread.run(until_full())
+        channel.publish(b"y", routing_key=queue)
+        assert link.wanting.count == 0
+        count = 0
+        while count < 3001:
+            count += len(consumer.batch(10.0))
+
+
 def test_publishes_that_wait_when_the_connection_is_lost_fail(url: str, queue: str) -> None:
     with connect(url) as connection:
         channel = connection.channel(confirms=True)
