@@ -242,8 +242,8 @@ def test_a_key_is_tried_so_often_and_no_more(shared: SparkSession, desk: Desk) -
 def test_an_outbox_that_is_not_there_is_told_before_anything_is_written(shared: SparkSession, desk: Desk) -> None:
     assert desk.reconcile() == 1
     for outbox, said in (
-        ("sqlite:///nowhere.db", "the outbox: there is no database nowhere.db"),
-        ("mysql://bank", "SQLite or PostgreSQL, not in mysql"),
+        ("sqlite:///nowhere.db", "the outbox: the database names a file that is not there: nowhere.db"),
+        ("mysql://bank", "the outbox: the database is PostgreSQL or SQLite, not mysql"),
     ):
         with pytest.raises(PipelineError, match=said):
             job.run(shared, desk.settings(outbox=outbox))

@@ -157,8 +157,8 @@ def test_a_row_that_was_written_by_hand_has_the_time_at_which_it_was_sent(engine
     ("old", "new", "said"),
     [
         ("{teller}", "jdbc:postgresql://127.0.0.1/bank", "ledger teller: the url of an outbox is like postgresql://"),
-        ("{teller}", "sqlite:///nowhere.db", "there is no database"),
-        ("{teller}", "mysql://bank", "SQLite or PostgreSQL, not in mysql"),
+        ("{teller}", "sqlite:///nowhere.db", "ledger teller cannot be read: url names a file that is not there"),
+        ("{teller}", "mysql://bank", "url is PostgreSQL or SQLite, not mysql"),
         (
             "{teller}",
             f"postgresql://b:secret@127.0.0.1:{free_port()}/b",

@@ -3,7 +3,7 @@
 | written                        | meaning                                                     |
 |--------------------------------|-------------------------------------------------------------|
 | `postgresql://USER@HOST/NAME`  | PostgreSQL, by psycopg, which comes with the extra          |
-| `sqlite:///FILE`               | a file that is there: one that is not would be made, empty  |
+| `sqlite:///FILE`               | a file; one that is not there would be made, and be empty   |
 
 Not here: the tables in it (`client.tables`).
 """
@@ -20,23 +20,24 @@ from warren.client.errors import CannotConnect, SettingsError
 DRIVER = "postgresql+psycopg"
 
 
-def open_database(url: str, user: str = "", password: str = "") -> Engine:
-    """Nothing is asked yet; a `SettingsError` if the URL makes no sense. User and password may stand beside it."""
+def open_database(
+    url: str, user: str = "", password: str = "", *, named: str = "the database", must_exist: bool = True
+) -> Engine:
+    """Nothing is asked yet; a `SettingsError` if the URL makes no sense, which calls it as it is `named`.
+
+    User and password may stand beside the URL.
+    """
     try:
-        known = _known(make_url(url))
+        known = _known(make_url(url), named, must_exist)
         if user:
             known = known.set(username=user)
         if password:
             known = known.set(password=password)
         return create_engine(known)
-    except ArgumentError:
-        raise SettingsError(
-            "the database's URL is none; one is postgresql://USER@HOST/NAME, or sqlite:///FILE"
-        ) from None
     except NoSuchModuleError as error:
-        raise SettingsError(f"the database is of a kind that nobody here knows: {error}") from None
-    except ModuleNotFoundError as error:
-        raise SettingsError(f"the database's driver is not installed: {error.name}") from None
+        raise SettingsError(f"{named} is of a kind that nobody here knows: {error}") from None
+    except ArgumentError:
+        raise SettingsError(f"{named} is no URL; one is postgresql://USER@HOST/NAME, or sqlite:///FILE") from None
 
 
 @contextmanager
@@ -49,19 +50,19 @@ def reached(engine: Engine) -> Iterator[None]:
         raise CannotConnect([(where, str(trouble.orig).strip().partition("\n")[0])]) from trouble
 
 
-def _known(url: URL) -> URL:
+def _known(url: URL, named: str, must_exist: bool) -> URL:
     if url.drivername in ("postgres", "postgresql"):
         url = url.set(drivername=DRIVER)
     kind = url.get_backend_name()
     if kind not in ("postgresql", "sqlite"):
-        raise SettingsError(f"the tables are kept in SQLite or PostgreSQL, not in {kind}")
+        raise SettingsError(f"{named} is PostgreSQL or SQLite, not {kind}")
     if kind == "sqlite":
-        _check_file(url.database or ":memory:")
+        _check_file(url.database or ":memory:", named, must_exist)
     return url
 
 
-def _check_file(name: str) -> None:
+def _check_file(name: str, named: str, must_exist: bool) -> None:
     if name == ":memory:":
-        raise SettingsError("a database in memory is seen by nobody else: name a file, as in sqlite:///FILE")
-    if not name.startswith("file:") and not Path(name).is_file():
-        raise SettingsError(f"there is no database {name}")
+        raise SettingsError(f"{named} is a file of SQLite, sqlite:///FILE: nobody else sees a database in memory")
+    if must_exist and not name.startswith("file:") and not Path(name).is_file():
+        raise SettingsError(f"{named} names a file that is not there: {name}")

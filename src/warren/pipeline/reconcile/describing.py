@@ -139,7 +139,11 @@ def _source(table: Mapping[str, Any], folder: Path) -> Source:
 def _database(url: str, folder: Path) -> str:
     """A file of SQLite is found from the description's folder, as any other."""
     kind, separator, file = url.partition(":///")
-    return f"{kind}:///{folder / file}" if separator and kind.startswith("sqlite") and file else url
+    return (
+        f"{kind}:///{folder / file}"
+        if separator and kind.startswith("sqlite") and file[:5] not in ("", "file:")
+        else url
+    )
 
 
 def _password(table: Mapping[str, Any]) -> str:

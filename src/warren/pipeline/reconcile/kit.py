@@ -71,7 +71,7 @@ class _Reading:
             ) from None
         if source.url.startswith("jdbc:"):
             raise PipelineError(f"the url of an {source.kind} is like postgresql://USER@HOST/NAME, without jdbc:")
-        self._engine: Engine = open_database(source.url, source.user, source.password)
+        self._engine: Engine = open_database(source.url, source.user, source.password, named="url")
         self._check = reading.check_ledger
         self._names = reading.OUTBOX_COLUMNS if source.kind == OUTBOX else reading.INBOX_COLUMNS
         self._rows: Callable[[], Iterator[list[tuple[Any, ...]]]] = (
