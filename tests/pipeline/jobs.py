@@ -18,11 +18,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from sqlalchemy import create_engine, insert, select
 
 from tests.pipeline.test_report_job import record
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 from warren.client import Message, Properties, blocking
+from warren.client.tables import OUTBOX, create_tables
 from warren.pipeline import tables
 from warren.pipeline.audit import job as audit_job
 from warren.pipeline.compensate import attempts
@@ -128,6 +130,18 @@ class Jobs:
             arrived=lambda: self._waiting(queue),
         )
 
+    def settle(self) -> Job:
+        """A compensation through an outbox, which has all orders as rows that were sent."""
+        result = self._result()
+        to = ["--routing-key", "corrections", "--day", DAY, "--yes"]
+        return Job(
+            "settle",
+            lambda place: [
+                "compensate", str(result), "--state", f"{place}/state", "--outbox", _outbox(place / "outbox.db"), *to
+            ],
+            lambda place: [*self._attempts(place / "state"), *_rows_of(place / "outbox.db")],
+        )  # fmt: skip
+
     def _traces(self) -> Path:
         traces = self._folder / "traces"
         if not traces.exists():
@@ -227,6 +241,29 @@ class Jobs:
         rows, facts = tables.read(self._spark, Folder(str(state / "attempts")), attempts.KIND, attempts.VERSION)
         del facts["publisher"]
         return [json.dumps(facts, sort_keys=True), *dumped(rows)]
+
+
+def _outbox(file: Path) -> str:
+    """Its URL; it is made when it is asked for first."""
+    url = f"sqlite:///{file}"
+    if not file.exists():
+        engine = create_engine(url)
+        create_tables(engine)
+        rows = [{"business_id": f"o{number}", "body": b"", "status": "sent"} for number in range(KEYS)]
+        with engine.begin() as connection:
+            connection.execute(insert(OUTBOX), rows)
+        engine.dispose()
+    return url
+
+
+def _rows_of(file: Path) -> list[str]:
+    """What an outbox has, but for times and the order in which rows came."""
+    engine = create_engine(f"sqlite:///{file}")
+    columns = ("business_id", "kind", "status", "routing_key", "properties", "body")
+    with engine.connect() as connection:
+        found = [str(tuple(row)) for row in connection.execute(select(*(OUTBOX.c[name] for name in columns)))]
+    engine.dispose()
+    return sorted(found)
 
 
 def dumped(frame: DataFrame) -> list[str]:

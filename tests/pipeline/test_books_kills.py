@@ -32,3 +32,7 @@ def test_a_load_that_is_killed_publishes_each_message_once(jobs: Jobs, tmp_path:
 
 def test_a_compensation_that_is_killed_sends_each_message_once(jobs: Jobs, tmp_path: Path) -> None:
     check_that_kills_change_nothing(jobs.compensate(), tmp_path, 6)
+
+
+def test_a_compensation_through_an_outbox_that_is_killed_leaves_each_row_once(jobs: Jobs, tmp_path: Path) -> None:
+    check_that_kills_change_nothing(jobs.settle(), tmp_path, 7)
