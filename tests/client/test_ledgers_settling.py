@@ -90,8 +90,8 @@ def test_the_reversal_goes_where_its_message_went_and_says_what_it_settles(outbo
     with outbox.connect() as connection:
         row = connection.execute(select(OUTBOX).where(OUTBOX.c.business_id == "refused/reverse")).one()
     assert (row.exchange, row.routing_key, row.body, row.wants_receipt) == ("BANK", "deposits", b"10", True)
-    headers = stored_properties(row.properties).headers
-    assert headers == {"x-branch": "north", "x-kind": "reversal", "x-settles": "refused"}
+    headers = stored_properties(row.properties).headers or {}
+    assert headers.items() >= {"x-branch": "north", "x-kind": "reversal", "x-settles": "refused"}.items()
 
 
 def test_the_same_findings_again_make_no_second_row(outbox: Engine) -> None:
