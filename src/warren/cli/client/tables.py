@@ -22,20 +22,16 @@ def tables(
 ) -> int:
     """Make the tables of outbox, inbox and leases, or bring older ones up to date."""
     engine = engine_of(database, must_exist=check)
-    from sqlalchemy.exc import DBAPIError
-
-    from warren.client.errors import CannotConnect
+    from warren.client.ledgers.database import reached
     from warren.client.tables import check_tables, create_tables
 
     try:
-        if check:
-            with engine.connect() as connection:
-                check_tables(connection)
-        else:
-            create_tables(engine)
-    except DBAPIError as trouble:
-        reason = str(trouble.orig).strip().partition("\n")[0]
-        raise CannotConnect([(shown(engine), reason)]) from trouble
+        with reached(engine):
+            if check:
+                with engine.connect() as connection:
+                    check_tables(connection)
+            else:
+                create_tables(engine)
     finally:
         engine.dispose()
     print(f"{shown(engine)}: the tables are there, and up to date")
