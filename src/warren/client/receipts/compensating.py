@@ -11,7 +11,7 @@ Not here: when that is called for (`receipts.deciding`), how it ends (`receipts.
 import hashlib
 from typing import Any, Literal
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, literal, select, true, update
 
 from warren.client.errors import CannotConvert
 from warren.client.outbox.adding import AS_NEW, tell_relay
@@ -43,22 +43,26 @@ def compensate(executor: Executor, business_id: str, compensation: Compensation)
 
     None if there is no such message. A `CannotConvert` if no such row can be made of it, a `ValueError` if it is one.
     """
+    own_id = write_compensation(executor, business_id, compensation)
+    if own_id is not None:
+        tell_relay(executor)
+    return own_id
+
+
+def write_compensation(executor: Executor, business_id: str, compensation: Compensation) -> str | None:
+    """The same, without a word to the relay."""
     # as the first statement it makes SQLite's transaction a writer's; in either database it locks the row
-    locked = update(OUTBOX).where(ROW.business_id == business_id).values(status=ROW.status).returning(*ROW)
-    message = executor.execute(locked).one_or_none()
+    locked = update(OUTBOX).where(ROW.business_id == business_id).values(status=ROW.status)
+    message = executor.execute(locked.returning(ROW.id, ROW.kind, ROW.settles, ROW.properties, ROW.created_at)).first()
     if message is None:
         return None
     if message.settles is not None:
         raise ValueError(f"{business_id!r} is a {message.kind} itself; name the message that it is for")
     own_id = compensating_id(business_id, compensation)
-    there = executor.execute(select(OUTBOX).where(ROW.business_id == own_id)).one_or_none()
-    if there is None:
-        _write(executor, message, own_id, compensation)
-        status = BEING_SETTLED[compensation]
-    else:
-        status = _take_up(executor, there, business_id, compensation)
-    settled = {"status": status, "due_at": None}
-    executor.execute(update(OUTBOX).where(ROW.id == message.id).values(settled))
+    status = BEING_SETTLED[compensation]
+    if not _write(executor, message, business_id, own_id, compensation):
+        status = _take_up(executor, business_id, own_id, compensation)
+    executor.execute(update(OUTBOX).where(ROW.id == message.id).values(status=status, due_at=None))
     return own_id
 
 
@@ -67,26 +71,34 @@ def settled_status(kind: str) -> str:
     return "done" if kind == CONFIRMATION else "reversed"
 
 
-def _write(executor: Executor, message: Row[Any], own_id: str, compensation: Compensation) -> None:
+def _write(executor: Executor, message: Row[Any], business_id: str, own_id: str, compensation: Compensation) -> bool:
+    """Whether it was written; if not, a row with that id is there. What it shares with the message is copied there."""
     kind = COMPENSATIONS[compensation]
     properties = stored_properties(message.properties)
-    properties.headers = {**(properties.headers or {}), KIND_HEADER: kind, SETTLES_HEADER: message.business_id}
+    properties.headers = {**(properties.headers or {}), KIND_HEADER: kind, SETTLES_HEADER: business_id}
     if message.created_at is not None:
         properties.headers[WRITTEN_HEADER] = Timestamp(int(message.created_at.timestamp()))
-    values = {name: getattr(message, name) for name in COPIED}
-    values |= {"business_id": own_id, "kind": kind, "settles": message.business_id, "wants_receipt": True}
-    values |= {"properties": properties_text(properties), "created_at": database_time()}
-    executor.execute(insert_into(executor, OUTBOX).values(values))
-    tell_relay(executor)
+    own = {
+        "business_id": literal(own_id),
+        "kind": literal(kind),
+        "settles": literal(business_id),
+        "wants_receipt": true(),
+        "properties": literal(properties_text(properties)),
+        "created_at": database_time(),
+    }
+    copied = select(*own.values(), *(ROW[name] for name in COPIED)).where(ROW.id == message.id)
+    row = insert_into(executor, OUTBOX).from_select([*own, *COPIED], copied)
+    written = row.on_conflict_do_nothing(index_elements=[ROW.business_id]).returning(ROW.id)
+    return executor.execute(written).first() is not None
 
 
-def _take_up(executor: Executor, there: Row[Any], business_id: str, compensation: Compensation) -> str:
+def _take_up(executor: Executor, business_id: str, own_id: str, compensation: Compensation) -> str:
     """What the message is, given a row that was made for it before."""
+    there = executor.execute(select(ROW.id, ROW.settles, ROW.status).where(ROW.business_id == own_id)).one()
     if there.settles != business_id:
-        raise CannotConvert(f"the outbox has another message with business id {there.business_id!r}")
+        raise CannotConvert(f"the outbox has another message with business id {own_id!r}")
     if there.status == "done":
         return SETTLED[compensation]
     if there.status in ("failed", "refused"):
         executor.execute(update(OUTBOX).where(ROW.id == there.id).values(AS_NEW))
-        tell_relay(executor)
     return BEING_SETTLED[compensation]

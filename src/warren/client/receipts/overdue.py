@@ -14,6 +14,7 @@ Not here: what is done (`receipts.deciding`), when (`receipts.chaser`).
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, and_, bindparam, func, literal_column, or_, select, update
@@ -23,7 +24,7 @@ from warren.client.errors import CannotConvert
 from warren.client.outbox.adding import tell_relay
 from warren.client.outbox.kinds import CONFIRMATION, REVERSAL
 from warren.client.receipts.alerts import Alert
-from warren.client.receipts.compensating import compensate
+from warren.client.receipts.compensating import write_compensation
 from warren.client.receipts.deciding import AwaitedRow, Step, next_step, why_failed
 from warren.client.receipts.settings import ChasingSettings
 from warren.client.tables import OUTBOX, database_time
@@ -35,6 +36,7 @@ LEASE = "receipts"
 ROW = OUTBOX.c
 CLOCK_TOLERANCE_S = 5.0
 
+_TOLD = [ROW[each.name] for each in fields(Alert) if each.name != "reason"] + [ROW.id, ROW.last_error]
 _READ = [ROW[name] for name in AwaitedRow._fields]
 # constants, for an index that has only such rows is of use to a statement that says so
 _SENT, _REFUSED, _FAILED = (ROW.status == literal_column(f"'{word}'") for word in ("sent", "refused", "failed"))
@@ -68,6 +70,8 @@ class Overdue:
                 return None
             _date_anew(connection, self._settings.batch_rows)
             rows = [(row, next_step(row, self._settings)) for row in self._rows(connection)]
+            if rows:
+                tell_relay(connection)
             resent = _resend(connection, [row.id for row, step in rows if step is Step.RESEND])
             steps = [_deal_with(connection, row, step) for row, step in rows if step is not Step.RESEND]
             failed = steps.count(Step.FAIL) + _fail_stranded(connection, self._settings.batch_rows)
@@ -79,7 +83,7 @@ class Overdue:
             if connection is None:
                 return None
             awaited = or_(ROW.wants_receipt, ROW.sent_at.is_not(None))
-            untold = select(OUTBOX).where(_FAILED, ROW.alerted_at.is_(None), awaited).order_by(ROW.id)
+            untold = select(*_TOLD).where(_FAILED, ROW.alerted_at.is_(None), awaited).order_by(ROW.id)
             return [(row.id, _alert(row)) for row in connection.execute(untold.limit(self._settings.batch_rows))]
 
     def mark_told(self, ids: Sequence[int]) -> bool:
@@ -111,7 +115,6 @@ def _resend(connection: Connection, ids: Sequence[int]) -> int:
     if ids:
         again = {"status": "pending", "due_at": None, "resends": ROW.resends + 1}
         connection.execute(update(OUTBOX).where(ROW.id.in_(ids)).values(again))
-        tell_relay(connection)
     return len(ids)
 
 
@@ -120,7 +123,7 @@ def _deal_with(connection: Connection, row: AwaitedRow, step: Step) -> Step:
     reason = why_failed(row)
     if step is Step.COMPENSATE:
         try:
-            compensate(connection, row.business_id, "confirm" if row.compensation == "confirm" else "reverse")
+            write_compensation(connection, row.business_id, "confirm" if row.compensation == "confirm" else "reverse")
         except CannotConvert as trouble:
             reason = f"{reason}, and it cannot be compensated for: {trouble}"
         else:
