@@ -73,7 +73,8 @@ class Database:
         chosen = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         command = self._command("postgres", "-D", str(self._folder / "data"), *chosen)
         with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            # in a session of its own: Ctrl-C is for the run alone, which stops everything in good order
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         self._await_answer()
 
     def crash(self) -> None:

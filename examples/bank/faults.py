@@ -39,12 +39,12 @@ class Faults:
         self._staff = staff
         self._chance = chance
         self._failures: list[Exception] = []
+        self._over = threading.Event()
 
     def go_on_for(self, duration_s: float) -> None:
-        """Until the time is over and the last fault is over, too."""
-        ends_at = time.monotonic() + duration_s
+        """Until the time is over, or a fault could not be made, and what was begun is over, too."""
         lanes = [
-            threading.Thread(target=self._lane, args=(kinds, pauses_s, ends_at))
+            threading.Thread(target=self._lane, args=(kinds, pauses_s))
             for kinds, pauses_s in (
                 (self._of_processes(), (1.0, 5.0)),
                 (self._of_brokers(), (4.0, 12.0)),
@@ -53,23 +53,29 @@ class Faults:
         ]
         for lane in lanes:
             lane.start()
-        for lane in lanes:
-            lane.join()
+        try:
+            self._over.wait(duration_s)
+        finally:
+            # also if the run is interrupted: what is down comes back before it is stopped in good order
+            self._over.set()
+            for lane in lanes:
+                lane.join()
         if self._failures:
             raise self._failures[0]
 
-    def _lane(self, kinds: Kinds, pauses_s: tuple[float, float], ends_at: float) -> None:
+    def _lane(self, kinds: Kinds, pauses_s: tuple[float, float]) -> None:
         deck: list[str] = []
         try:
-            while time.monotonic() < ends_at:
+            while not self._over.is_set():
                 if not deck:
                     deck = self._chance.sample(list(kinds), len(kinds))
                 kind = deck.pop()
                 self._narrator.say(f"{kind}: {kinds[kind]()}")
                 self.made[kind] += 1
-                time.sleep(self._chance.uniform(*pauses_s))
+                self._over.wait(self._chance.uniform(*pauses_s))
         except Exception as trouble:
             self._failures.append(trouble)
+            self._over.set()
 
     def _of_processes(self) -> Kinds:
         return {

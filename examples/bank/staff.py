@@ -111,7 +111,7 @@ class Staff:
     def _start(self, post: Post) -> None:
         with (self._logs / f"{post.name}.log").open("ab") as log:
             command = [sys.executable, str(SERVICE), *post.words]
-            self._running[post.name] = subprocess.Popen(command, stdout=log, stderr=log)
+            self._running[post.name] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def _watch(self) -> None:
         while not self._leaving.wait(LOOK_UP_S):
