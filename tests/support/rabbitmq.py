@@ -127,6 +127,7 @@ class RabbitMQ:
             "BINDIR": str(self._runtime),
             "EMU": "beam",
             "PROGNAME": "erl",
+            "ERL_CRASH_DUMP": f"{self._folder}/crash",
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "ERL_EPMD_PORT": str(self._mapper_port),
             # its script steps aside for the runtime, whose end can be waited for then
