@@ -82,7 +82,8 @@ def settling(kind: str, business_id: str = "order-1") -> Came:
 def receipt_headers(engine: Engine, business_id: str = RECEIPT) -> dict[str, object]:
     row = rows(engine)[business_id]
     properties = stored_properties(row.properties)
-    assert (row.exchange, row.routing_key, properties.type) == ("", "receipts", "warren.receipt")
+    assert (row.kind, row.exchange, row.routing_key) == ("receipt", "", "receipts")
+    assert properties.type == "warren.receipt"
     return dict(properties.headers or {})
 
 

@@ -16,7 +16,7 @@ import hashlib
 from typing import Final, Literal
 
 from warren.client.machine.publishing import Message
-from warren.client.outbox import Outbox
+from warren.client.outbox import Outbox, kinds
 from warren.client.tables import Executor
 from warren.client.tables.texts import storable
 from warren.client.transport import Incoming
@@ -75,7 +75,8 @@ class ReceiptWriter:
     def _put(self, executor: Executor, receipt: Message) -> None:
         if receipt.routing_key or self._outbox.has_address:
             exchange = "" if receipt.routing_key else None
-            self._outbox.add(executor, receipt, business_id=self._id(receipt), exchange=exchange, replace=True)
+            own_id = self._id(receipt)
+            self._outbox.add(executor, receipt, business_id=own_id, exchange=exchange, kind=kinds.RECEIPT, replace=True)
 
     def _id(self, receipt: Message) -> str:
         assert receipt.properties is not None

@@ -3,6 +3,7 @@
     message        what happened
     confirmation   of a message that nobody acknowledged: it is to be handled, unless it was
     reversal       of such a message: it is to be undone, or never done
+    receipt        for a message of somebody else's
 
 Not here: when they are made (`client.receipts`), what a receiver does about them (`client.inbox`).
 """
@@ -12,6 +13,7 @@ from typing import Final
 MESSAGE: Final = "message"
 CONFIRMATION: Final = "confirmation"
 REVERSAL: Final = "reversal"
+RECEIPT: Final = "receipt"
 
 KIND_HEADER: Final = "x-kind"
 SETTLES_HEADER: Final = "x-settles"

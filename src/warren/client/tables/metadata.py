@@ -4,7 +4,7 @@
 |---------------------------|------------------------------------------------------------------------------------------|
 | `id`                      | the order; ids of transactions that ran side by side may become visible in any order     |
 | `business_id`             | the message's `message_id`, the same however often it is sent                            |
-| `kind`                    | `message`, or `confirmation` or `reversal` of one                                        |
+| `kind`                    | `message`; `confirmation` or `reversal` of one; `receipt` for one of somebody else's     |
 | `ordering_key`            | rows with the same one go in the order of their ids; empty: no order is wanted           |
 | `status`                  | `pending`, `sent`, `done` (there is a receipt), `refused` (by who received it), `failed`,|
 |                           | `confirming` or `reversing` (another row does that), `reversed`                          |
