@@ -178,6 +178,39 @@ def test_a_row_says_what_the_message_was_about_and_when_it_came(engine: Engine, 
     assert timedelta(0) <= row.now - row.received_at < timedelta(seconds=10)
 
 
+@pytest.mark.parametrize(
+    ("amount", "currency", "said"),
+    [
+        ("1E+18", "EUR", "at most 16 digits before the point"),
+        ("1E+40", "EUR", "at most 16 digits before the point"),
+        ("0.00001", "EUR", "four behind it"),
+        ("NaN", "EUR", "the amount NaN is not a number"),
+        ("-Infinity", "EUR", "the amount -Infinity is not a number"),
+        ("1", "EURO", "the currency has 4 characters, and the table keeps at most 3"),
+        ("1", "E\0R", "no database keeps"),
+    ],
+)
+def test_money_that_no_ledger_could_tell_is_refused_in_every_database(
+    engine: Engine, inbox: Inbox, amount: str, currency: str, said: str
+) -> None:
+    def pay(connection: Connection, message: Incoming) -> None:
+        pytest.fail("nobody could reconcile it")
+
+    handle = inbox.handler(pay, money=lambda message: (Decimal(amount), currency))
+    with pytest.raises(CannotConvert, match=said):
+        handle(HandMade(properties=Properties(message_id="order-1")))
+    with engine.begin() as connection, pytest.raises(CannotConvert, match=said):
+        inbox.first_time(connection, "order-1", amount=Decimal(amount), currency=currency)
+    assert (rows(engine), inbox.handled) == ([], 0)
+
+
+def test_the_largest_amount_of_an_outbox_is_kept_by_an_inbox(engine: Engine, inbox: Inbox) -> None:
+    largest = Decimal("-9999999999999999.9999")
+    with engine.begin() as connection:
+        assert inbox.first_time(connection, "order-1", amount=largest, currency="EUR")
+        assert connection.execute(select(INBOX.c.amount)).scalar_one() == largest
+
+
 @pytest.mark.parametrize("bad", ["", "x" * 256, "a\0b", "\udcff"])
 def test_an_id_that_cannot_be_kept_is_refused(engine: Engine, inbox: Inbox, bad: str) -> None:
     with engine.begin() as connection, pytest.raises(CannotConvert, match="message_id"):

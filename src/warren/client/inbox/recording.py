@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from warren.client.errors import CannotConvert, TablesRefused
 from warren.client.tables import INBOX, Executor, connection_of, database_time
+from warren.client.tables.fitting import check_money
 from warren.wire.properties import Properties
 
 ATTEMPT: Final = "x-attempt"
@@ -42,7 +43,8 @@ class Recorder:
         self._same: dict[str, Any] = {**compiled.params, "consumer": consumer}
         # empty: the driver takes values by their names
         self._places: list[str] = list(compiled.positiontup or ())
-        kept: Any = INBOX.c.amount.type
+        # as this database keeps it: the type as such would make a float of it
+        kept: Any = INBOX.c.amount.type.dialect_impl(dialect)
         self._amount: Callable[[Decimal | None], object] = kept.bind_processor(dialect) or (lambda amount: amount)
 
     def record(
@@ -53,7 +55,9 @@ class Recorder:
         currency: str | None = None,
         attempt: int = 1,
     ) -> bool:
-        """Whether it was written; if not, it was there."""
+        """Whether it was written; if not, it was there. A `CannotConvert` if the ledgers cannot keep the amount."""
+        if amount is not None or currency is not None:
+            _check_money(amount, currency)
         connection = connection_of(executor)
         values = {
             **self._same,
@@ -84,6 +88,14 @@ def _rows_written(connection: Connection, statement: str, values: Any) -> int:
         ) from error
     finally:
         cursor.close()
+
+
+def _check_money(amount: Decimal | None, currency: str | None) -> None:
+    try:
+        check_money(amount, currency)
+    except ValueError as misfit:
+        # the sender said so, and it will be the same when the message comes again
+        raise CannotConvert(str(misfit)) from None
 
 
 def business_id_of(properties: Properties) -> str:

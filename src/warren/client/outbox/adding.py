@@ -18,6 +18,7 @@ from warren.client.machine.publishing import Message
 from warren.client.outbox.kinds import COMPENSATIONS
 from warren.client.outbox.stored_properties import properties_text
 from warren.client.tables import OUTBOX, Executor, database_time
+from warren.client.tables.fitting import check_length, check_money, octets_of
 from warren.client.tables.inserting import insert_into
 from warren.client.tables.transactions import dialect_of
 from warren.wire.properties import Properties
@@ -27,9 +28,7 @@ CHANNEL = "warren_outbox"
 
 PERSISTENT = 2
 TEXT_BYTES_MAX = 255
-COLUMN_CHARACTERS_MAX = {"kind": 20, "currency": 3}
-AMOUNT_LIMIT = Decimal(10**16)
-AMOUNT_PLACES_MAX = 4
+KIND_CHARACTERS_MAX = 20
 
 AS_NEW: dict[str, Any] = {"status": "pending", "due_at": None, "resends": 0}
 """What a row says that is to be sent as if it had not been."""
@@ -89,7 +88,8 @@ class Outbox:
         }
         known = business_id or properties.message_id or uuid.uuid4().hex
         _check_texts(business_id=known, **content)
-        _check_columns(kind, currency, amount)
+        check_length("kind", kind, KIND_CHARACTERS_MAX)
+        check_money(amount, currency)
         _check_compensation(compensation, wants_receipt)
         if replace:
             _write_over(executor, known, content)
@@ -123,34 +123,9 @@ def _persistent(properties: Properties) -> Properties:
 
 def _check_texts(**values: Any) -> None:
     for name in ("business_id", "ordering_key", "exchange", "routing_key"):
-        size = len(_octets(name, values[name]))
+        size = len(octets_of(name, values[name]))
         if size > TEXT_BYTES_MAX:
             raise CannotConvert(f"the {name} has {size} bytes, and {TEXT_BYTES_MAX} are the most that can be sent")
-
-
-def _octets(name: str, value: str) -> bytes:
-    octets = value.encode(errors="replace")
-    if b"\x00" in octets or octets.decode() != value:
-        raise CannotConvert(f"the {name} {value!r} has characters that no database keeps as text")
-    return octets
-
-
-def _check_columns(kind: str, currency: str | None, amount: Decimal | None) -> None:
-    for name, value in (("kind", kind), ("currency", currency or "")):
-        _octets(name, value)
-        most = COLUMN_CHARACTERS_MAX[name]
-        if len(value) > most:
-            raise ValueError(f"the {name} has {len(value)} characters, and the table keeps at most {most}")
-    if amount is not None and not _fits(amount):
-        raise ValueError(
-            f"the amount {amount} is not a number of at most 16 digits before the point and four behind it"
-        )
-
-
-def _fits(amount: Decimal) -> bool:
-    if not amount.is_finite() or abs(amount) >= AMOUNT_LIMIT:
-        return False
-    return amount == round(amount, AMOUNT_PLACES_MAX)
 
 
 def _check_compensation(compensation: str, wants_receipt: bool) -> None:
