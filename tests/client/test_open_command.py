@@ -11,13 +11,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from sqlalchemy import Engine, delete, insert
+from sqlalchemy import Engine, create_engine, delete, insert
 
 from tests.support.ports import free_port
 from warren.cli.main import run
 from warren.client import Message
 from warren.client.outbox import Outbox
-from warren.client.tables import OUTBOX, database_time, take_lease
+from warren.client.tables import OUTBOX, create_tables, database_time, take_lease
 
 WARREN = Path(sys.executable).with_name("warren")
 HOSTILE = "<script>alert(1)</script>\x1b[2J"
@@ -108,6 +108,12 @@ def test_the_page_is_one_file_and_names_are_no_markup(outbox: Engine, tmp_path: 
         (["--database", "sqlite:///nowhere/at/all.db"], "names a file that is not there"),
         (["--database", f"postgresql://warren:secret@127.0.0.1:{free_port()}/bank"], "cannot connect to"),
         (["--database", "mysql://bank"], "PostgreSQL or SQLite, not mysql"),
+        (["--database", f"postgresql://127.0.0.1:{free_port()}/bank?user=a&password=secret"], "cannot connect to"),
+        (["--database", "postgresql://warren:a@b:secret@localhost/bank"], "--database is no URL"),
+        (["--database", "postgresql://warren:a@secret@localhost/bank"], "--database has more than one @"),
+        (["--database", "postgresql://warren:a@b/secret@localhost/bank"], "--database has more than one @"),
+        (["--database", "postgresql://warren:secret@localhost:port/bank"], "--database is no URL"),
+        (["--database", "postgresql+asyncpg://warren:secret@localhost/bank"], "--database needs a package"),
         (["--database", "sqlite:///{file}"], "call warren.client.tables.create_tables"),
         (["--database", "sqlite:///{file}", "--serve", "everywhere"], "--serve is PORT or HOST:PORT"),
         (["--database", "sqlite:///{file}", "--serve", "0", "--json"], "--serve goes without --html and --json"),
@@ -121,7 +127,30 @@ def test_trouble_is_2_and_a_sentence(
     assert run(["client", "open", *given]) == 2
     told = capsys.readouterr().err
     assert said in told
+    assert told.count("\n") == 1
     assert "secret" not in told
+
+
+@pytest.mark.parametrize("options", [[], ["--serve", "0"]], ids=["shown", "served"])
+def test_a_row_that_makes_no_sense_is_2_and_not_something_that_is_open(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'odd.db'}")
+    create_tables(engine)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO warren_outbox (business_id, body, amount) VALUES ('a', '', 'abc')")
+    engine.dispose()
+    assert run(["client", "open", "--database", url_of(engine), *options]) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert "has something that cannot be shown" in told.err
+
+
+def test_a_currency_cannot_command_the_terminal(database: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    with database.begin() as connection:
+        connection.execute(insert(OUTBOX).values(business_id="a", body=b"", amount=Decimal(1), currency="\x1bc"))
+    assert run(["client", "open", "--database", url_of(database)]) == 1
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_a_page_that_cannot_be_written_is_2(outbox: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

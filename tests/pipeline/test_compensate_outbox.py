@@ -256,3 +256,15 @@ def test_an_outbox_of_an_older_version_is_refused(shared: SparkSession, desk: De
         connection.execute(text("UPDATE warren_tables SET version = 1 WHERE part = 'outbox'"))
     with pytest.raises(PipelineError, match=r"create_tables\(engine\) once"):
         through_outbox.check(desk.teller.url.render_as_string(hide_password=False))
+
+
+def test_the_environment_may_name_the_outbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As if it stood in the command, where it is one too many beside a broker."""
+    monkeypatch.setenv("WARREN_PIPELINE_OUTBOX", "postgresql://teller:secret@localhost/teller")
+    command = ["pipeline", "compensate", str(tmp_path), "--state", str(tmp_path / "state")]
+    assert run([*command, "--url", "amqp://localhost", "--routing-key", "corrections"]) != 0
+    told = capsys.readouterr().err
+    assert "give the URL of one of them" in told
+    assert "secret" not in told

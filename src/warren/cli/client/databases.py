@@ -50,4 +50,6 @@ def engine_of(given: str, *, must_exist: bool = True) -> "Engine":
 
 def shown(engine: "Engine") -> str:
     """Where it is, without a password."""
-    return engine.url.render_as_string(hide_password=True)
+    from warren.client.ledgers import database
+
+    return database.shown(engine)

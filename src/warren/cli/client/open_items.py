@@ -18,6 +18,8 @@ from warren.errors import ConfigError, WarrenError
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from warren.client.ledgers import Standing
+
 EPILOG = (
     "Examples: warren client open --database postgresql://shop@localhost/shop\n\n"
     "warren client open --database sqlite:///shop.db --serve 127.0.0.1:8080"
@@ -50,8 +52,16 @@ def open_items(
         raise
     except WarrenError as error:
         raise ConfigError(str(error)) from error
+    except Exception as error:
+        # whatever it is: the code of an uncaught one says that something is open
+        raise ConfigError(_unreadable(engine, error)) from error
     finally:
         engine.dispose()
+
+
+def _unreadable(engine: "Engine", error: Exception) -> str:
+    said = str(error).strip().partition("\n")[0]
+    return f"{shown(engine)} has something that cannot be shown: {type(error).__name__}: {said}"
 
 
 def _shown(engine: "Engine", limit: int, html: str, as_json: bool) -> int:
@@ -88,11 +98,19 @@ def _served(engine: "Engine", limit: int, address: str) -> int:
 
     def content(path: str) -> Content | None:
         if path == "/":
-            return Content("text/html", page(standing(engine, limit), shown(engine), REFRESH_S))
+            return Content("text/html", page(looked_at(), shown(engine), REFRESH_S))
         if path == "/open.json":
-            return Content("application/json", json.dumps(as_value(standing(engine, limit))))
+            return Content("application/json", json.dumps(as_value(looked_at())))
         return None
 
-    standing(engine, limit)
+    def looked_at() -> "Standing":
+        try:
+            return standing(engine, limit)
+        except WarrenError:
+            raise
+        except Exception as error:
+            raise ConfigError(_unreadable(engine, error)) from error
+
+    looked_at()
     serve(address, content)
     return 0

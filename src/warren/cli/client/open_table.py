@@ -56,7 +56,7 @@ def cells(item: "OpenItem", now: datetime) -> tuple[str, ...]:
         str(item.attempt),
         age(item.age_s),
         due(item, now),
-        amount,
+        _plain(amount),
         _plain(said) or NOTHING,
     )
 

@@ -36,7 +36,12 @@ def compensate(
     state: Annotated[str, typer.Option(metavar="DIR", help="Where all attempts are kept.")],
     url: Annotated[str, typer.Option(metavar="URL", help="The broker; several hosts are separated by commas.")] = "",
     outbox: Annotated[
-        str, typer.Option(metavar="URL", help="In place of a broker, the database whose outbox it goes through.")
+        str,
+        typer.Option(
+            envvar="WARREN_PIPELINE_OUTBOX",
+            metavar="URL",
+            help="In place of a broker, the database whose outbox it goes through.",
+        ),
     ] = "",
     exchange: Annotated[str, typer.Option(metavar="NAME", help="Where to publish; the default exchange.")] = "",
     routing_key: Annotated[
