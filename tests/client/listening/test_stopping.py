@@ -7,7 +7,9 @@ import time
 import pytest
 
 from tests.client.conftest import run
-from tests.client.listening.worlds import World, fill, is_empty, queue_of, taken, until
+from tests.client.listening.worlds import World, fill, is_empty, keyed, queue_of, taken, until
+from tests.support.rabbitmq import RabbitMQ
+from warren.client import blocking
 from warren.client.listening import Arrival, Listener, Retries, parking_queue
 from warren.client.testing import MemoryBroker
 from warren.client.transport import Layout, QueueLayout
@@ -126,5 +128,37 @@ def test_a_handler_that_fails_at_the_deadline_does_not_wait_for_a_broker_that_ta
         await listener.stop(deadline_s=0.2)
         assert time.monotonic() - began < 5
         assert [message.body for message in broker.ready("orders")] == [b"slow"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["fails", "works on"])
+def test_what_goes_back_keeps_the_order_of_its_key(rabbitmq: RabbitMQ, kind: str) -> None:
+    """A quorum queue hands out what came back in the order in which it did so."""
+
+    async def scenario() -> None:
+        world = World(rabbitmq.url)
+        transport = await world.open()
+        bodies = [b"k%d" % number for number in range(6)]
+        queue = await queue_of(world, transport, [keyed(body) for body in bodies[:4]], {"x-queue-type": "quorum"})
+        begun = asyncio.Event()
+
+        async def handle(arrival: Arrival[bytes]) -> None:
+            begun.set()
+            if kind == "fails":
+                raise OSError("the database is away")
+            await asyncio.get_running_loop().create_future()
+
+        listener = Listener(transport, queue, handle)
+        await listener.start()
+        await until(lambda: begun.is_set() and listener._dispatch.waiting == 3)
+        with blocking.connect(rabbitmq.url) as connection, connection.channel(confirms=True) as channel:
+            # this loop stands still meanwhile, so these come when no more are asked for
+            for body in bodies[4:]:
+                channel.publish(keyed(body), routing_key=queue)
+        await listener.stop(deadline_s=0.5)
+        assert [message.body for message in await taken(transport, queue, 6)] == bodies
+        await transport.close()
+        world.tidy()
 
     run(scenario())

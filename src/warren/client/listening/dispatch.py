@@ -16,7 +16,7 @@ Not here: who works (`listening.listener`), whose turn it is (`listening.weights
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -114,7 +114,7 @@ class Dispatch(Generic[T]):
         for ready in self._ready.values():
             ready.clear()
         self._waiting = 0
-        return sorted(waiting, key=lambda ticket: ticket.number)
+        return in_order(waiting)
 
     def _next_source(self) -> str:
         if len(self._sources) == 1:
@@ -124,3 +124,21 @@ class Dispatch(Generic[T]):
 
     def _make_ready(self, ticket: Ticket[T]) -> None:
         heapq.heappush(self._ready[ticket.source], (ticket.number, ticket))
+
+
+def parted(
+    waiting: Sequence[Ticket[T]], before: Sequence[Ticket[T]], *, all_in_order: bool
+) -> tuple[list[Ticket[T]], list[Ticket[T]]]:
+    """Those that may go back to their queue, and those that stand behind one which may have to go back before them."""
+    keys = {ticket.key for ticket in before if ticket.key is not None}
+    stays_all = all_in_order and bool(before)
+    free: list[Ticket[T]] = []
+    behind: list[Ticket[T]] = []
+    for ticket in in_order(waiting):
+        (behind if stays_all or ticket.key in keys else free).append(ticket)
+    return free, behind
+
+
+def in_order(tickets: Iterable[Ticket[T]]) -> list[Ticket[T]]:
+    """As they came."""
+    return sorted(tickets, key=lambda ticket: ticket.number)

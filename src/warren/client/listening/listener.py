@@ -7,8 +7,10 @@
 There are as many workers as messages may be handled at once. A worker takes the next message that may be handled, and
 deals with it to its end; if the message is to wait in hand it lays it aside and takes another one.
 
-Stopping: nothing more is taken; what no handler has begun with goes back at once; handlers at work may finish within
-the deadline, and are then cancelled, or left alone if they are threads or do not mind, and their messages go back. A
+Stopping: nothing more is taken; what no handler has begun with goes back at once, in the order in which it came, but
+for what stands behind a message at work; handlers at work may finish within the deadline, and are then cancelled, or
+left alone if they are threads or do not mind, and their messages go back, then those behind them. RabbitMQ's quorum
+queues hand out what came back in the order in which it did so: this is how the order of a key survives there. A
 stream's subscription is cancelled last: what its reader acks counts only as long as it reads.
 
 Not here: one message's way (`listening.handling`), who is next (`listening.dispatch`).
@@ -26,7 +28,7 @@ from typing import Any, Generic, Self, TypeVar
 from warren.client.errors import ClientError
 from warren.client.listening.arrival import Arrival
 from warren.client.listening.counting import Fates
-from warren.client.listening.dispatch import Dispatch, Ticket
+from warren.client.listening.dispatch import Dispatch, Ticket, in_order, parted
 from warren.client.listening.filters import Filter
 from warren.client.listening.groups import StreamReading
 from warren.client.listening.handling import Acknowledge, Handler, Handling, Terms, Unwanted
@@ -97,6 +99,8 @@ class Listener(Generic[T]):
         self._concurrency = concurrency
         self._key = key
         self._is_stream = is_stream
+        # a single worker that lays nothing aside needs no keys for that
+        self._keeps_all_in_order = concurrency == 1 and self._retries.way != "in_hand"
         self._exclusive = exclusive
         self._arguments: Table = {**(stream.arguments if stream else {}), **(arguments or {})}
         self._declares = declares
@@ -106,9 +110,11 @@ class Listener(Generic[T]):
         self._idle: deque[asyncio.Future[None]] = deque()
         self._room = asyncio.Event()
         self._paused: dict[Ticket[Arrival[T]], asyncio.TimerHandle] = {}
-        self._at_work: dict[Arrival[T], None] = {}
+        self._at_work: dict[Ticket[Arrival[T]], None] = {}
         # what handlers have left unsettled, in the mode manual
-        self._left: dict[Arrival[T], None] = {}
+        self._left: dict[Arrival[T], Ticket[Arrival[T]]] = {}
+        # what is to go back, and waits for what has to go before it
+        self._going_back: list[Ticket[Arrival[T]]] = []
         self._is_manual = acknowledge == "manual"
         self._failure: BaseException | None = None
         self._is_stopping = False
@@ -157,7 +163,8 @@ class Listener(Generic[T]):
                 await self._take_no_more()
                 self._takes_no_more = True
                 if not self._no_ack:
-                    self._give_back_waiting()
+                    self._collect()
+                    self._give_back_free()
                 self._wake(len(self._idle))
                 if self._workers:
                     await asyncio.wait(self._workers)
@@ -209,10 +216,7 @@ class Listener(Generic[T]):
     def _came(self, queue: str, incoming: Incoming) -> None:
         forget = self._forget if self._is_manual else None
         arrival: Arrival[T] = Arrival(incoming, queue, settled=self._no_ack, when_settled=forget)
-        if self._is_stopping and not self._no_ack:
-            self._give_back(arrival)
-        else:
-            self._dispatch.add(queue, self._key_of(arrival), arrival)
+        self._dispatch.add(queue, self._key_of(arrival), arrival)
 
     def _drop_lost(self) -> None:
         """What a connection that has ended left in hand comes again, and would be kept twice."""
@@ -222,7 +226,7 @@ class Listener(Generic[T]):
         for ticket in [ticket for ticket in self._paused if not ticket.item.is_ours]:
             self._paused.pop(ticket).cancel()
             self._dispatch.finish(ticket)
-        self._left = {arrival: None for arrival in self._left if arrival.is_ours}
+        self._left = {arrival: ticket for arrival, ticket in self._left.items() if arrival.is_ours}
         self._wake(len(self._idle))
 
     def _fail(self, error: Exception) -> None:
@@ -231,8 +235,7 @@ class Listener(Generic[T]):
         self._ended.set()
 
     def _key_of(self, arrival: Arrival[T]) -> Hashable | None:
-        if self._concurrency == 1 and self._retries.way != "in_hand":
-            # a single worker that lays nothing aside keeps the order of everything
+        if self._keeps_all_in_order:
             return None
         try:
             return self._key(arrival)
@@ -279,20 +282,22 @@ class Listener(Generic[T]):
 
     async def _deal_with(self, ticket: Ticket[Arrival[T]]) -> None:
         arrival = ticket.item
-        self._at_work[arrival] = None
+        self._at_work[ticket] = None
         try:
             delay_s = await self._handling.deal_with(arrival)
         except asyncio.CancelledError:
             self._give_back(arrival)
             raise
         finally:
-            del self._at_work[arrival]
+            del self._at_work[ticket]
         if delay_s is None or self._is_stopping:
             self._dispatch.finish(ticket)
             if delay_s is not None:
                 self._give_back(arrival)
             elif self._is_manual and not arrival.settled:
-                self._left[arrival] = None
+                self._left[arrival] = ticket
+            if self._takes_no_more:
+                self._give_back_free()
         else:
             loop = asyncio.get_running_loop()
             self._paused[ticket] = loop.call_later(delay_s, self._resume, ticket)
@@ -322,13 +327,18 @@ class Listener(Generic[T]):
             with contextlib.suppress(ClientError):
                 await subscription.cancel()
 
-    def _give_back_waiting(self) -> None:
-        for ticket in self._dispatch.clear():
-            self._give_back(ticket.item)
-        for ticket, timer in self._paused.items():
+    def _collect(self) -> None:
+        """What no handler is at work with is to go back."""
+        for timer in self._paused.values():
             timer.cancel()
-            self._give_back(ticket.item)
+        self._going_back += [*self._dispatch.clear(), *self._paused]
         self._paused.clear()
+
+    def _give_back_free(self) -> None:
+        before = [*self._at_work, *self._left.values()]
+        free, self._going_back = parted(self._going_back, before, all_in_order=self._keeps_all_in_order)
+        for ticket in free:
+            self._give_back(ticket.item)
 
     def _give_back(self, arrival: Arrival[T]) -> None:
         if self._is_stream:
@@ -345,9 +355,10 @@ class Listener(Generic[T]):
         self._takes_no_more = True
         if tasks:
             await asyncio.wait(tasks, timeout=LEAVE_AFTER_S)
-        self._give_back_waiting()
-        for arrival in [*self._at_work, *self._left]:
-            self._give_back(arrival)
+        self._collect()
+        for ticket in in_order([*self._going_back, *self._at_work, *self._left.values()]):
+            self._give_back(ticket.item)
+        self._going_back.clear()
         self._threads.stop()
         if self._is_stream:
             with contextlib.suppress(TimeoutError):

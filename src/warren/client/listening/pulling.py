@@ -84,10 +84,11 @@ class Puller:
                 prefetch=GROUPS_IN_HAND * self._group_size,
                 arguments=self._stream.arguments if self._stream else None,
             )
+        subscription = self._subscription
         clock = asyncio.get_running_loop().time
         until = clock() + wait_s
         while len(self._in_hand) < self._group_size:
-            batch = await self._subscription.batch(max(0.0, until - clock()))
+            batch = await subscription.batch(max(0.0, until - clock()))
             if not batch:
                 break
             if self._stream is None:

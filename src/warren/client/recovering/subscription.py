@@ -82,6 +82,8 @@ class KeptSubscription:
         self._taking_up: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        # whether somebody waits for a batch
+        self._is_awaited = False
 
     @property
     def queue(self) -> str:
@@ -110,7 +112,14 @@ class KeptSubscription:
 
     async def batch(self, timeout_s: float | None = None) -> list[HeldMessage]:
         """All that are there, at least one; none if the time is over, or it was cancelled."""
-        await self._fill(timeout_s)
+        self._is_awaited = not self._cancelled
+        try:
+            await self._fill(timeout_s)
+        except BaseException:
+            self._is_awaited = False
+            self._give_back_if_over()
+            raise
+        self._is_awaited = False
         if self._desk is None or not self._pending:
             return []
         pending, self._pending = self._pending, deque()
@@ -130,6 +139,9 @@ class KeptSubscription:
     async def cancel(self) -> None:
         """Ask for no more; what was not handed out goes back. What was may still be settled.
 
+        Who waits for a batch gets what still comes: queues that hand out what came back in the order in which it did
+        so would have it before what was handed out earlier.
+
         It comes to its end also if the caller is cancelled meanwhile.
         """
         if self._ending is None:
@@ -144,8 +156,7 @@ class KeptSubscription:
             with contextlib.suppress(ClientError):
                 await self._consumer.cancel()
                 self._pending.extend(await self._consumer.batch())
-        if not self._wish.no_ack:
-            self._give_back()
+        self._give_back_if_over()
         if self._desk is not None:
             self._desk.retire()
 
@@ -161,8 +172,9 @@ class KeptSubscription:
             async with asyncio.timeout(timeout_s):
                 while not self._has_pending() and not self._cancelled:
                     await self._read()
-        if self._cancelled and not self._wish.no_ack:
-            self._give_back()
+                if self._ending is not None and self._is_awaited:
+                    await asyncio.shield(self._ending)
+        self._give_back_if_over()
 
     def _has_pending(self) -> bool:
         if self._pending and self._desk is not None and not self._desk.gives_out:
@@ -188,7 +200,9 @@ class KeptSubscription:
             if isinstance(offset, int):
                 self._last_offset = offset
 
-    def _give_back(self) -> None:
+    def _give_back_if_over(self) -> None:
+        if not self._cancelled or self._wish.no_ack or self._is_awaited:
+            return
         pending, self._pending = self._pending, deque()
         if self._desk is not None:
             self._desk.give_back(pending)
