@@ -30,7 +30,7 @@ PERSISTENT = 2
 TEXT_BYTES_MAX = 255
 KIND_CHARACTERS_MAX = 20
 
-AS_NEW: dict[str, Any] = {"status": "pending", "due_at": None, "resends": 0}
+AS_NEW: dict[str, Any] = {"status": "pending", "due_at": None, "resends": 0, "refused_at": None}
 """What a row says that is to be sent as if it had not been."""
 
 NEVER_SENT: dict[str, Any] = {"sent_at": None, "done_at": None, "refusals": 0, "last_error": None}

@@ -7,6 +7,7 @@
 | done    | a message                | reversed by another row   | as it was: the receipt is late               |
 | done    | a confirmation, reversal | one that waits            | `done`, and its message `done` or `reversed` |
 | refused | any                      | pending, sent             | `refused`, and the chaser goes on from there |
+| refused | any                      | failed                    | as it was, and marked as refused             |
 
 One that waits is pending, sent, refused or failed: a receiver may be faster than the mark that the row was sent, and
 slower than everybody's patience.
@@ -65,12 +66,15 @@ def mark_refused(executor: Executor, business_id: str, reason: str) -> Marked:
     said = storable(f"refused: {reason}")
     # it has been sent, even if that is not marked yet, and is not to hold back others as if it had not
     sent_at = func.coalesce(ROW.sent_at, database_time())
-    values = {"status": "refused", "sent_at": sent_at, "due_at": database_time(), "last_error": said}
+    now = database_time()
+    values = {"status": "refused", "sent_at": sent_at, "due_at": now, "refused_at": now, "last_error": said}
     if executor.execute(refused.values(values).returning(ROW.id)).first() is not None:
         return Marked.REFUSED
     found = _row(executor, business_id)
     if found is None:
         return Marked.UNKNOWN
+    unmarked = update(OUTBOX).where(ROW.id == found.id, ROW.status == "failed", ROW.refused_at.is_(None))
+    executor.execute(unmarked.values(refused_at=now))
     return Marked.LATE if found.status == "done" else Marked.REPEATED
 
 
@@ -118,7 +122,7 @@ def _mark_other(executor: Executor, business_id: str) -> Marked:
 
 
 def _as(status: str) -> dict[str, Any]:
-    return {"status": status, "done_at": database_time(), "due_at": None, "last_error": None}
+    return {"status": status, "done_at": database_time(), "due_at": None, "refused_at": None, "last_error": None}
 
 
 def _change(executor: Executor, row: Row[Any], values: dict[str, Any]) -> None:

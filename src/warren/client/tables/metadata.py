@@ -15,6 +15,7 @@
 | `compensation`            | what is done if none comes: `confirm`, `reverse`, or nothing but an alert                |
 | `settles`                 | the business id of the row that this one confirms or reverses                            |
 | `alerted_at`              | failed: when somebody was told                                                           |
+| `refused_at`              | refused, or failed after that: when who received it said so                              |
 
 | column of the inbox       | what it says                                                                             |
 |---------------------------|------------------------------------------------------------------------------------------|
@@ -69,6 +70,7 @@ OUTBOX = Table(
     Column("compensation", String(20), nullable=False, server_default=""),
     Column("settles", String(255)),
     Column("alerted_at", UtcTime),
+    Column("refused_at", UtcTime),
     # an id is never given twice, not even after its row was cleaned away
     sqlite_autoincrement=True,
 )

@@ -15,6 +15,7 @@ OUTBOX_2 = (
     "ALTER TABLE warren_outbox ADD COLUMN compensation VARCHAR(20) NOT NULL DEFAULT ''",
     "ALTER TABLE warren_outbox ADD COLUMN settles VARCHAR(255)",
     "ALTER TABLE warren_outbox ADD COLUMN alerted_at {time}",
+    "ALTER TABLE warren_outbox ADD COLUMN refused_at {time}",
     "CREATE INDEX warren_outbox_open ON warren_outbox (status, id)"
     " WHERE status IN ('failed', 'refused', 'confirming', 'reversing')",
     "CREATE INDEX warren_outbox_alarming ON warren_outbox (id) WHERE status = 'failed' AND alerted_at IS NULL",
