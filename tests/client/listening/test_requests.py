@@ -158,3 +158,25 @@ def test_one_answer_may_be_given_to_many_at_once(world: World) -> None:
         await transport.close()
 
     run(scenario())
+
+
+def test_a_request_that_fails_is_not_tried_again_when_its_asker_has_gone(world: World) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport)
+        tries: list[int] = []
+
+        async def handle(arrival: Arrival[bytes]) -> bytes:
+            tries.append(arrival.retries)
+            raise OSError("the database is away")
+
+        retries = Retries(delays_s=(0.01, 0.01, 5.0), way="in_hand")
+        async with Requester(transport, "", queue) as requester, Listener(transport, queue, handle, retries=retries):
+            with pytest.raises(CallTimeout):
+                await requester.request(b"x", timeout_s=1.0)
+            # the third pause would end behind the time-out, and was not begun
+            [parked] = await taken(transport, f"{queue}.parked", 1)
+        assert (tries, parked.headers["x-retries"]) == ([0, 1, 2], 2)
+        await transport.close()
+
+    run(scenario())

@@ -24,6 +24,7 @@ class Arrival(Generic[T]):
     """A message, the queue it came from, and its payload: its body, or what the converter made of it."""
 
     __slots__ = (
+        "_came_at_s",
         "_incoming",
         "_loop",
         "_loop_thread",
@@ -53,6 +54,7 @@ class Arrival(Generic[T]):
         self._when_settled = when_settled
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
+        self._came_at_s = self._loop.time()
 
     @property
     def incoming(self) -> Incoming:
@@ -96,6 +98,14 @@ class Arrival(Generic[T]):
     def retries(self) -> int:
         """How often it was tried before and failed."""
         return retries_done(self.headers) + self.tries_in_hand
+
+    @property
+    def left_s(self) -> float | None:
+        """What is left of its time to live, if it has one and all of it was left when it came."""
+        lives_ms = self.properties.expiration
+        if lives_ms is None or not lives_ms.isdecimal():
+            return None
+        return int(lives_ms) / 1000 - (self._loop.time() - self._came_at_s)
 
     @property
     def settled(self) -> bool:

@@ -140,7 +140,7 @@ class Handling(Generic[T]):
                 self._note(logging.ERROR, "a message failed that was settled already", arrival, failure)
             return None
         try:
-            verdict = self._terms.retries.after(failure, arrival.retries)
+            verdict = self._terms.retries.after(failure, arrival.retries, self._left_s(arrival))
         except CannotConvert as unreadable:
             verdict = self._terms.retries.after(unreadable, 0)
         if isinstance(verdict, Again):
@@ -152,6 +152,11 @@ class Handling(Generic[T]):
         else:
             self._reject(arrival, failure)
         return None
+
+    def _left_s(self, arrival: Arrival[T]) -> float | None:
+        # elsewhere it waits without its time to live, and a stream has no use for it
+        waits_with_it = self._terms.retries.way == "in_hand" and not self._terms.is_stream
+        return arrival.left_s if waits_with_it else None
 
     async def _try_again(self, arrival: Arrival[T], again: Again, failure: Exception) -> float | None:
         self._note(logging.WARNING, "a message is tried again", arrival, failure)

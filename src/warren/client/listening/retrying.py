@@ -4,7 +4,8 @@
     ImmediateAck                      acked
     RejectAndDontRequeue              rejected
     CannotConvert                     parked: it will not be readable next time either
-    anything else                     tried again, until it has been tried `tries` times; then parked
+    anything else                     tried again, until it has been tried `tries` times or, in hand, would be so behind
+                                      the end of its time to live; then parked
 
 How often a message was tried again is counted in its header `x-retries`, so the count outlives whoever counted; in hand
 it is counted by the listener alone.
@@ -82,14 +83,19 @@ class Retries:
         if self.way not in ("queues", "delayed_exchange", "in_hand"):
             raise ValueError(f"a message waits in queues, at a delayed_exchange or in_hand, not {self.way!r}")
 
-    def after(self, failure: Exception, retries_done: int) -> Verdict:
-        """What becomes of a message that was tried again so many times before it failed like this."""
+    def after(self, failure: Exception, retries_done: int, left_s: float | None = None) -> Verdict:
+        """What becomes of a message that was tried again so many times before it failed like this.
+
+        `left_s` is what is left of its time to live: nobody waits for what is done later.
+        """
         if isinstance(failure, ImmediateAck):
             return Ack()
         if isinstance(failure, RejectAndDontRequeue):
             return Reject()
         if not isinstance(failure, CannotConvert) and retries_done + 1 < self.tries:
-            return self._again(retries_done)
+            again = self._again(retries_done)
+            if left_s is None or again.delay_s < left_s:
+                return again
         return Park() if self.parking else Reject()
 
     def layout(self, queue: str) -> Layout:
