@@ -24,6 +24,7 @@ from warren.client.inbox.recording import TEXT_CHARACTERS_MAX, Recorder, checked
 from warren.client.measures import CONSUMER, Measure
 from warren.client.outbox import Outbox
 from warren.client.tables import Executor
+from warren.client.telling import sentence
 
 KEEP: Final = timedelta(days=7)
 STEP_ROWS: Final = 1000
@@ -123,7 +124,7 @@ class Inbox:
                 removed = await asyncio.to_thread(self.prune)
                 log.info("inbox.pruned", extra={"consumer": self.consumer, "rows": removed})
             except SQLAlchemyError as error:
-                log.warning("inbox.prune_failed", extra={"consumer": self.consumer, "reason": str(error)})
+                log.warning("inbox.prune_failed", extra={"consumer": self.consumer, "reason": sentence(error)})
             await asyncio.sleep(every.total_seconds())
 
     def _count(self, is_first: bool, business_id: str) -> None:

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from warren.client.telling import account, sentence
+
 log = logging.getLogger("warren.client.receipts")
 
 
@@ -36,4 +38,5 @@ def tell(alert: Alert, on_alert: OnAlert | None) -> None:
         on_alert(alert)
     except Exception as trouble:
         # whatever it is, the message's row says that it failed, and has been logged
-        log.error("receipt.alert_failed", extra={"business_id": alert.business_id}, exc_info=trouble)
+        facts = {"business_id": alert.business_id, "reason": sentence(trouble), "raised": account(trouble)}
+        log.error("receipt.alert_failed", extra=facts)

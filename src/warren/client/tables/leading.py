@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from warren.client.tables.claiming import Claim
+from warren.client.telling import sentence
 
 DATABASE_TROUBLE = (DBAPIError, PoolTimeout)
 
@@ -45,7 +46,7 @@ class Leading:
                         await serve()
                 await wait(stopped, self._claim.lease_s / 3)
             except DATABASE_TROUBLE as trouble:
-                self._log.warning(f"{self._job}.database_failed", extra={"reason": str(trouble)})
+                self._log.warning(f"{self._job}.database_failed", extra={"reason": sentence(trouble)})
                 await wait(stopped, pause_s)
 
     @contextlib.asynccontextmanager
@@ -80,7 +81,7 @@ class Leading:
                 if not await asyncio.to_thread(self._claim.renew):
                     self.lose()
             except DATABASE_TROUBLE as trouble:
-                self._log.warning(f"{self._job}.renewal_failed", extra={"reason": str(trouble)})
+                self._log.warning(f"{self._job}.renewal_failed", extra={"reason": sentence(trouble)})
 
 
 async def wait(event: asyncio.Event, most_s: float) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy.exc import OperationalError
 from tests.unit.client.listening.messages import HandMade, with_headers
 from warren.client.listening import moving
 from warren.client.listening.retrying import Again
-from warren.client.listening.telling import SENTENCE_LENGTH_MAX
+from warren.client.telling import SENTENCE_LENGTH_MAX
 from warren.client.transport import Outgoing
 from warren.wire.properties import Properties, decode_properties, encode_header_payload
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren.client.listening.telling import account, sentence
+from warren.client.telling import account, sentence
 
 
 def raised(failure: BaseException) -> BaseException:
