@@ -1,16 +1,18 @@
 """Messages that fail: tried again after their delays, counted, and parked."""
 
+import asyncio
 import time
+from collections import Counter
 
 from tests.client.conftest import run
-from tests.client.listening.worlds import World, is_empty, keyed, queue_of, taken, until
+from tests.client.listening.worlds import DEADLINE_S, World, is_empty, keyed, queue_of, taken, until
 from warren.client import Message, Properties
 from warren.client.listening import (
     Arrival,
     Listener,
     Retries,
 )
-from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing
+from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing, Transport
 
 
 def test_what_fails_is_tried_a_limited_number_of_times_and_parked(world: World) -> None:
@@ -85,3 +87,63 @@ def test_a_message_that_is_tried_again_in_hand_is_not_overtaken_by_its_key(world
         await transport.close()
 
     run(scenario())
+
+
+def test_a_few_messages_that_nobody_can_handle_do_not_stop_a_queue(world: World) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        bodies = [b"bad %d" % number if number % 10 == 9 else b"good" for number in range(200)]
+        queue = await queue_of(world, transport, bodies)
+        good = 0
+        tries: Counter[bytes] = Counter()
+
+        async def handle(arrival: Arrival[bytes]) -> None:
+            nonlocal good
+            if arrival.body != b"good":
+                tries[arrival.body] += 1
+                assert arrival.retries == tries[arrival.body] - 1
+                raise OSError("nobody can handle it")
+            good += 1
+
+        # longer than the test may take: those that wait in hand do so to its end
+        retries = Retries(tries=3, delays_s=(300.0,), way="in_hand")
+        async with Listener(transport, queue, handle, prefetch=10, retries=retries):
+            await until(lambda: good == 180)
+        # some of them waited in hand, and the rest goes round until it is parked
+        assert max(tries.values()) <= 3
+        left = await everything(transport, [queue, f"{queue}.parked"], 20)
+        assert sorted(left) == sorted(body for body in bodies if body != b"good")
+        await transport.close()
+
+    run(scenario())
+
+
+def test_an_outage_uses_up_no_tries_of_what_does_not_fit_into_the_hand(world: World) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport, [b"%d" % number for number in range(40)])
+        tried: list[bytes] = []
+
+        async def handle(arrival: Arrival[bytes]) -> None:
+            tried.append(arrival.body)
+            raise OSError("the database is away")
+
+        retries = Retries(delays_s=(300.0,), way="in_hand")
+        async with Listener(transport, queue, handle, prefetch=10, retries=retries):
+            await until(lambda: len(tried) == 10)
+        assert tried == [b"%d" % number for number in range(10)]
+        assert not any("x-retries" in message.headers for message in await taken(transport, queue, 40))
+        assert await is_empty(transport, f"{queue}.parked")
+        await transport.close()
+
+    run(scenario())
+
+
+async def everything(transport: Transport, queues: list[str], count: int) -> list[bytes]:
+    found: list[bytes] = []
+    async with asyncio.timeout(DEADLINE_S):
+        while len(found) < count:
+            came = [await transport.get(queue, no_ack=True) for queue in queues]
+            found += [message.body for message in came if message is not None]
+    assert all([await is_empty(transport, queue) for queue in queues])
+    return found

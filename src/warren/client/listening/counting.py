@@ -1,4 +1,4 @@
-"""How often a listener's messages failed, and what became of them then.
+"""How often a listener's messages failed, and what became of them then; and whether handling goes well of late.
 
     retried     it is tried again: at once, in hand after a while, or by way of a retry queue
     parked      it is in the parking queue
@@ -8,7 +8,7 @@
 Not here: which of them it is (`listening.retrying`).
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
@@ -22,6 +22,21 @@ _SAYS: dict[Fate, str] = {
     "rejected": "Messages that failed and were rejected",
     "stuck": "Messages that failed and could not be moved",
 }
+
+
+class Lately:
+    """How the last few messages fared: a few that nobody can handle among many, or all because something is away."""
+
+    def __init__(self, count: int) -> None:
+        self._fared: deque[bool] = deque(maxlen=count)
+
+    def note(self, well: bool) -> None:
+        self._fared.append(well)
+
+    @property
+    def goes_well(self) -> bool:
+        """Whether more were handled than failed."""
+        return 2 * sum(self._fared) > len(self._fared)
 
 
 class Fates:

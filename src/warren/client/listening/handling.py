@@ -20,10 +20,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
+from warren.client import telling
 from warren.client.errors import CannotConvert, ClientError, PublishFailed
-from warren.client.listening import moving, telling
+from warren.client.listening import moving
 from warren.client.listening.arrival import Arrival
-from warren.client.listening.counting import Fate, Fates
+from warren.client.listening.counting import Fate, Fates, Lately
 from warren.client.listening.filters import Filter
 from warren.client.listening.retrying import UNLESS_TOLD, Ack, Again, Park, Retries
 from warren.client.listening.signals import ImmediateAck, RejectAndDontRequeue
@@ -60,15 +61,21 @@ class Terms(Generic[T]):
 class Handling(Generic[T]):
     """Deals with messages, one at a time for each who calls."""
 
-    def __init__(self, transport: Transport, terms: Terms[T], threads: Threads, fates: Fates) -> None:
+    def __init__(
+        self, transport: Transport, terms: Terms[T], threads: Threads, fates: Fates, lately: Lately | None = None
+    ) -> None:
         self._transport = transport
         self._fates = fates
+        self._lately = lately or Lately(1)
         self._terms = terms
         self._threads = threads
         self._is_async = _is_async(terms.handler)
 
-    async def deal_with(self, arrival: Arrival[T]) -> float | None:
-        """Handle and settle it; or in how many seconds it is to be dealt with again, being still in hand."""
+    async def deal_with(self, arrival: Arrival[T], *, may_wait: bool = True) -> float | None:
+        """Handle and settle it; or in how many seconds it is to be dealt with again, being still in hand.
+
+        What may not wait in hand is put behind the others of its queue, unless most messages fail.
+        """
         try:
             if self._terms.accepts is not None and not self._terms.accepts(arrival):
                 self._refuse_unwanted(arrival)
@@ -82,7 +89,8 @@ class Handling(Generic[T]):
             if _is_being_cancelled():
                 # drivers make errors of their own of a cancellation, and the message is not to blame
                 raise asyncio.CancelledError from failure
-            return await self._failed(arrival, failure)
+            return await self._failed(arrival, failure, may_wait)
+        self._lately.note(True)
         if self._terms.acknowledge == "auto":
             arrival.ack()
         return None
@@ -134,7 +142,7 @@ class Handling(Generic[T]):
         elif error is not None:
             raise error
 
-    async def _failed(self, arrival: Arrival[T], failure: Exception) -> float | None:
+    async def _failed(self, arrival: Arrival[T], failure: Exception, may_wait: bool) -> float | None:
         if arrival.settled:
             if not isinstance(failure, ImmediateAck | RejectAndDontRequeue):
                 self._note(logging.ERROR, "a message failed that was settled already", arrival, failure)
@@ -144,7 +152,7 @@ class Handling(Generic[T]):
         except CannotConvert as unreadable:
             verdict = self._terms.retries.after(unreadable, 0)
         if isinstance(verdict, Again):
-            return await self._try_again(arrival, verdict, failure)
+            return await self._try_again(arrival, verdict, failure, may_wait)
         if isinstance(verdict, Park):
             return await self._park(arrival, failure)
         if isinstance(verdict, Ack):
@@ -158,11 +166,17 @@ class Handling(Generic[T]):
         waits_with_it = self._terms.retries.way == "in_hand" and not self._terms.is_stream
         return arrival.left_s if waits_with_it else None
 
-    async def _try_again(self, arrival: Arrival[T], again: Again, failure: Exception) -> float | None:
+    async def _try_again(self, arrival: Arrival[T], again: Again, failure: Exception, may_wait: bool) -> float | None:
         self._note(logging.WARNING, "a message is tried again", arrival, failure)
         way = self._terms.retries.way
         if way == "in_hand":
+            if arrival.retries == 0:
+                # one that has failed before says nothing of how others would fare now
+                self._lately.note(False)
             arrival.tries_in_hand += 1
+            if not may_wait and self._lately.goes_well:
+                behind = moving.put_behind(arrival, arrival.queue, arrival.retries, arrival.left_s, failure)
+                return await self._move(arrival, behind, "retried", failure)
             self._fates.count("retried", arrival.queue)
             return again.delay_s
         outgoing = moving.retried(arrival, arrival.queue, again, way, failure)

@@ -27,7 +27,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from warren.client.errors import ClientError
 from warren.client.listening.arrival import Arrival
-from warren.client.listening.counting import Fates
+from warren.client.listening.counting import Fates, Lately
 from warren.client.listening.dispatch import Dispatch, Ticket, in_order, parted
 from warren.client.listening.filters import Filter
 from warren.client.listening.groups import StreamReading
@@ -85,6 +85,7 @@ class Listener(Generic[T]):
         _check(acknowledge, unwanted, prefetch, concurrency, stream)
         self._transport = transport
         self._weights = {queue: 1} if isinstance(queue, str) else dict(queue)
+        self._names = ", ".join(self._weights)
         is_stream = stream is not None
         chosen = retries or UNLESS_TOLD
         # what a stream has given cannot be put back, so it waits in hand
@@ -92,7 +93,8 @@ class Listener(Generic[T]):
         terms = Terms(handler, acknowledge, convert, answer, accepts, unwanted, self._retries, is_stream)
         self._threads = Threads(concurrency)
         self._fates = Fates(self._weights)
-        self._handling = Handling(transport, terms, self._threads, self._fates)
+        self._paused_max = max(prefetch // 2, 1)
+        self._handling = Handling(transport, terms, self._threads, self._fates, Lately(min(self._paused_max, 100)))
         self._dispatch: Dispatch[Arrival[T]] = Dispatch(self._weights)
         self._no_ack = acknowledge == "none"
         self._prefetch = prefetch
@@ -169,7 +171,7 @@ class Listener(Generic[T]):
                 if self._workers:
                     await asyncio.wait(self._workers)
         except TimeoutError:
-            _log.warning("handlers of %s were still at work at the deadline", ", ".join(self._weights))
+            _log.warning("handlers of %s were still at work at the deadline", self._names)
         finally:
             await self._end()
 
@@ -230,7 +232,7 @@ class Listener(Generic[T]):
         self._wake(len(self._idle))
 
     def _fail(self, error: Exception) -> None:
-        _log.error("the listener of %s cannot go on: %s", ", ".join(self._weights), error, exc_info=error)
+        _log.error("the listener of %s cannot go on: %s", self._names, error, exc_info=error)
         self._failure = error
         self._ended.set()
 
@@ -284,7 +286,7 @@ class Listener(Generic[T]):
         arrival = ticket.item
         self._at_work[ticket] = None
         try:
-            delay_s = await self._handling.deal_with(arrival)
+            delay_s = await self._handling.deal_with(arrival, may_wait=self._may_wait(ticket))
         except asyncio.CancelledError:
             self._give_back(arrival)
             raise
@@ -301,6 +303,12 @@ class Listener(Generic[T]):
         else:
             loop = asyncio.get_running_loop()
             self._paused[ticket] = loop.call_later(delay_s, self._resume, ticket)
+            if len(self._paused) == self._paused_max:
+                _log.warning("half of what the listener of %s may have in hand failed and waits", self._names)
+
+    def _may_wait(self, ticket: Ticket[Arrival[T]]) -> bool:
+        """A few that nobody can handle are not to fill the hands of the listener; what has a key keeps its place."""
+        return self._is_stream or ticket.key is not None or len(self._paused) < self._paused_max
 
     def _forget(self, arrival: Arrival[T]) -> None:
         self._left.pop(arrival, None)

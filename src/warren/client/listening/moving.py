@@ -17,8 +17,8 @@ Not here: when a message is moved (`listening.retrying`), and that it is not los
 """
 
 from warren.client.listening.retrying import Again, Way, delayed_exchange, parking_queue, retry_queue
-from warren.client.listening.telling import sentence
 from warren.client.machine.publishing import Message
+from warren.client.telling import sentence
 from warren.client.transport import Incoming, Outgoing
 from warren.wire.properties import Properties
 from warren.wire.values import Table
@@ -60,6 +60,15 @@ def retried(message: Incoming, queue: str, again: Again, way: Way, failure: Exce
         return Outgoing(Message(message.body, properties), delayed_exchange(queue), queue, mandatory=False)
     properties.expiration = str(delay_ms)
     return Outgoing(Message(message.body, properties), "", retry_queue(queue, again.step))
+
+
+def put_behind(message: Incoming, queue: str, retries: int, left_s: float | None, failure: Exception) -> Outgoing:
+    """The message, after so many retries, on its way to the end of its own queue; it lives no longer for that."""
+    properties = _properties(message, failure)
+    _headers_of(properties)[RETRIES] = retries
+    if left_s is not None:
+        properties.expiration = str(max(0, round(left_s * 1000)))
+    return Outgoing(Message(message.body, properties), "", queue)
 
 
 def parked(message: Incoming, queue: str, retries: int, failure: Exception) -> Outgoing:
