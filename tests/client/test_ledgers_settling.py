@@ -1,6 +1,8 @@
 """Findings of a reconciliation that go through a real outbox, of SQLite and PostgreSQL."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import Engine, create_engine, insert, select, text
@@ -9,6 +11,7 @@ from tests.support.ports import free_port
 from warren.client import Message, Properties
 from warren.client.errors import CannotConnect
 from warren.client.ledgers import settling
+from warren.client.ledgers.reading import outbox_rows
 from warren.client.ledgers.settling import Action, Finding, Step, preview, settle
 from warren.client.outbox import Outbox
 from warren.client.outbox.stored_properties import stored_properties
@@ -16,6 +19,7 @@ from warren.client.receipts import compensating_id
 from warren.client.tables import OUTBOX, database_time
 
 Rows = dict[str, tuple[str, str, str | None]]
+DAY_S = 86_400.0
 
 
 def finding(business_id: str, action: Action = "resend", is_unexpected: bool = False, route: str = "") -> Finding:
@@ -118,7 +122,7 @@ def test_a_batch_is_settled_wholly_or_not_at_all(outbox: Engine, monkeypatch: py
     """The third of four cannot be added; batches are of two."""
     monkeypatch.setattr(settling, "BATCH", 2)
     with outbox.begin() as connection:
-        Outbox(routing_key="corrections").add(connection, b"another", business_id="wrong-digest-1", kind="correction")
+        Outbox(routing_key="corrections").add(connection, b"another", business_id="wrong-digest-1")
     before = rows(outbox)
     wanted = [finding("sent"), finding("done"), finding("failed"), finding("wrong", "correct", route="corrections")]
     with pytest.raises(ValueError, match="has another message with business id 'wrong-digest-1'"):
@@ -131,10 +135,63 @@ def test_many_findings_are_settled(database: Engine) -> None:
     with database.begin() as connection:
         values = [{"business_id": f"d{number}", "body": b"", "status": "sent"} for number in range(count)]
         connection.execute(insert(OUTBOX), values)
+        connection.execute(OUTBOX.update().values(created_at=database_time()))
     assert settle(database, (finding(f"d{number}") for number in range(count))) == [Step.RESENT] * count
     with database.connect() as connection:
         pending = connection.execute(text("SELECT count(*) FROM warren_outbox WHERE status = 'pending'")).scalar_one()
     assert pending == count
+
+
+@pytest.mark.parametrize("status", ["sent", "done", "failed"])
+def test_what_the_receiver_may_have_forgotten_is_not_sent_again(outbox: Engine, status: str) -> None:
+    written = OUTBOX.update().where(OUTBOX.c.business_id == status)
+    for days, step in ((5.9, "resent"), (6.1, "too_old"), (8, "too_old")):
+        with outbox.begin() as connection:
+            connection.execute(written.values(status=status, created_at=database_time(-days * DAY_S)))
+        assert steps(outbox, [finding(status)]) == {status: step}
+        assert rows(outbox)[status][1] == ("pending" if step == "resent" else status)
+    assert settle(outbox, [finding(status)], keep=timedelta(days=10)) == [Step.RESENT]
+
+
+def test_a_row_of_which_nobody_knows_when_it_was_written_is_too_old(outbox: Engine) -> None:
+    """The time of a second sending says nothing of the first."""
+    own = OUTBOX.update().where(OUTBOX.c.business_id == "sent")
+    for attempt, step in ((2, "too_old"), (1, "resent")):
+        with outbox.begin() as connection:
+            connection.execute(own.values(created_at=None, sent_at=database_time(), attempt=attempt))
+        assert steps(outbox, [finding("sent")]) == {"sent": step}
+
+
+def test_what_the_outbox_may_have_forgotten_is_not_taken_back(outbox: Engine) -> None:
+    strange = finding("strange", "reverse", is_unexpected=True, route="corrections")
+    long_ago = datetime.now(UTC) - timedelta(days=6, hours=1)
+    assert steps(outbox, [replace(strange, at=long_ago)]) == {"strange": "too_old"}
+    assert steps(outbox, [replace(strange, at=datetime.now(UTC))]) == {"strange": "added"}
+
+
+def test_a_row_is_known_whatever_its_kind_is(outbox: Engine) -> None:
+    with outbox.begin() as connection:
+        connection.execute(OUTBOX.update().where(OUTBOX.c.business_id.in_(["done", "sent"])).values(kind="payment"))
+        Outbox(routing_key="receipts").add(connection, b"", business_id="a receipt", kind="receipt")
+    unexpected = [finding(name, "reverse", True, "corrections") for name in ("sent", "a receipt", "reversed/reverse")]
+    assert steps(outbox, [finding("done"), *unexpected]) == {
+        "done": "resent", "sent": "outdated", "a receipt": "left", "reversed/reverse": "left"
+    }  # fmt: skip
+    counted = {row[0] for piece in outbox_rows(outbox) for row in piece}
+    assert counted == {"pending", "sent", "done", "failed", "confirming"}
+
+
+def test_a_correction_is_made_once_and_sent_again_by_a_further_attempt(outbox: Engine) -> None:
+    first = finding("sent", "correct", route="corrections")
+    again = replace(first, headers={**first.headers, "attempt": "2"})
+    assert steps(outbox, [first]) == {"sent": "added"}
+    before = rows(outbox)
+    assert steps(outbox, [again]) == {"sent": "on_its_way"}
+    with outbox.begin() as connection:
+        own = OUTBOX.update().where(OUTBOX.c.business_id == first.message_id)
+        connection.execute(own.values(status="sent", sent_at=database_time()))
+    assert steps(outbox, [again]) == {"sent": "resent"}
+    assert rows(outbox) == before
 
 
 def test_a_database_that_is_not_there_is_told_without_its_password() -> None:

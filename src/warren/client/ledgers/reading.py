@@ -2,7 +2,8 @@
 
 | side     | a row is                        | left out                                                              |
 |----------|---------------------------------|-----------------------------------------------------------------------|
-| `outbox` | a message that was to be sent   | one that is to be taken back, or was refused, and what settles others |
+| `outbox` | a message that was to be sent   | one that is to be taken back, or was refused; what settles or corrects|
+|          |                                 | others, and receipts. What else rows are called by `kind` is no matter|
 | `inbox`  | a message that one consumer did | one that it took back or refused                                      |
 
 So what was taken back is in neither, and a message that was sent and done is in both, under its business id. One that
@@ -16,13 +17,18 @@ Not here: comparing (`warren.pipeline.reconcile`).
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sqlalchemy import Engine, Select, exists, func, select
+from sqlalchemy import Engine, Select, and_, exists, func, select
+from sqlalchemy.sql.elements import ColumnElement
 
 from warren.client.ledgers.database import reached
+from warren.client.outbox.kinds import CONFIRMATION, RECEIPT, REVERSAL
 from warren.client.tables import INBOX, OUTBOX, check_tables
 
 CHUNK_ROWS: Final = 50_000
 TAKEN_BACK: Final = ("reversing", "reversed", "refused")
+CORRECTION: Final = "correction"
+ABOUT_OTHERS: Final = (CONFIRMATION, REVERSAL, RECEIPT, CORRECTION)
+"""Kinds of rows that are no message of their own."""
 
 OUTBOX_COLUMNS: Final = (
     "business_id",
@@ -55,9 +61,13 @@ def outbox_rows(engine: Engine) -> Iterator[list[tuple[Any, ...]]]:
     written = func.coalesce(row.created_at, row.sent_at, row.done_at, type_=row.created_at.type)
     columns = [written if name == "created_at" else row[name] for name in OUTBOX_COLUMNS]
     reversal = OUTBOX.alias()
-    is_reversed = exists().where(reversal.c.settles == row.business_id, reversal.c.kind == "reversal")
-    counts = (row.kind == "message", row.status.not_in(TAKEN_BACK), ~is_reversed)
-    return _pieces(engine, select(*columns).where(*counts))
+    is_reversed = exists().where(reversal.c.settles == row.business_id, reversal.c.kind == REVERSAL)
+    return _pieces(engine, select(*columns).where(is_own(), row.status.not_in(TAKEN_BACK), ~is_reversed))
+
+
+def is_own() -> ColumnElement[bool]:
+    """Whether a row of the outbox is a message of its own, and not about another one."""
+    return and_(OUTBOX.c.settles.is_(None), OUTBOX.c.kind.not_in(ABOUT_OTHERS))
 
 
 def inbox_rows(engine: Engine, consumer: str) -> Iterator[list[tuple[Any, ...]]]:

@@ -6,15 +6,21 @@ and should not, or `correct` it. What is done depends on the row that the outbox
 | wanted                         | the row                             | what is done                            |
 |--------------------------------|-------------------------------------|-----------------------------------------|
 | `resend`                       | was sent, is done or failed         | `resent`: the same id, once more        |
+|                                | the same, and was written long ago  | nothing: it is `too_old`                |
 |                                | is pending, or is being confirmed   | nothing: it is `on_its_way`             |
 |                                | is to be taken back                 | nothing: the result is `outdated`       |
 | `reverse` what is unexpected   | is to be taken back, or was refused | `reversed`: as if no receipt had come   |
 |                                | counts                              | nothing: the result is `outdated`       |
-| any of these                   | is not there                        | `added`: the finding's own message      |
-| `correct`; `reverse` of a part | whatever it is                      | the same                                |
+| any of these                   | is about another row                | nothing: it is `left` to somebody       |
+|                                | is not there                        | `added`: the finding's own message      |
+|                                | the same, and it is long ago        | nothing: it is `too_old`                |
+| `correct`; `reverse` of a part | whatever it is                      | `added`                                 |
+
+Long ago is what the other side may have forgotten, or the outbox itself: what is then in one of them alone may have
+been in both, and would be done twice, or taken back though it is right.
 
 A message is `added` only if the finding says where it goes; else it is `left` to somebody. It is of the kind
-`correction`, which no ledger counts.
+`correction`, which no ledger counts. If it was added before, it is `resent`, or `on_its_way`.
 
 Invariants:
 
@@ -28,23 +34,27 @@ Not here: which findings there are, and how often one is tried (`warren.pipeline
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import islice
 from typing import Final, Literal
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, case, func, select
 
 from warren.client.errors import CannotConvert
 from warren.client.ledgers.database import reached
-from warren.client.ledgers.reading import TAKEN_BACK
+from warren.client.ledgers.reading import CORRECTION, TAKEN_BACK, is_own
 from warren.client.machine.publishing import Message
 from warren.client.outbox import Outbox
-from warren.client.outbox.kinds import MESSAGE, REVERSAL
+from warren.client.outbox.kinds import REVERSAL
 from warren.client.receipts.compensating import compensate
-from warren.client.tables import OUTBOX
+from warren.client.tables import OUTBOX, database_time
 from warren.wire.properties import Properties
 
-CORRECTION: Final = "correction"
+KEEP: Final = timedelta(days=7)
+"""How long inboxes and outboxes keep a row, unless they are told otherwise."""
+SURELY_KEPT: Final = 6 / 7
+"""Of that time: what is sent again must arrive before it is forgotten, by a clock that may be another."""
 BATCH: Final = 500
 """So few that whoever else writes to the database need not wait for long."""
 
@@ -59,7 +69,13 @@ class Step(StrEnum):
     ADDED = "added"
     ON_ITS_WAY = "on_its_way"
     OUTDATED = "outdated"
+    TOO_OLD = "too_old"
     LEFT = "left"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether something is sent."""
+        return self in (Step.RESENT, Step.REVERSED, Step.ADDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +83,8 @@ class Finding:
     """One business id of which something is wrong.
 
     `is_unexpected` says that the outbox's side should not have it at all. `message_id`, `body` and `headers` are of the
-    message that is added if need be; it goes to the exchange and the routing key, if there is one of them.
+    message that is added if need be; it goes to the exchange and the routing key, if there is one of them. `at` is when
+    a ledger says that it was, if one does.
     """
 
     business_id: str
@@ -78,6 +95,7 @@ class Finding:
     headers: Mapping[str, str] = field(default_factory=dict)
     exchange: str = ""
     routing_key: str = ""
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,45 +104,69 @@ class Known:
 
     status: str
     reversal_status: str = ""
+    is_own: bool = True
+    written_at: datetime | None = None
 
     @property
     def is_taken_back(self) -> bool:
         return bool(self.reversal_status) or self.status in TAKEN_BACK
 
 
-def decided(finding: Finding, known: Known | None) -> Step:
-    """What is to be done about it."""
-    if known is not None and finding.action == "resend":
-        if known.is_taken_back:
-            return Step.OUTDATED
-        return Step.ON_ITS_WAY if known.status in ("pending", "confirming") else Step.RESENT
-    if known is not None and finding.action == "reverse" and finding.is_unexpected:
-        if not known.is_taken_back:
-            return Step.OUTDATED
-        return Step.ON_ITS_WAY if known.reversal_status == "pending" else Step.REVERSED
+def decided(finding: Finding, known: Known | None, correction: str = "", kept_since: datetime | None = None) -> Step:
+    """What is to be done about it.
+
+    `correction` is the status of the message that was added for it before, if one was. Of what was before `kept_since`,
+    or at a time that nobody knows, a side may have forgotten that it had it.
+    """
+    if finding.action == "correct" or (finding.action == "reverse" and not finding.is_unexpected):
+        return _added(finding, correction)
+    if known is None:
+        is_old = kept_since is not None and finding.at is not None and finding.at < kept_since
+        return Step.TOO_OLD if is_old else _added(finding, correction)
+    if not known.is_own:
+        return Step.LEFT
+    if finding.action == "resend":
+        return _sent_again(known, kept_since)
+    if not known.is_taken_back:
+        return Step.OUTDATED
+    return Step.ON_ITS_WAY if known.reversal_status == "pending" else Step.REVERSED
+
+
+def _sent_again(known: Known, kept_since: datetime | None) -> Step:
+    if known.is_taken_back:
+        return Step.OUTDATED
+    if known.status in ("pending", "confirming"):
+        return Step.ON_ITS_WAY
+    is_old = kept_since is not None and (known.written_at is None or known.written_at < kept_since)
+    return Step.TOO_OLD if is_old else Step.RESENT
+
+
+def _added(finding: Finding, correction: str) -> Step:
+    if correction:
+        return Step.ON_ITS_WAY if correction == "pending" else Step.RESENT
     return Step.ADDED if finding.exchange or finding.routing_key else Step.LEFT
 
 
-def preview(engine: Engine, findings: Iterable[Finding]) -> list[Step]:
+def preview(engine: Engine, findings: Iterable[Finding], keep: timedelta = KEEP) -> list[Step]:
     """What `settle` would do about each, by now."""
     steps: list[Step] = []
     with reached(engine), engine.connect() as connection:
         for some in _batches(findings):
-            known = _known(connection, some, is_locked=False)
-            steps += [decided(finding, known.get(finding.business_id)) for finding in some]
+            outbox = _looked_up(connection, some, keep, is_locked=False)
+            steps += [outbox.step(finding) for finding in some]
     return steps
 
 
-def settle(engine: Engine, findings: Iterable[Finding]) -> list[Step]:
-    """Do it; what was done about each."""
+def settle(engine: Engine, findings: Iterable[Finding], keep: timedelta = KEEP) -> list[Step]:
+    """Do it; what was done about each. Both sides keep their rows for so long at least."""
     steps: list[Step] = []
     for some in _batches(findings):
         with reached(engine), engine.begin() as connection:
             if connection.dialect.name == "sqlite":
                 # what is looked up must stay so until it is acted upon, as it does where rows are locked
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
-            known = _known(connection, some, is_locked=True)
-            done = [_done(connection, finding, known.get(finding.business_id)) for finding in some]
+            outbox = _looked_up(connection, some, keep, is_locked=True)
+            done = [_done(connection, finding, outbox) for finding in some]
         steps += done
     return steps
 
@@ -135,22 +177,45 @@ def _batches(findings: Iterable[Finding]) -> Iterator[list[Finding]]:
         yield some
 
 
-def _known(connection: Connection, findings: Sequence[Finding], is_locked: bool) -> dict[str, Known]:
+@dataclass(frozen=True, slots=True)
+class _LookedUp:
+    """What the outbox has of some findings."""
+
+    known: Mapping[str, Known]
+    corrections: Mapping[str, str]
+    kept_since: datetime
+
+    def step(self, finding: Finding) -> Step:
+        correction = self.corrections.get(finding.message_id, "")
+        return decided(finding, self.known.get(finding.business_id), correction, self.kept_since)
+
+
+def _looked_up(connection: Connection, findings: Sequence[Finding], keep: timedelta, is_locked: bool) -> _LookedUp:
     ids, row = sorted({finding.business_id for finding in findings}), OUTBOX.c
-    messages = select(row.business_id, row.status).where(row.business_id.in_(ids), row.kind == MESSAGE)
+    # of a row that has no time of its own, that of the first sending will do, which a second one has written over
+    sent_once = case((row.attempt <= 1, row.sent_at))
+    written_at = func.coalesce(row.created_at, sent_once, type_=row.created_at.type)
+    rows = select(row.business_id, row.status, is_own(), written_at).where(row.business_id.in_(ids))
     # in one order, so that two who do the same wait for each other and not in a circle
-    locked = messages.order_by(row.id).with_for_update() if is_locked else messages
-    statuses = connection.execute(locked).all()
+    locked = rows.order_by(row.id).with_for_update() if is_locked else rows
+    found = connection.execute(locked).all()
     settling = select(row.settles, row.status).where(row.settles.in_(ids), row.kind == REVERSAL)
     reversals = dict(connection.execute(settling).all())
-    return {each: Known(status, reversals.get(each, "")) for each, status in statuses}
+    known = {each: Known(status, reversals.get(each, ""), bool(own), at) for each, status, own, at in found}
+    own_ids = sorted({finding.message_id for finding in findings})
+    added = select(row.business_id, row.status).where(row.business_id.in_(own_ids), row.kind == CORRECTION)
+    corrections = dict(connection.execute(added).all())
+    kept_s = keep.total_seconds() * SURELY_KEPT
+    kept_since = connection.execute(select(database_time(-kept_s))).scalar_one()
+    return _LookedUp(known, corrections, kept_since)
 
 
-def _done(connection: Connection, finding: Finding, known: Known | None) -> Step:
-    step = decided(finding, known)
+def _done(connection: Connection, finding: Finding, found: _LookedUp) -> Step:
+    step, known = found.step(finding), found.known.get(finding.business_id)
     outbox = Outbox(exchange=finding.exchange, routing_key=finding.routing_key)
     if step is Step.RESENT:
-        outbox.resend(connection, finding.business_id)
+        is_row_itself = finding.action == "resend" and known is not None
+        outbox.resend(connection, finding.business_id if is_row_itself else finding.message_id)
     elif step is Step.REVERSED:
         assert known is not None
         return _reversed(connection, finding, known)
