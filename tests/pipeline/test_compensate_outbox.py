@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -171,7 +172,7 @@ def test_a_key_that_the_outbox_has_not_is_a_message_more_where_it_is_told_to_go(
     assert (body["action"], body["key"], body["wrong"]["business_id"]) == ("reverse", "strange", "strange")
     headers = json.loads(row.properties)["headers"]
     assert (headers["key"], headers["ledger"], headers["attempt"]) == ("strange", "bank", "1")
-    assert row.business_id == f"{headers['compensation_id']}-1"
+    assert row.business_id == headers["compensation_id"]
     # corrections are in neither ledger
     assert desk.reconcile() == 1
 
@@ -230,12 +231,32 @@ def row_count(desk: Desk) -> int:
 
 @pytest.mark.parametrize("desk", ["sqlite"], indirect=True)
 def test_a_key_is_tried_so_often_and_no_more(shared: SparkSession, desk: Desk) -> None:
+    """What nothing was done about was not tried: a key that is left to somebody, and rows that are on their way."""
     assert desk.reconcile() == 1
     for attempt in (1, 2):
         done = job.run(shared, desk.settings(max_attempts=2, again=True))
-        assert (attempt, done.messages, done.exhausted) == (attempt, 3, 0)
+        assert (attempt, done.messages, done.exhausted) == (attempt, 2, 0)
+        assert done.steps == {"resent": 1, "reversed": 1, "left": 1}
+        waiting = job.run(shared, desk.settings(max_attempts=3, again=True))
+        assert (waiting.messages, waiting.steps) == (0, {"on_its_way": 2, "left": 1})
+        with desk.teller.begin() as connection:
+            connection.execute(update(OUTBOX).where(OUTBOX.c.status == "pending").values(status="sent"))
     left = job.run(shared, desk.settings(max_attempts=2, again=True))
-    assert (left.messages, left.exhausted) == (0, 3)
+    assert (left.messages, left.exhausted, left.steps) == (0, 2, {"left": 1})
+
+
+@pytest.mark.parametrize("desk", ["sqlite"], indirect=True)
+def test_what_a_side_may_have_forgotten_is_left_alone(shared: SparkSession, desk: Desk) -> None:
+    long_ago = datetime.now(UTC) - timedelta(days=8)
+    with desk.bank.begin() as bank, desk.teller.begin() as teller:
+        teller.execute(update(OUTBOX).where(OUTBOX.c.business_id == "d3").values(created_at=long_ago))
+        bank.execute(update(INBOX).where(INBOX.c.business_id == "strange").values(received_at=long_ago))
+    assert desk.reconcile() == 1
+    done = job.run(shared, desk.settings(routing_key="corrections"))
+    assert done.steps == {"reversed": 1, "too_old": 2}
+    assert desk.statuses("d3") == {"d3": "sent"}
+    kept = job.run(shared, desk.settings(routing_key="corrections", keep_days=30.0, again=True))
+    assert kept.steps == {"resent": 1, "added": 1, "on_its_way": 1}
 
 
 @pytest.mark.parametrize("desk", ["sqlite"], indirect=True)

@@ -19,6 +19,7 @@ STEPS = {
     "added": "messages more in the outbox",
     "on_its_way": "to be sent anyway",
     "outdated": "the outbox says otherwise by now: reconcile again",
+    "too_old": "a side may have forgotten it: look at it yourself",
     "left": "not in the outbox, and no exchange or routing key was given",
 }
 """What becomes of messages that go through an outbox."""
@@ -59,6 +60,9 @@ def compensate(
         bool, typer.Option("--abandon", help="Give up a run that cannot end; what it may have sent is an attempt.")
     ] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the broker is tried for.")] = 60.0,
+    keep_days: Annotated[
+        float, typer.Option(metavar="DAYS", help="With --outbox: how long it and the inbox keep their rows.")
+    ] = 7.0,
     master: Master = LOCAL,
     memory: Memory = MEMORY,
     conf: Conf = None,
@@ -83,6 +87,7 @@ def compensate(
         timeout,
         abandon,
         outbox,
+        keep_days,
     )
     with spark_session("compensate", master, memory, conf) as spark:
         _show(run(spark, settings), dry_run)

@@ -14,6 +14,7 @@ Not here: what is sent (`compensate.planning`), what is kept (`compensate.attemp
 (`compensate.settling`).
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -29,6 +30,7 @@ from warren.pipeline.compensate.actions import chosen_actions
 from warren.pipeline.compensate.attempts import RUNS, Attempts
 from warren.pipeline.compensate.planning import HEADERS, compensation_id, exhausted, planned, wanted
 from warren.pipeline.compensate.settings import CompensateSettings
+from warren.pipeline.compensate.settling import Previewed
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.progress import Progress, watch
 from warren.pipeline.publishing import Destination, Part, parts_done, publish, reach
@@ -75,19 +77,21 @@ def run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
         actions = chosen_actions(settings.actions)
         found = wanted(result, facts["ledgers"], facts["authority"], actions)
         messages = planned(found, attempts.rows, settings.max_attempts, day, settings.routing_key)
+        previewed = _previewed(messages, settings)
+        messages = previewed.messages
         counts = _counts(messages)
         left_out = exhausted(found, attempts.rows, settings.max_attempts).count()
     shown = settings.shown(identity)
     if settings.dry_run:
         settings.state.put_json(SHOWN, shown)
-        return Compensated(counts, left_out, _sample(messages), steps=_previewed(messages, settings))
+        return Compensated(counts, left_out, _sample(messages), steps=previewed.steps)
     if not settings.yes and settings.state.read_json(SHOWN) != shown:
         raise PipelineError("nobody has seen what this would send: run it with --dry-run first, or with --yes")
-    steps: Mapping[str, int] = {}
+    steps = previewed.idle
     if counts:
         _check_destination(messages, attempts, settings)
         kept.opened(attempts, messages, identity, settings.exchange, settings.state, settings.through)
-        steps = _finish(kept.read(spark, settings.state), settings)
+        steps = Counter(steps) + Counter(_finish(kept.read(spark, settings.state), settings))
     return Compensated(counts, left_out, steps=steps)
 
 
@@ -112,7 +116,7 @@ def _taken_up(attempts: Attempts, identity: str, settings: CompensateSettings) -
             f"a run that has not ended goes through the {run.through}: end it there, or give it up with --abandon"
         )
     if settings.dry_run:
-        return Compensated(counts, 0, _sample(messages), steps=_previewed(messages, settings))
+        return Compensated(counts, 0, _sample(messages), steps=_previewed(messages, settings).steps)
     steps = _finish(attempts, settings)
     if run.result != identity:
         raise PipelineError(
@@ -122,8 +126,11 @@ def _taken_up(attempts: Attempts, identity: str, settings: CompensateSettings) -
     return Compensated(counts, 0, steps=steps)
 
 
-def _previewed(messages: DataFrame, settings: CompensateSettings) -> Mapping[str, int]:
-    return settling.previewed(messages, settings.exchange, settings.outbox) if settings.outbox else {}
+def _previewed(messages: DataFrame, settings: CompensateSettings) -> Previewed:
+    """A broker takes all of them."""
+    if not settings.outbox:
+        return Previewed({}, messages)
+    return settling.previewed(messages, settings.exchange, settings.outbox, settings.keep)
 
 
 def _finish(attempts: Attempts, settings: CompensateSettings) -> Mapping[str, int]:
@@ -141,7 +148,7 @@ def _finish(attempts: Attempts, settings: CompensateSettings) -> Mapping[str, in
         steps: Mapping[str, int] = {}
         if settings.outbox:
             rows = attempts.rows.where(sql.col("run") == run.number)
-            steps = settling.settled(rows, run, folder, settings.outbox, tell)
+            steps = settling.settled(rows, run, folder, settings.outbox, settings.keep, tell)
         else:
             name = f"{attempts.publisher}-{run.number}"
             destination = Destination(settings.url, name, run.exchange, settings.timeout_s)

@@ -4,7 +4,7 @@ Not here: the result, which is looked at when the run begins (`compensate.job`).
 """
 
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Final
 
 from warren.client.errors import UriError
@@ -15,6 +15,7 @@ from warren.pipeline.folder import Folder
 
 MAX_ATTEMPTS: Final = 3
 TIMEOUT_S: Final = 60.0
+KEEP_DAYS: Final = 7.0
 NAME_BYTES_MAX: Final = 255
 THROUGH_BROKER: Final = "broker"
 THROUGH_OUTBOX: Final = "outbox"
@@ -41,6 +42,8 @@ class CompensateSettings:
     timeout_s: float = TIMEOUT_S
     abandon: bool = False
     outbox: str = field(default="", repr=False)
+    keep_days: float = KEEP_DAYS
+    """How long rows are kept by the outbox, and by the inbox on the other side."""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.outbox):
@@ -54,6 +57,8 @@ class CompensateSettings:
             raise PipelineError(f"a key is tried once at least, not {self.max_attempts} times")
         if not 0 < self.timeout_s <= 86_400:
             raise PipelineError(f"the timeout is a number of seconds up to 86400, not {self.timeout_s}")
+        if not 0 < self.keep_days <= 36_500:
+            raise PipelineError(f"rows are kept for a number of days up to 36500, not {self.keep_days}")
         if self.day is not None:
             _check_day(self.day)
         chosen_actions(self.actions)
@@ -65,6 +70,10 @@ class CompensateSettings:
             raise PipelineError(f"the URL of the broker: {error}") from None
         if not self.exchange and not self.routing_key:
             raise PipelineError("nothing says where messages go: give an exchange or a routing key")
+
+    @property
+    def keep(self) -> timedelta:
+        return timedelta(days=self.keep_days)
 
     @property
     def through(self) -> str:
@@ -80,6 +89,7 @@ class CompensateSettings:
             "max_attempts": self.max_attempts,
             "again": self.again,
             "through": self.through,
+            "keep_days": self.keep_days,
         }
 
 

@@ -1,17 +1,22 @@
 """What is to be sent, through an outbox: rows of it are sent again or taken back, or messages are added to it.
 
+    planned ──▶ those about which something can be done ──▶ attempts
     attempts ──▶ findings, part by part ──▶ `client.ledgers.settling`, a transaction for each part
 
 What was decided about how often a key is tried, and the intent, are those of any compensation; only the last step is
-another. After a kill a part is settled again, of which the outbox has all or nothing.
+another. What the outbox would do nothing about is no attempt. After a kill a part is settled again, of which the outbox
+has all or nothing.
 
 Not here: what is done about a finding (`client.ledgers.settling`).
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
@@ -29,6 +34,9 @@ if TYPE_CHECKING:
 
     from warren.client.ledgers.settling import Finding
 
+DONE: Final = ("resent", "reversed", "added")
+"""The steps by which something is sent."""
+
 
 def check(url: str) -> None:
     """A `PipelineError` unless the database is there, and has the tables."""
@@ -38,15 +46,37 @@ def check(url: str) -> None:
         check_ledger(engine)
 
 
-def previewed(messages: DataFrame, exchange: str, url: str) -> Mapping[str, int]:
-    """What would become of these messages, by now: how many of each."""
+@dataclass(frozen=True)
+class Previewed:
+    """What would become of messages, by now: how many of each step, and those about which something is done."""
+
+    steps: Mapping[str, int]
+    messages: DataFrame
+
+    @property
+    def idle(self) -> Mapping[str, int]:
+        """Of those about which nothing is done."""
+        return {step: count for step, count in self.steps.items() if step not in DONE}
+
+
+def previewed(messages: DataFrame, exchange: str, url: str, keep: timedelta) -> Previewed:
     with _opened(url) as engine:
         from warren.client.ledgers.settling import preview
 
-        return Counter(step.value for step in preview(engine, _findings(messages, exchange)))
+        findings = list(_findings(messages, exchange))
+        steps = preview(engine, findings, keep)
+    idle = [(each.message_id,) for each, step in zip(findings, steps, strict=True) if not step.is_done]
+    counts = Counter(step.value for step in steps)
+    if not idle:
+        return Previewed(counts, messages)
+    without = messages.sparkSession.createDataFrame(idle, "idle string")
+    chosen = messages.join(without, compensation_id() == sql.col("idle"), "left_anti")
+    return Previewed(counts, chosen)
 
 
-def settled(rows: DataFrame, run: OpenRun, folder: Folder, url: str, tell: Callable[[Part], None]) -> Mapping[str, int]:
+def settled(
+    rows: DataFrame, run: OpenRun, folder: Folder, url: str, keep: timedelta, tell: Callable[[Part], None]
+) -> Mapping[str, int]:
     """Carry out what is left of the run; what became of it. Parts that an earlier one has carried out are not in it."""
     steps: Counter[str] = Counter()
     with _opened(url) as engine:
@@ -55,7 +85,7 @@ def settled(rows: DataFrame, run: OpenRun, folder: Folder, url: str, tell: Calla
         def write(wave: Sequence[Part]) -> None:
             for part in wave:
                 findings = _findings(rows.where(sql.col("part") == part.number), run.exchange)
-                steps.update(step.value for step in settle(engine, findings))
+                steps.update(step.value for step in settle(engine, findings, keep))
 
         carry_out(run.parts, folder, write, tell)
     return steps
@@ -81,17 +111,38 @@ def _findings(rows: DataFrame, exchange: str) -> "Iterator[Finding]":
     """In an order of their own, so that a part that is settled again is settled alike."""
     from warren.client.ledgers.settling import Finding
 
-    columns = ("message_id", "routing_key", "body", *HEADERS)
-    chosen = rows.select(*columns, compensation_id().alias("compensation_id")).orderBy("message_id")
+    columns = ("routing_key", "body", *HEADERS)
+    chosen = rows.select(*columns, compensation_id().alias("compensation_id")).orderBy("compensation_id")
     for row in chosen.toLocalIterator():
         values: dict[str, Any] = row.asDict()
         yield Finding(
             business_id=values["key"],
             action=values["action"],
             is_unexpected=values["status"] == UNEXPECTED,
-            message_id=values["message_id"],
+            message_id=values["compensation_id"],
             body=values["body"].encode(),
             headers={name: str(values[name]) for name in (*HEADERS, "compensation_id")},
             exchange=exchange,
             routing_key=values["routing_key"],
+            at=_moment(values["body"]),
         )
+
+
+def _moment(body: str) -> datetime | None:
+    """When the row that is wrong came, if it is of an inbox; or the one that is right was written, of an outbox."""
+    said = json.loads(body)
+    if not isinstance(said, dict):
+        return None
+    wrong, right = said.get("wrong"), said.get("right")
+    told = [
+        record.get(name)
+        for record, name in ((wrong, "received_at"), (right, "created_at"), (said, "created_at"))
+        if isinstance(record, dict)
+    ]
+    for text in told:
+        try:
+            found = datetime.fromisoformat(str(text))
+        except ValueError:
+            continue
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return None
