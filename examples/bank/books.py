@@ -34,19 +34,26 @@ SELECT business_id FROM warren_outbox AS sent WHERE kind = 'message' AND resends
     AND NOT EXISTS (SELECT FROM warren_outbox AS other WHERE other.settles = sent.business_id)
 """
 # the bank's
-BOOKED = "SELECT count(*), coalesce(sum(amount), 0) FROM entries WHERE NOT is_struck"
-STRUCK = "SELECT count(*) FROM entries WHERE is_struck"
+NOT_STRUCK = "NOT EXISTS (SELECT FROM strikes WHERE strikes.operation = entries.operation)"
+BOOKED = f"SELECT count(*), coalesce(sum(amount), 0) FROM entries WHERE {NOT_STRUCK}"
+STRUCK = "SELECT count(*) FROM strikes"
 BALANCES = "SELECT sum(balance) - count(*) * %s FROM accounts"
 BOOKED_TWICE = "SELECT operation FROM entries GROUP BY operation HAVING count(*) > 1"
+STRUCK_TWICE = "SELECT operation FROM strikes GROUP BY operation HAVING count(*) > 1"
+STRUCK_FOR_NOTHING = """
+SELECT operation FROM strikes WHERE NOT EXISTS (
+    SELECT FROM entries WHERE entries.operation = strikes.operation AND entries.amount = strikes.amount)
+"""
 WRONG_BALANCES = """
-SELECT id FROM accounts WHERE balance < 0 OR balance <> %s + (
-    SELECT coalesce(sum(amount), 0) FROM entries WHERE entries.account = accounts.id AND NOT is_struck)
+SELECT id FROM accounts WHERE balance < 0 OR balance <> %s
+    + (SELECT coalesce(sum(amount), 0) FROM entries WHERE entries.account = accounts.id)
+    - (SELECT coalesce(sum(amount), 0) FROM strikes WHERE strikes.account = accounts.id)
 """
 ENTRIES = "SELECT operation, account, number FROM entries ORDER BY id"
 LEDGER_OF_TELLER = f"""
 SELECT id AS operation, {SIGNED} AS amount, currency FROM operations WHERE state = 'done'
 """
-LEDGER_OF_BANK = "SELECT operation, amount, currency FROM entries WHERE NOT is_struck"
+LEDGER_OF_BANK = f"SELECT operation, amount, currency FROM entries WHERE {NOT_STRUCK}"
 
 
 class Books:
@@ -91,6 +98,8 @@ class Books:
             ("operations are not settled", _names(self._teller, UNSETTLED)),
             ("operations are paid twice", _names(self._teller, PAID_TWICE)),
             ("operations are booked twice", _names(self._bank, BOOKED_TWICE)),
+            ("operations are struck twice", _names(self._bank, STRUCK_TWICE)),
+            ("operations are struck and were never booked", _names(self._bank, STRUCK_FOR_NOTHING)),
             ("balances are not what was booked", _names(self._bank, WRONG_BALANCES, OPENED_WITH)),
             ("operations are booked out of order", self._out_of_order()),
             ("operations that were accepted are in no books", self._forgotten(told)),

@@ -1,7 +1,7 @@
 """The bank: its own database with the accounts, and what an operation and its reversal do to them.
 
-Nothing in the tables keeps an operation from being booked twice: that is for the inbox to do, and for the checks at the
-end to see.
+Nothing in the tables keeps an operation from being booked or struck twice: that is for the inbox to do, and for the
+checks at the end to see.
 
 Not here: the processes (`service`), the other side (`teller`).
 """
@@ -22,9 +22,12 @@ TABLES = """
 CREATE TABLE accounts (id varchar(20) PRIMARY KEY, balance numeric(14, 2) NOT NULL);
 CREATE TABLE entries (
     id bigserial PRIMARY KEY, operation varchar(60) NOT NULL, account varchar(20) NOT NULL, number integer NOT NULL,
-    amount numeric(12, 2) NOT NULL, currency varchar(3) NOT NULL, booked_at timestamptz NOT NULL DEFAULT now(),
-    is_struck boolean NOT NULL DEFAULT false);
+    amount numeric(12, 2) NOT NULL, currency varchar(3) NOT NULL, booked_at timestamptz NOT NULL DEFAULT now());
+CREATE TABLE strikes (
+    id bigserial PRIMARY KEY, operation varchar(60) NOT NULL, account varchar(20) NOT NULL,
+    amount numeric(12, 2) NOT NULL, struck_at timestamptz NOT NULL DEFAULT now());
 CREATE INDEX entries_of ON entries (operation);
+CREATE INDEX strikes_of ON strikes (operation);
 """
 
 
@@ -55,13 +58,13 @@ def book(transaction: Connection, message: Incoming) -> None:
 
 
 def strike(transaction: Connection, message: Incoming) -> None:
-    """Take back what was booked, because the teller has had it reversed."""
+    """Take back what was booked, because the teller has had it reversed; without a look at what there is to take."""
     operation = Operation.read(message.body)
-    struck = transaction.execute(
-        text("UPDATE entries SET is_struck = true WHERE operation = :operation AND NOT is_struck RETURNING amount"),
-        {"operation": operation.id},
-    ).scalars()
+    transaction.execute(
+        text("INSERT INTO strikes (operation, account, amount) VALUES (:id, :account, :signed)"),
+        asdict(operation) | {"signed": operation.signed},
+    )
     transaction.execute(
         text("UPDATE accounts SET balance = balance - :amount WHERE id = :id"),
-        {"amount": sum(struck, Decimal(0)), "id": operation.account},
+        {"amount": operation.signed, "id": operation.account},
     )

@@ -26,9 +26,19 @@ WRONGS = {
     ),
     "a duplicate": (
         "bank",
-        "INSERT INTO entries (operation, account, number, amount, currency, is_struck)"
-        " SELECT operation, account, number, amount, currency, true FROM entries WHERE number = 1",
+        "INSERT INTO entries (operation, account, number, amount, currency)"
+        " SELECT operation, account, number, amount, currency FROM entries WHERE number = 1",
         "1 operations are booked twice, one is o1",
+    ),
+    "an undo that ran twice": (
+        "bank",
+        "INSERT INTO strikes (operation, account, amount) SELECT operation, account, amount FROM strikes",
+        "1 operations are struck twice, one is o3",
+    ),
+    "an undo of what was never booked": (
+        "bank",
+        f"INSERT INTO strikes (operation, account, amount) VALUES ('o9', '{ACCOUNT}', -7)",
+        "1 operations are struck and were never booked, one is o9",
     ),
     "another order": (
         "bank",
@@ -103,7 +113,7 @@ def test_what_is_asked_again_is_one_operation(bank: SimpleNamespace) -> None:
 def test_the_checks_see(what: str, bank: SimpleNamespace) -> None:
     whose, planted, sentence = WRONGS[what]
     database = getattr(bank, whose)
-    tables = ("operations", "drawer") if whose == "teller" else ("entries", "accounts")
+    tables = ("operations", "drawer") if whose == "teller" else ("entries", "strikes", "accounts")
     with database.connect() as connection:
         for table in tables:
             connection.execute(f"CREATE TABLE kept_{table} AS TABLE {table}")
@@ -115,3 +125,15 @@ def test_the_checks_see(what: str, bank: SimpleNamespace) -> None:
                 connection.execute(f"TRUNCATE {table}")
                 connection.execute(f"INSERT INTO {table} SELECT * FROM kept_{table}")
                 connection.execute(f"DROP TABLE kept_{table}")
+
+
+def test_an_undo_that_the_bank_runs_twice_is_written_twice(bank: SimpleNamespace) -> None:
+    core_bank, operations = importlib.import_module("core_bank"), importlib.import_module("operations")
+    reversal = operations.Operation("o3", ACCOUNT, 3, "withdrawal", Decimal("7.00")).message()
+    engine = create_engine(bank.bank.url)
+    with engine.connect() as connection, connection.begin() as transaction:
+        core_bank.strike(connection, reversal)
+        struck = connection.exec_driver_sql("SELECT operation, count(*) FROM strikes GROUP BY operation").all()
+        transaction.rollback()
+    engine.dispose()
+    assert struck == [("o3", 2)]
