@@ -181,6 +181,14 @@ def test_a_row_is_known_whatever_its_kind_is(outbox: Engine) -> None:
     assert counted == {"pending", "sent", "done", "failed", "confirming"}
 
 
+def test_what_was_refused_stays_so_when_nobody_goes_on_with_it(outbox: Engine) -> None:
+    with outbox.begin() as connection:
+        own = OUTBOX.update().where(OUTBOX.c.business_id == "failed")
+        connection.execute(own.values(refused_at=database_time(), last_error="refused: closed account"))
+    assert "failed" not in {row[0] for piece in outbox_rows(outbox) for row in piece}
+    assert steps(outbox, [finding("failed")]) == {"failed": "outdated"}
+
+
 def test_a_correction_is_made_once_and_sent_again_by_a_further_attempt(outbox: Engine) -> None:
     first = finding("sent", "correct", route="corrections")
     again = replace(first, headers={**first.headers, "attempt": "2"})

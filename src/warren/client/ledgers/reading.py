@@ -17,7 +17,7 @@ Not here: comparing (`warren.pipeline.reconcile`).
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sqlalchemy import Engine, Select, and_, exists, func, select
+from sqlalchemy import Engine, Select, and_, case, exists, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from warren.client.ledgers.database import reached
@@ -62,7 +62,14 @@ def outbox_rows(engine: Engine) -> Iterator[list[tuple[Any, ...]]]:
     columns = [written if name == "created_at" else row[name] for name in OUTBOX_COLUMNS]
     reversal = OUTBOX.alias()
     is_reversed = exists().where(reversal.c.settles == row.business_id, reversal.c.kind == REVERSAL)
-    return _pieces(engine, select(*columns).where(is_own(), row.status.not_in(TAKEN_BACK), ~is_reversed))
+    return _pieces(engine, select(*columns).where(is_own(), standing_status().not_in(TAKEN_BACK), ~is_reversed))
+
+
+def standing_status() -> ColumnElement[str]:
+    """The status; what was refused stays refused when nobody goes on with it."""
+    row = OUTBOX.c
+    was_refused = and_(row.status == "failed", row.refused_at.is_not(None))
+    return case((was_refused, "refused"), else_=row.status)
 
 
 def is_own() -> ColumnElement[bool]:

@@ -43,7 +43,7 @@ from sqlalchemy import Connection, Engine, case, func, select
 
 from warren.client.errors import CannotConvert
 from warren.client.ledgers.database import reached
-from warren.client.ledgers.reading import CORRECTION, TAKEN_BACK, is_own
+from warren.client.ledgers.reading import CORRECTION, TAKEN_BACK, is_own, standing_status
 from warren.client.machine.publishing import Message
 from warren.client.outbox import Outbox
 from warren.client.outbox.kinds import REVERSAL
@@ -195,7 +195,7 @@ def _looked_up(connection: Connection, findings: Sequence[Finding], keep: timede
     # of a row that has no time of its own, that of the first sending will do, which a second one has written over
     sent_once = case((row.attempt <= 1, row.sent_at))
     written_at = func.coalesce(row.created_at, sent_once, type_=row.created_at.type)
-    rows = select(row.business_id, row.status, is_own(), written_at).where(row.business_id.in_(ids))
+    rows = select(row.business_id, standing_status(), is_own(), written_at).where(row.business_id.in_(ids))
     # in one order, so that two who do the same wait for each other and not in a circle
     locked = rows.order_by(row.id).with_for_update() if is_locked else rows
     found = connection.execute(locked).all()
