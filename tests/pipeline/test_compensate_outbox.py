@@ -34,6 +34,7 @@ amounts = ["amount"]
 [ledgers.teller]
 source = "outbox"
 url = "{teller}"
+in_flight = "0"
 [ledgers.bank]
 source = "inbox"
 url = "{bank}"

@@ -1,12 +1,12 @@
 """An outbox and an inbox as the two ledgers of a reconciliation: SQLite and PostgreSQL, without a driver for Java."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Engine, create_engine, insert, text, update
 
 from tests.client.databases import opened, postgres_url
@@ -20,7 +20,8 @@ from warren.client.outbox import Outbox
 from warren.client.tables import INBOX, OUTBOX, create_tables
 from warren.pipeline import tables
 from warren.pipeline.folder import Folder
-from warren.pipeline.reconcile import job
+from warren.pipeline.reconcile import job, kit
+from warren.pipeline.reconcile.settings import Source
 
 DESCRIPTION = """
 key = "business_id"
@@ -31,6 +32,7 @@ compared = ["currency"]
 source = "outbox"
 url = "{teller}"
 where = "routing_key = 'deposits'"
+in_flight = "0"
 
 [ledgers.bank]
 source = "inbox"
@@ -126,6 +128,44 @@ def test_what_was_taken_back_is_in_neither_ledger(
             receiver.execute(update(INBOX).where(INBOX.c.business_id == f"d{number}").values(outcome=outcome))
     assert run(["pipeline", "reconcile", write(tmp_path, engines), "--out", str(tmp_path / "out")]) == 1
     assert statuses(shared, tmp_path / "out") == {"d2": "unexpected"}
+
+
+def test_what_is_on_its_way_while_the_ledgers_are_read_is_no_difference(
+    shared: SparkSession, engines: tuple[Engine, Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written before and not done, done but written while the other is read; an older one is missing all the same."""
+    teller, bank = engines
+    outbox, whole = Outbox(routing_key="deposits"), kit.copied
+    with teller.begin() as sender, bank.begin() as receiver:
+        for name in ("pending", "sent", "lost"):
+            outbox.add(sender, b"", business_id=name, amount=Decimal(1), currency="EUR")
+        long_ago = datetime.now(UTC) - timedelta(minutes=5)
+        sender.execute(update(OUTBOX).values(created_at=long_ago).where(OUTBOX.c.business_id.in_(["sent", "lost"])))
+        sender.execute(update(OUTBOX).values(sent_at=datetime.now(UTC)).where(OUTBOX.c.business_id == "sent"))
+        receiver.execute(text("DELETE FROM warren_inbox WHERE business_id = 'd9'"))
+
+    def copied_slowly(spark: SparkSession, source: Source, folder: Folder) -> DataFrame:
+        found = whole(spark, source, folder)
+        name = f"behind {source.kind}"
+        with teller.begin() as sender, bank.begin() as receiver:
+            outbox.add(sender, b"", business_id=name, amount=Decimal(1), currency="EUR")
+            Inbox(bank, "deposits").first_time(receiver, name, amount=Decimal(1), currency="EUR")
+        return found
+
+    monkeypatch.setattr(kit, "copied", copied_slowly)
+    file = Path(write(tmp_path, engines))
+    file.write_text(file.read_text().replace('in_flight = "0"', 'in_flight = "2m"'))
+    assert run(["pipeline", "reconcile", str(file), "--out", str(tmp_path / "out")]) == 1
+    assert statuses(shared, tmp_path / "out") == {"lost": "missing"}
+
+
+def test_a_day_that_is_not_over_is_refused(
+    shared: SparkSession, engines: tuple[Engine, Engine], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["pipeline", "reconcile", write(tmp_path, engines), "--out", str(tmp_path / "out")]
+    assert run([*command, "--day", datetime.now(UTC).date().isoformat()]) == 2
+    assert "is not over, with its grace, before" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_day_is_that_of_the_tables_own_times(

@@ -15,6 +15,7 @@ Not here: comparing (`warren.pipeline.reconcile`).
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import Engine, Select, and_, case, exists, func, select
@@ -22,7 +23,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from warren.client.ledgers.database import reached
 from warren.client.outbox.kinds import CONFIRMATION, RECEIPT, REVERSAL
-from warren.client.tables import INBOX, OUTBOX, check_tables
+from warren.client.tables import INBOX, OUTBOX, check_tables, database_time
 
 CHUNK_ROWS: Final = 50_000
 TAKEN_BACK: Final = ("reversing", "reversed", "refused")
@@ -50,6 +51,12 @@ def check_ledger(engine: Engine) -> None:
     """A `CannotConnect` or a `TablesRefused` if there is nothing to read."""
     with reached(engine), engine.connect() as connection:
         check_tables(connection)
+
+
+def moment(engine: Engine) -> datetime:
+    """What time it is, by the database's clock."""
+    with reached(engine), engine.connect() as connection:
+        return connection.execute(select(database_time())).scalar_one()
 
 
 def outbox_rows(engine: Engine) -> Iterator[list[tuple[Any, ...]]]:

@@ -34,7 +34,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final
@@ -47,7 +47,18 @@ from warren.pipeline.reconcile.sources import NEEDS
 
 TOP: Final = ("key", "amounts", "compared", "authority", "day", "zone", "grace", "tolerance", "relative", "ledgers")
 OF_SOURCE: Final = ("path", "url", "table", "query", "stream", "consumer", "schema", "user")
-OF_LEDGER: Final = ("source", *OF_SOURCE, "password_env", "options", "columns", "time", "zone", "where", "may_be_empty")
+OF_LEDGER: Final = (
+    "source",
+    *OF_SOURCE,
+    "password_env",
+    "options",
+    "columns",
+    "time",
+    "zone",
+    "where",
+    "may_be_empty",
+    "in_flight",
+)
 SUFFIXES: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 
 
@@ -115,9 +126,19 @@ def _ledger(name: str, table: Mapping[str, Any], folder: Path, of_a_day: bool) -
             zone=_text(table, "zone") or "UTC",
             where=_text(table, "where"),
             may_be_empty=_truth(table, "may_be_empty"),
+            in_flight=_in_flight(table, source),
         )
     except PipelineError as error:
         raise PipelineError(f"ledger {name}: {error}") from None
+
+
+def _in_flight(table: Mapping[str, Any], source: Source) -> timedelta:
+    given = _text(table, "in_flight")
+    if source.kind != kit.OUTBOX:
+        if given:
+            raise PipelineError(f"in_flight is for an outbox, and source is {source.kind}")
+        return timedelta()
+    return parse_grace(given) if given else kit.IN_FLIGHT
 
 
 def _source(table: Mapping[str, Any], folder: Path) -> Source:

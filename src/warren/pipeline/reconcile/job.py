@@ -10,6 +10,8 @@
 The ledgers are opened and their columns checked before anything is written, and the table is replaced in one step. A
 job that was killed leaves the result as it was, and is run again.
 
+What is on its way while the ledgers are read is no difference, if that is known of them (`reconcile.flight`).
+
 Invariant: every pass sees the same rows. What somebody may add to meanwhile is read once, and kept for the run.
 
 Not here: what is compared with what (`reconcile.comparing`).
@@ -29,7 +31,7 @@ from warren.pipeline import tables
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder, as_text
 from warren.pipeline.progress import watch
-from warren.pipeline.reconcile import comparing, kit, ledgers, statuses
+from warren.pipeline.reconcile import comparing, flight, kit, ledgers, statuses
 from warren.pipeline.reconcile.ledgers import Opened
 from warren.pipeline.reconcile.page import DifferenceList, page
 from warren.pipeline.reconcile.settings import Settings
@@ -50,8 +52,14 @@ def run(spark: SparkSession, settings: Settings, out: Folder) -> Outcome:
     opened = ledgers.opened(spark, settings)
     if out.exists(tables.TABLE):
         tables.described(out, KIND, VERSION)
+    moments = flight.moments(settings)
     with _workplace(out) as work:
-        opened = [_kept(spark, ledger, work) for ledger in opened]
+        in_order = [_kept(spark, ledger, work) for ledger in sorted(opened, key=flight.is_read_last)]
+        opened = sorted(in_order, key=lambda ledger: ledger.number)
+        with watch(spark, "looking for what is on its way"):
+            opened = flight.landed(
+                settings, opened, moments, lambda keys: _stored(spark, keys, work.child("in-flight"))
+            )
         with watch(spark, "counting rows"):
             counted = _count_rows(settings, opened)
         _refuse_empty(settings, counted)

@@ -7,10 +7,12 @@ Not here: which rows count (`client.ledgers.reading`).
 """
 
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
@@ -23,6 +25,9 @@ OUTBOX: Final = "outbox"
 INBOX: Final = "inbox"
 TIMES: Final = {OUTBOX: "created_at", INBOX: "received_at"}
 """The column that says when, by kind; also those of which no description has to say so."""
+
+IN_FLIGHT: Final = timedelta(minutes=1)
+"""How long a message may be on its way, unless somebody says otherwise."""
 
 ROWS: Final = "rows.parquet"
 MOMENT: Final = "timestamp"
@@ -42,6 +47,17 @@ def columns(spark: SparkSession, source: Source) -> DataFrame:
     with _Reading(source) as reading:
         reading.check()
         return spark.createDataFrame([], reading.schema)
+
+
+def moment(source: Source) -> datetime:
+    """What time it is, by the database's clock."""
+    with _Reading(source) as reading:
+        return reading.moment()
+
+
+def is_fresh(since: datetime) -> Column:
+    """Whether a row of an outbox was written, or sent last, after that."""
+    return sql.greatest("created_at", "sent_at") > sql.lit(since)
 
 
 def copied(spark: SparkSession, source: Source, folder: Folder) -> DataFrame:
@@ -73,6 +89,7 @@ class _Reading:
             raise PipelineError(f"the url of an {source.kind} is like postgresql://USER@HOST/NAME, without jdbc:")
         self._engine: Engine = open_database(source.url, source.user, source.password, named="url")
         self._check = reading.check_ledger
+        self._moment = reading.moment
         self._names = reading.OUTBOX_COLUMNS if source.kind == OUTBOX else reading.INBOX_COLUMNS
         self._rows: Callable[[], Iterator[list[tuple[Any, ...]]]] = (
             (lambda: reading.outbox_rows(self._engine))
@@ -88,6 +105,9 @@ class _Reading:
 
     def check(self) -> None:
         self._check(self._engine)
+
+    def moment(self) -> datetime:
+        return self._moment(self._engine)
 
     @property
     def schema(self) -> str:

@@ -110,7 +110,7 @@ def rows(settings: Settings, ledgers: list[Opened], ledger: Opened, with_raw: bo
     """The ledger's rows in the common shape; `raw` is all that the ledger itself has."""
     described, types = ledger.ledger, ledger.types
     frame = ledger.frame
-    key = _key([_column(described.expression(name), frame).cast("string") for name in settings.key])
+    key = key_of(settings, ledger)
     columns = [key.alias("key"), sql.lit(ledger.number).alias("ledger")]
     readable = key.isNotNull()
     if described.time:
@@ -131,6 +131,12 @@ def rows(settings: Settings, ledgers: list[Opened], ledger: Opened, with_raw: bo
     if with_raw:
         columns.append(_raw(frame).alias("raw"))
     return frame.select(*columns)
+
+
+def key_of(settings: Settings, ledger: Opened) -> Column:
+    """The key of a row of the ledger's own frame."""
+    described, frame = ledger.ledger, ledger.frame
+    return _key([_column(described.expression(name), frame).cast("string") for name in settings.key])
 
 
 def instant_of(given: Column, kind: DataType, zone: str) -> Column:

@@ -58,6 +58,8 @@ class Ledger:
     zone: str = "UTC"
     where: str = ""
     may_be_empty: bool = False
+    in_flight: timedelta = timedelta()
+    """Of an outbox: how long a message may be on its way, before a ledger that lacks it is told of."""
 
     def expression(self, name: str) -> str:
         return self.columns.get(name, name)
