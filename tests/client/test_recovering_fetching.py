@@ -7,7 +7,7 @@ import pytest
 
 from tests.client.conftest import run
 from tests.client.recovery import contents, only, to, until
-from warren.client import ChannelClosed, blocking, recovering
+from warren.client import ChannelClosed, blocking, connect, recovering
 from warren.client.listening import Requester
 from warren.client.recovering.fetching import DESKS_MAX
 from warren.client.testing import FaultProxy, MemoryBroker
@@ -176,6 +176,51 @@ def test_a_queue_that_goes_with_its_last_subscription_is_not_declared_again(
             assert await is_there(transport, passing)
 
     run(talk())
+
+
+def test_a_name_that_cannot_be_asked_for_leaves_no_channel_behind(url: str) -> None:
+    async def talk() -> None:
+        async with await recovering.open(url) as transport:
+            with pytest.raises(ValueError, match="255"):
+                await transport.get("q" * 256)
+            [desk] = transport._fetching._desks.values()
+            desk.retire()
+            await until(lambda: not desk.channel.is_open)
+
+    run(talk())
+
+
+def test_a_queue_that_expires_is_declared_again_for_a_later_subscription(
+    at: str, names: Callable[[int], list[str]]
+) -> None:
+    [queue] = names(1)
+
+    async def talk() -> None:
+        async with await recovering.open(at) as transport:
+            await transport.declare(Layout(queues=(QueueLayout(queue, arguments={"x-expires": 600_000}),)))
+            first = await transport.subscribe(queue)
+            beginning = asyncio.create_task(transport.subscribe(queue))
+            await asyncio.sleep(0)
+            # it has begun, and the broker has not answered
+            assert transport._beginning == [queue]
+            await first.cancel()
+            await (await beginning).cancel()
+            later = await transport.subscribe(queue)
+            async with await connect(at) as connection, await connection.channel() as channel:
+                await channel.delete_queue(queue)
+            reading = asyncio.create_task(later.batch())
+            await until_there(transport, queue)
+            await transport.publish(to(queue, b"1"))
+            [message] = await reading
+            assert message.body == b"1"
+
+    run(talk())
+
+
+async def until_there(transport: Transport, queue: str) -> None:
+    """The test's deadline ends it."""
+    while not await is_there(transport, queue):
+        await asyncio.sleep(0.01)
 
 
 def test_the_reply_queue_of_a_requester_that_was_closed_is_forgotten(url: str) -> None:

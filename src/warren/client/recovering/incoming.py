@@ -77,7 +77,7 @@ class Desk:
         except asyncio.CancelledError:
             asking.add_done_callback(self._nobody_takes)
             raise
-        except ClientError as error:
+        except Exception as error:
             self._answered(error)
             raise
         # nothing is awaited from here: nobody can go before the message is in their hands

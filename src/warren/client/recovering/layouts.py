@@ -9,8 +9,9 @@ that is refused is told, and does not keep the others from being there.
 Not here: when (`recovering.line`).
 """
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from warren.client.channel import Channel
 from warren.client.connection import Connection
@@ -20,6 +21,8 @@ from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Queue
 Named = TypeVar("Named", ExchangeLayout, QueueLayout)
 Step = tuple[str, Callable[[Channel], Awaitable[object]]]
 """What is declared, in words, and how."""
+
+LAID_ASIDE_MAX: Final = 256
 
 
 def merged(known: Layout, more: Layout) -> Layout:
@@ -59,6 +62,32 @@ def without_passing(layout: Layout, name: str) -> Layout:
         tuple(queue for queue in layout.queues if queue.name != name),
         tuple(each for each in layout.bindings if each.to_exchange or each.destination != name),
     )
+
+
+class LaidAside:
+    """Queues that go by themselves, with their bindings, of those to which nobody is subscribed any more.
+
+    They are known again when somebody is. The last ones are kept: a program that makes up names for its queues does not
+    come back to them.
+    """
+
+    def __init__(self) -> None:
+        self._parts: OrderedDict[str, Layout] = OrderedDict()
+
+    def put(self, layout: Layout, name: str) -> Layout:
+        """The layout without a queue if that goes by itself, which is kept here then."""
+        rest = without_passing(layout, name)
+        if rest is not layout:
+            self._parts[name] = about_queue(layout, name)
+            while len(self._parts) > LAID_ASIDE_MAX:
+                self._parts.popitem(last=False)
+        return rest
+
+    def take(self, layout: Layout, name: str) -> Layout:
+        """The layout with a queue that was laid aside, unless it was declared anew meanwhile."""
+        part = self._parts.pop(name, None)
+        is_declared = any(queue.name == name for queue in layout.queues)
+        return layout if part is None or is_declared else merged(layout, part)
 
 
 def check(layout: Layout) -> None:

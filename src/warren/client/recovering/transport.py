@@ -75,7 +75,10 @@ class RecoveringTransport:
         self._consuming = Line("consuming", dialer("consuming"), self._prepare_consuming, bulletin)
         self._sender = Sender(self._publishing, window)
         self._transactions = Transactions(self._publishing)
+        self._laid_aside = layouts.LaidAside()
         self._subscriptions: list[KeptSubscription] = []
+        # queues of subscriptions that the broker has not granted yet
+        self._beginning: list[str] = []
         self._fetching = Fetching()
         self._closing = False
 
@@ -141,7 +144,17 @@ class RecoveringTransport:
         wish = Wish(queue, prefetch, no_ack, exclusive, arguments or {})
         subscription = KeptSubscription(wish, self._consuming, self._declare_queue_again, self._bulletin)
         subscription.when_cancelled = self._look_what_goes
-        await self._insist(subscription.begin)
+        before, self._layout = self._layout, self._laid_aside.take(self._layout, queue)
+        was_aside = self._layout is not before
+        self._beginning.append(queue)
+        try:
+            await self._insist(subscription.begin)
+        except BaseException:
+            self._beginning.remove(queue)
+            if was_aside:
+                self._look_what_goes(queue)
+            raise
+        self._beginning.remove(queue)
         self._subscriptions = [each for each in self._subscriptions if not each.is_over]
         self._subscriptions.append(subscription)
         return subscription
@@ -155,7 +168,8 @@ class RecoveringTransport:
     async def declare(self, layout: Layout) -> None:
         """Have all of it on the broker now, and again after each failure of the connection.
 
-        But for queues that go by themselves (`auto_delete`, `x-expires`) from when a subscription to them is cancelled.
+        But for queues that go by themselves (`auto_delete`, `x-expires`) from when a subscription to them is cancelled
+        until there is another.
         """
         layouts.check(layout)
         await self._insist(lambda connection: layouts.declare(connection, layout))
@@ -163,8 +177,9 @@ class RecoveringTransport:
 
     def _look_what_goes(self, queue: str) -> None:
         """A queue that goes by itself when nobody consumes it is not to be there again after a failure."""
-        if not any(each.queue == queue and not each.is_cancelled for each in self._subscriptions):
-            self._layout = layouts.without_passing(self._layout, queue)
+        is_wanted = any(each.queue == queue and not each.is_cancelled for each in self._subscriptions)
+        if not is_wanted and queue not in self._beginning:
+            self._layout = self._laid_aside.put(self._layout, queue)
 
     async def _prepare_publishing(self, connection: Connection) -> None:
         await self._declare_again(connection, layouts.shared(self._layout), self._publishing)

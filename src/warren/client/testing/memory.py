@@ -44,6 +44,7 @@ class MemoryTransport:
     def __init__(self, broker: "MemoryBroker") -> None:
         self._broker = broker
         self._layout = Layout()
+        self._laid_aside = layouts.LaidAside()
         self._subscriptions: list[MemorySubscription] = []
         # each has one message, or had
         self._getters: list[Consumer] = []
@@ -121,6 +122,7 @@ class MemoryTransport:
             self._broker.tick()
             subscription = MemorySubscription(self._broker, consume, self.wake)
             subscription.when_cancelled = self._look_what_goes
+            self._layout = self._laid_aside.take(self._layout, queue)
             self._subscriptions = [each for each in self._subscriptions if not each.is_through]
             self._subscriptions.append(subscription)
             return subscription
@@ -177,7 +179,7 @@ class MemoryTransport:
     def _look_what_goes(self, queue: str) -> None:
         """A queue that goes by itself when nobody consumes it is not to be there again after a failure."""
         if not any(each.consumer.queue.name == queue and not each.is_over for each in self._subscriptions):
-            self._layout = layouts.without_passing(self._layout, queue)
+            self._layout = self._laid_aside.put(self._layout, queue)
 
     def _leave(self) -> None:
         consumers = [subscription.consumer for subscription in self._subscriptions]

@@ -1,6 +1,6 @@
 """Layouts put together and taken apart."""
 
-from warren.client.recovering.layouts import about_queue, merged, shared, without_passing
+from warren.client.recovering.layouts import LAID_ASIDE_MAX, LaidAside, about_queue, merged, shared, without_passing
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
 
 ORDERS = Layout(
@@ -58,3 +58,20 @@ def test_a_queue_that_the_broker_deletes_by_itself_goes_with_its_bindings() -> N
     assert without_passing(layout, "unknown") == layout
     left = without_passing(without_passing(layout, "short"), "idle")
     assert left == merged(ORDERS, Layout(bindings=bindings[1:]))
+
+
+def test_what_was_laid_aside_is_known_again_unless_it_was_declared_anew_or_is_too_long_ago() -> None:
+    aside = LaidAside()
+    idle = QueueLayout("idle", arguments={"x-expires": 1000})
+    layout = merged(ORDERS, Layout((), (idle,), (BindingLayout("shop", "idle", "#"),)))
+    assert aside.put(layout, "orders") is layout
+    assert aside.put(layout, "idle") == ORDERS
+    assert aside.take(ORDERS, "idle") == layout
+    assert aside.take(ORDERS, "idle") is ORDERS
+    aside.put(layout, "idle")
+    anew = merged(ORDERS, Layout(queues=(idle,)))
+    assert aside.take(anew, "idle") is anew
+    aside.put(layout, "idle")
+    for number in range(LAID_ASIDE_MAX):
+        aside.put(Layout(queues=(QueueLayout(f"reply-{number}", auto_delete=True),)), f"reply-{number}")
+    assert aside.take(ORDERS, "idle") is ORDERS
