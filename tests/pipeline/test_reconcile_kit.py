@@ -131,7 +131,11 @@ def test_what_was_taken_back_is_in_neither_ledger(
 
 
 def test_what_is_on_its_way_while_the_ledgers_are_read_is_no_difference(
-    shared: SparkSession, engines: tuple[Engine, Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared: SparkSession,
+    engines: tuple[Engine, Engine],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Written before and not done, done but written while the other is read; an older one is missing all the same."""
     teller, bank = engines
@@ -157,6 +161,21 @@ def test_what_is_on_its_way_while_the_ledgers_are_read_is_no_difference(
     file.write_text(file.read_text().replace('in_flight = "0"', 'in_flight = "2m"'))
     assert run(["pipeline", "reconcile", str(file), "--out", str(tmp_path / "out")]) == 1
     assert statuses(shared, tmp_path / "out") == {"lost": "missing"}
+    # pending, sent, d9, and behind inbox
+    assert ["on", "their", "way", "4", "left", "out"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("engines", ["sqlite"], indirect=True)
+def test_an_amount_that_makes_no_sense_makes_its_own_key_unreadable(
+    shared: SparkSession, engines: tuple[Engine, Engine], tmp_path: Path
+) -> None:
+    odd = {"d1": "abc", "d2": "0.12345", "d3": "1" + "0" * 16, "d4": "NaN", "d5": ""}
+    with engines[1].begin() as receiver:
+        for name, amount in odd.items():
+            wrong = text("UPDATE warren_inbox SET amount = :amount WHERE business_id = :name")
+            receiver.execute(wrong, {"amount": amount, "name": name})
+    assert run(["pipeline", "reconcile", write(tmp_path, engines), "--out", str(tmp_path / "out")]) == 1
+    assert statuses(shared, tmp_path / "out") == dict.fromkeys(odd, "unreadable")
 
 
 def test_a_day_that_is_not_over_is_refused(

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Engine, Select, and_, case, exists, func, select
+from sqlalchemy import Engine, Select, String, and_, case, cast, exists, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from warren.client.ledgers.database import reached
@@ -60,13 +60,14 @@ def moment(engine: Engine) -> datetime:
 
 
 def outbox_rows(engine: Engine) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows that count, in pieces; columns as in `OUTBOX_COLUMNS`.
+    """The rows that count, in pieces; columns as in `OUTBOX_COLUMNS`. Amounts are text, whatever it says.
 
     One that was written by hand may lack the time at which it was; then it is that at which it was sent.
     """
     row = OUTBOX.c
     written = func.coalesce(row.created_at, row.sent_at, row.done_at, type_=row.created_at.type)
-    columns = [written if name == "created_at" else row[name] for name in OUTBOX_COLUMNS]
+    exact = {"created_at": written, "amount": _as_text(row.amount)}
+    columns = [exact.get(name, row[name]) for name in OUTBOX_COLUMNS]
     reversal = OUTBOX.alias()
     is_reversed = exists().where(reversal.c.settles == row.business_id, reversal.c.kind == REVERSAL)
     return _pieces(engine, select(*columns).where(is_own(), standing_status().not_in(TAKEN_BACK), ~is_reversed))
@@ -86,8 +87,13 @@ def is_own() -> ColumnElement[bool]:
 
 def inbox_rows(engine: Engine, consumer: str) -> Iterator[list[tuple[Any, ...]]]:
     """Those of one consumer, in pieces; columns as in `INBOX_COLUMNS`."""
-    columns = [INBOX.c[name] for name in INBOX_COLUMNS]
+    columns = [_as_text(INBOX.c.amount) if name == "amount" else INBOX.c[name] for name in INBOX_COLUMNS]
     return _pieces(engine, select(*columns).where(INBOX.c.consumer == consumer, INBOX.c.outcome == "done"))
+
+
+def _as_text(amount: ColumnElement[Any]) -> ColumnElement[Any]:
+    """As it stands there: one that is no number would end the whole reading."""
+    return cast(amount, String).label("amount")
 
 
 def _pieces(engine: Engine, statement: Select[*tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:

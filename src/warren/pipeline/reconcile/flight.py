@@ -49,18 +49,20 @@ def is_read_last(ledger: Opened) -> bool:
 
 def landed(
     settings: Settings, opened: list[Opened], at: Mapping[str, datetime], stored: Callable[[DataFrame], DataFrame]
-) -> list[Opened]:
-    """The ledgers without what is on its way; the keys of that are `stored` once."""
+) -> tuple[list[Opened], int]:
+    """The ledgers without what is on its way, and how many keys that are; these are `stored` once."""
     flying = [_flying(settings, opened, each, at) for each in opened if is_read_last(each) and each.ledger.in_flight]
     if not flying:
-        return opened
+        return opened, 0
     keys = stored(reduce(DataFrame.union, flying).distinct())
-    if keys.isEmpty():
-        return opened
-    return [
+    count = keys.count()
+    if not count:
+        return opened, 0
+    without = [
         replace(each, frame=each.frame.join(keys, ledgers.key_of(settings, each) == sql.col(FLYING), "left_anti"))
         for each in opened
     ]
+    return without, count
 
 
 FLYING = "key in flight"

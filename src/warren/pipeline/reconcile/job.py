@@ -19,6 +19,7 @@ Not here: what is compared with what (`reconcile.comparing`).
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
 from typing import Any, Final
@@ -57,7 +58,7 @@ def run(spark: SparkSession, settings: Settings, out: Folder) -> Outcome:
         in_order = [_kept(spark, ledger, work) for ledger in sorted(opened, key=flight.is_read_last)]
         opened = sorted(in_order, key=lambda ledger: ledger.number)
         with watch(spark, "looking for what is on its way"):
-            opened = flight.landed(
+            opened, in_flight = flight.landed(
                 settings, opened, moments, lambda keys: _stored(spark, keys, work.child("in-flight"))
             )
         with watch(spark, "counting rows"):
@@ -68,7 +69,7 @@ def run(spark: SparkSession, settings: Settings, out: Folder) -> Outcome:
             keys = _stored(spark, found, work.child("suspects"))
         with watch(spark, "judging differences"):
             judged = _stored(spark, comparing.judged(_picked(settings, opened, keys), settings), work.child("judged"))
-            outcome = _outcome(settings, counted, judged)
+            outcome = replace(_outcome(settings, counted, judged), in_flight=in_flight)
             result = _result(settings, judged)
             beside = {
                 SUMMARY: as_text(facts(outcome)),

@@ -1,13 +1,15 @@
 """Ledgers that are tables of the reliability kit: an outbox, or what one consumer has in its inbox.
 
 They are read here, by SQLAlchemy, and written as Parquet for Spark: SQLite has no driver that Spark could use, and
-PostgreSQL's need not be there. What is read is one moment of the table, and few rows of it are in memory at a time.
+PostgreSQL's need not be there. What is read is one moment of the table, and few rows of it are in memory at a time. An
+amount that is no number, or has no room in a ledger, makes its own row unreadable and no other.
 
 Not here: which rows count (`client.ledgers.reading`).
 """
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -29,6 +31,10 @@ TIMES: Final = {OUTBOX: "created_at", INBOX: "received_at"}
 IN_FLIGHT: Final = timedelta(minutes=1)
 """How long a message may be on its way, unless somebody says otherwise."""
 
+CORRUPT: Final = "_corrupt_record"
+AMOUNT: Final = "amount"
+AMOUNT_LIMIT: Final = Decimal(10) ** 16
+AMOUNT_PLACES: Final = Decimal("0.0001")
 ROWS: Final = "rows.parquet"
 MOMENT: Final = "timestamp"
 SPARK_TYPES: Final = {"attempt": "int", "amount": "decimal(20,4)"} | dict.fromkeys(
@@ -90,7 +96,9 @@ class _Reading:
         self._engine: Engine = open_database(source.url, source.user, source.password, named="url")
         self._check = reading.check_ledger
         self._moment = reading.moment
-        self._names = reading.OUTBOX_COLUMNS if source.kind == OUTBOX else reading.INBOX_COLUMNS
+        own = reading.OUTBOX_COLUMNS if source.kind == OUTBOX else reading.INBOX_COLUMNS
+        self._names = (*own, CORRUPT)
+        self._amount_at = own.index(AMOUNT)
         self._rows: Callable[[], Iterator[list[tuple[Any, ...]]]] = (
             (lambda: reading.outbox_rows(self._engine))
             if source.kind == OUTBOX
@@ -120,6 +128,24 @@ class _Reading:
     def pieces(self) -> Iterator[Any]:
         schema = self.arrow_schema
         for rows in self._rows():
-            values = zip(*rows, strict=True)
+            values = zip(*(self._checked(row) for row in rows), strict=True)
             arrays = [pa.array(each, field.type) for each, field in zip(values, schema, strict=True)]
             yield pa.Table.from_arrays(arrays, schema=schema)
+
+    def _checked(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """With its amount as a number, or with the text of one that is none, or has no room in a ledger."""
+        at = self._amount_at
+        amount = _exact(row[at])
+        corrupt = None if amount is not None or row[at] is None else str(row[at])
+        return (*row[:at], amount, *row[at + 1 :], corrupt)
+
+
+def _exact(text: str | None) -> Decimal | None:
+    try:
+        amount = Decimal(text or "")
+    except InvalidOperation:
+        return None
+    if not amount.is_finite() or abs(amount) >= AMOUNT_LIMIT:
+        return None
+    exact = amount.quantize(AMOUNT_PLACES)
+    return exact if exact == amount else None

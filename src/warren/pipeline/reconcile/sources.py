@@ -37,7 +37,7 @@ from warren.pipeline.reconcile.retention import stream_options
 from warren.pipeline.reconcile.settings import Ledger, Source
 from warren.pipeline.trace import lake
 
-CORRUPT: Final = "_corrupt_record"
+CORRUPT: Final = kit.CORRUPT
 MESSAGE: Final = "message"
 NEEDS: Final[dict[str, tuple[str, ...]]] = {
     "parquet": ("path",),

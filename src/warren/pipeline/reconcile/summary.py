@@ -32,11 +32,12 @@ class Tally:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`counts` has every status, `tallies` every ledger."""
+    """`counts` has every status, `tallies` every ledger; keys `in_flight` are in neither."""
 
     settings: Settings
     counts: dict[str, int]
     tallies: tuple[Tally, ...]
+    in_flight: int = 0
 
     @property
     def differences(self) -> int:
@@ -60,6 +61,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
         "compared": list(settings.compared),
         "counts": outcome.counts,
         "balanced": outcome.balanced,
+        "in_flight": outcome.in_flight,
         "rows": {tally.name: tally.rows for tally in outcome.tallies},
     }
 
@@ -74,6 +76,8 @@ def told(outcome: Outcome) -> str:
     for status, count in outcome.counts.items():
         if count:
             lines.append(f"  {status:<{width}}  {count:>12,} {'key' if count == 1 else 'keys'}")
+    if outcome.in_flight:
+        lines.append(f"  {'on their way':<{width}}  {outcome.in_flight:>12,} left out")
     found = outcome.differences
     lines.append("in balance" if not found else "1 difference" if found == 1 else f"{found:,} differences")
     return "\n".join(lines)
@@ -93,6 +97,8 @@ def reconciliation(outcome: Outcome, lists: tuple[DifferenceList, ...]) -> Recon
     shown += [("Key", ", ".join(settings.key)), ("Authority", settings.authority)]
     if settings.values:
         shown.append(("Compared", ", ".join(settings.values)))
+    if outcome.in_flight:
+        shown.append(("Keys on their way, left out", f"{outcome.in_flight:,}"))
     if settings.tolerance:
         shown.append(("Tolerance", f"{settings.tolerance:f}"))
     if settings.relative:
