@@ -93,6 +93,12 @@ class Database:
             )
             return len(cut.fetchall())
 
+    def dump(self, path: Path) -> None:
+        """Everything in it as SQL, or why not."""
+        words = ["-h", "127.0.0.1", "-p", str(self._port), "-U", USER, DATABASE]
+        with path.open("wb") as file:
+            subprocess.run(self._command("pg_dump", *words), stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+
     def _await_answer(self) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while True:

@@ -18,6 +18,7 @@ from narrator import Narrator
 from operations import QUEUES
 from staff import Staff
 
+LOOK_UP_S = 0.5
 NODE_AWAY_S = (0.5, 6.0)
 DATABASE_AWAY_S = (0.5, 5.0)
 SLEEP_S = 7.0
@@ -42,7 +43,7 @@ class Faults:
         self._over = threading.Event()
 
     def go_on_for(self, duration_s: float) -> None:
-        """Until the time is over, or a fault could not be made, and what was begun is over, too."""
+        """Until the time is over, a fault could not be made or a process failed, and what was begun is over, too."""
         lanes = [
             threading.Thread(target=self._lane, args=(kinds, pauses_s))
             for kinds, pauses_s in (
@@ -54,7 +55,11 @@ class Faults:
         for lane in lanes:
             lane.start()
         try:
-            self._over.wait(duration_s)
+            ends_at = time.monotonic() + duration_s
+            while not self._over.wait(max(0.0, min(LOOK_UP_S, ends_at - time.monotonic()))):
+                self._staff.check()
+                if time.monotonic() >= ends_at:
+                    break
         finally:
             # also if the run is interrupted: what is down comes back before it is stopped in good order
             self._over.set()

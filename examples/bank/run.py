@@ -4,7 +4,8 @@
     python examples/bank/run.py --minutes 1 --keep DIR
 
 Ends with 0 if both ledgers balance to the cent, nothing is lost and nothing is there twice; with 1 and a sentence
-otherwise. Everything it makes goes at the end, unless it is to be kept; databases go in any case.
+otherwise. Everything it makes goes at the end, unless it is to be kept or the run failed; of databases there is a dump
+then.
 
 Not here: the services (`service`, `teller`, `core_bank`), what goes wrong (`faults`), the judgement (`books`).
 """
@@ -45,13 +46,18 @@ class Unbalanced(Exception):
 def main() -> int:
     options = _options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        return _balanced(options)
+    except (BooksUnread, ClusterFailed, DatabaseFailed, StaffFailed, Unbalanced, WarrenError) as reason:
+        print(f"bank: {reason}", file=sys.stderr)
+        return 1
+
+
+def _balanced(options: argparse.Namespace) -> int:
     narrator = Narrator()
     with _directory(options.keep) as directory:
         try:
             Run(narrator, directory, options.minutes * 60, options.rate, options.seed).run()
-        except (BooksUnread, ClusterFailed, DatabaseFailed, StaffFailed, Unbalanced, WarrenError) as reason:
-            print(f"bank: {reason}", file=sys.stderr)
-            return 1
         except KeyboardInterrupt:
             print("bank: interrupted; everything is stopped", file=sys.stderr)
             return 1
@@ -79,8 +85,13 @@ def _directory(kept: str | None) -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="warren-bank-"))
     try:
         yield path
-    finally:
+    except Exception:
+        print(f"bank: logs, and dumps of the databases, are in {path}", file=sys.stderr)
+        raise
+    except BaseException:
         shutil.rmtree(path)
+        raise
+    shutil.rmtree(path)
 
 
 class Run:
@@ -98,7 +109,7 @@ class Run:
         say = self._narrator.say
         say("starting two databases and a cluster of three nodes")
         nodes = Cluster(self._directory / "cluster")
-        with Database("teller") as tellers, Database("bank") as banks, nodes:
+        with Database("teller") as tellers, Database("bank") as banks, nodes, self._dumped_if_it_fails(tellers, banks):
             nodes.up()
             nodes.await_mirrors()
             for database, module in ((tellers, teller), (banks, core_bank)):
@@ -114,8 +125,18 @@ class Run:
                 for name in staff.names("customers"):
                     staff.dismiss(name)
                 say("no more faults, no more customers: what is on its way arrives")
-                self._await("everything has arrived", lambda: nodes.is_empty() and not books.is_anything_open())
+                self._await("everything has arrived", staff, lambda: nodes.is_empty() and not books.is_anything_open())
             self._judge(books, faults, staff)
+
+    @contextlib.contextmanager
+    def _dumped_if_it_fails(self, *databases: Database) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            for database in databases:
+                # the reason is in what was raised; a dump that fails, too, says so in its file
+                database.dump(self._directory / f"{database.name}.sql")
+            raise
 
     def _posts(self, nodes: Cluster, tellers: Database, banks: Database) -> list[Post]:
         """Two of everything that may be alone at work, so that one can take over from the other."""
@@ -137,9 +158,10 @@ class Run:
             for place in (1, 2)
         ]
 
-    def _await(self, what: str, is_so: Callable[[], bool]) -> None:
+    def _await(self, what: str, staff: Staff, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + DRAIN_DEADLINE_S
         while not is_so():
+            staff.check()
             if time.monotonic() > deadline:
                 raise Unbalanced(f"not so after {DRAIN_DEADLINE_S:.0f} s: {what}")
             time.sleep(LOOK_UP_S)
@@ -149,7 +171,7 @@ class Run:
         rows = [(kind, f"{count} times") for kind, count in sorted(faults.made.items())]
         rows += books.figures()
         rows.append(("bank: duplicates that the inbox knew", f"{staff.logged('message.duplicated'):,}"))
-        rows.append(("processes that found no database", f"{len(staff.unasked)}, and were started again"))
+        rows.append(("processes that found no database", f"{staff.found_nobody.total()}, and were started again"))
         self._narrator.table(rows)
         wrongs = books.wrongs(self._told)
         self._narrator.say("by SQL, the books agree" if not wrongs else "by SQL, the books do not agree")

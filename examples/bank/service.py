@@ -5,7 +5,8 @@
     receipts      takes the bank's receipts, and chases those that do not come; of several one is active
     booking       books the operations that come to the bank, each once, and answers with receipts
 
-Each may be killed at any moment, and is started again by whoever runs it. SIGTERM ends it in good order.
+Each may be killed at any moment, and is started again by whoever runs it. SIGTERM ends it in good order. Without a
+database or a broker it ends with `NOBODY_THERE`.
 
 Not here: what they do to the books (`teller`, `core_bank`).
 """
@@ -16,6 +17,7 @@ import logging
 import os
 import random
 import signal
+import sys
 import threading
 import time
 import uuid
@@ -28,9 +30,11 @@ import core_bank
 import teller
 from operations import CURRENCY, OPERATIONS, RECEIPTS, Operation
 from sqlalchemy import Engine, create_engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
+from staff import NOBODY_THERE
 
 from warren.client import recovering
+from warren.client.errors import CannotConnect
 from warren.client.inbox import Inbox
 from warren.client.listening import Arrival, Listener, Retries, backoff
 from warren.client.outbox import Outbox, Relay, RelaySettings
@@ -49,9 +53,18 @@ RELAYING = RelaySettings(lease_s=5, batch_rows=200, receipt_within_s=4, resent_r
 CHASING = ChasingSettings(lease_s=5, resends=1, compensations=1000)
 
 
-def main() -> None:
+def main() -> int:
     options = _options()
     _log_facts()
+    try:
+        _serve(options)
+    except (CannotConnect, OperationalError):
+        logging.exception("service.found_nobody")
+        return NOBODY_THERE
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> None:
     # a connection that the database has cut is replaced before it is used, where that can be known
     engine = create_engine(options.database, pool_size=HANDS, max_overflow=4, pool_pre_ping=True)
     if options.role == "customers":
@@ -174,4 +187,4 @@ class Customers:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

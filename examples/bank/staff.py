@@ -1,5 +1,7 @@
 """The processes of both services: started, killed, and started again whenever one has ended.
 
+Who ends unasked may do so only because there is no database or no broker; anything else is the end of the run.
+
 Not here: what they do (`service`), who kills them (`faults`).
 """
 
@@ -16,6 +18,10 @@ from types import TracebackType
 from typing import Self
 
 SERVICE = Path(__file__).resolve().with_name("service.py")
+NOBODY_THERE = os.EX_UNAVAILABLE
+"""What a service ends with that finds no database or no broker."""
+
+TAIL_CHARS = 4000
 LOOK_UP_S = 0.1
 AWAY_S = 1.0
 """How long one that has ended stays away."""
@@ -32,7 +38,7 @@ class Post:
 
 
 class StaffFailed(Exception):
-    """A process ends whatever is done."""
+    """A process ended as it must not, or does not end."""
 
 
 class Staff:
@@ -40,8 +46,9 @@ class Staff:
 
     def __init__(self, logs: Path, posts: list[Post]) -> None:
         self.kills: Counter[str] = Counter()
-        # exits that nobody asked for, with their codes
-        self.unasked: list[tuple[str, int]] = []
+        # how often each found no database or no broker, and ended
+        self.found_nobody: Counter[str] = Counter()
+        self._failures: list[str] = []
         self._logs = logs
         self._posts = {post.name: post for post in posts}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -65,7 +72,18 @@ class Staff:
         self._leaving.set()
         self._watching.join()
         for name in self._posts:
-            self.dismiss(name)
+            try:
+                self.dismiss(name)
+            except StaffFailed as failure:
+                self._failures.append(str(failure))
+        # what went wrong before is the reason to be told
+        if kind is None:
+            self.check()
+
+    def check(self) -> None:
+        """Raise `StaffFailed`, with the end of its log, if a process ended for no reason that is excused."""
+        if self._failures:
+            raise StaffFailed(self._failures[0])
 
     def names(self, role: str) -> list[str]:
         return [name for name in self._posts if role in name]
@@ -86,7 +104,10 @@ class Staff:
         with self._lock:
             self._dismissed.add(name)
             process = self._running.pop(name, None)
-        if process is None or process.poll() is not None:
+        if process is None:
+            return
+        if process.poll() is not None:
+            self._judge(name, process)
             return
         process.terminate()
         try:
@@ -124,8 +145,16 @@ class Staff:
         now = time.monotonic()
         if name not in self._absent_until:
             self._absent_until[name] = now + AWAY_S
-            if ended.pid not in self._asked:
-                self.unasked.append((name, int(ended.returncode)))
+            self._judge(name, ended)
         elif now >= self._absent_until[name]:
             del self._absent_until[name]
             self._start(self._posts[name])
+
+    def _judge(self, name: str, ended: subprocess.Popen[bytes]) -> None:
+        if ended.pid in self._asked:
+            return
+        if ended.returncode == NOBODY_THERE:
+            self.found_nobody[name] += 1
+            return
+        tail = (self._logs / f"{name}.log").read_text(errors="replace")[-TAIL_CHARS:]
+        self._failures.append(f"{name} ended with {ended.returncode}, and nobody had asked it to:\n{tail}")
