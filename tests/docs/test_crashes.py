@@ -16,6 +16,10 @@ def pages_with_crashes() -> list[Page]:
     return [page for page in map(read_page, sorted(DOCS.glob("*.md"))) if f"| {' | '.join(HEADER)} |" in page.text]
 
 
+def named_in(page: Page) -> set[str]:
+    return {name for row in page.rows(*HEADER) for name in codes(row[2])}
+
+
 @pytest.mark.parametrize("page", pages_with_crashes(), ids=lambda page: page.path.name)
 def test_every_crash_names_tests_that_are_there(page: Page) -> None:
     for row in page.rows(*HEADER):
@@ -26,6 +30,11 @@ def test_every_crash_names_tests_that_are_there(page: Page) -> None:
 
 def test_one_page_has_the_whole_road() -> None:
     assert len(read_page(DOCS / "crashes.md").rows(*HEADER)) > 40
+
+
+@pytest.mark.parametrize("page", pages_with_crashes(), ids=lambda page: page.path.name)
+def test_that_page_has_whatever_the_chapters_have(page: Page) -> None:
+    assert named_in(page) <= named_in(read_page(DOCS / "crashes.md"))
 
 
 @pytest.mark.parametrize("name", [name for name in CHAPTERS if (DOCS / name).exists()])
