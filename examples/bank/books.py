@@ -21,6 +21,7 @@ SIGNED = "CASE kind WHEN 'deposit' THEN amount ELSE -amount END"
 
 # the teller's
 STANDING = f"SELECT count(*), coalesce(sum({SIGNED}), 0) FROM operations WHERE state = 'done'"
+PAID_OUT = "SELECT count(*) FROM drawer WHERE amount < 0"
 REVERSED = "SELECT count(*) FROM operations WHERE state = 'reversed'"
 UNSETTLED = "SELECT id FROM operations WHERE state NOT IN ('done', 'reversed')"
 DRAWER = "SELECT coalesce(sum(amount), 0) FROM drawer"
@@ -73,11 +74,13 @@ class Books:
         sent, resent, confirmations, reversals = _row(self._teller, SENDINGS)
         return [
             ("teller: operations that stand", f"{standing:,}, together {standing_sum:,} EUR"),
+            ("teller: withdrawals paid out", f"{_one(self._teller, PAID_OUT):,}"),
             ("teller: reversed", f"{_one(self._teller, REVERSED):,}"),
             ("teller: money in the drawer", f"{_one(self._teller, DRAWER):,} EUR"),
             ("teller: messages published", f"{sent:,} times, {resent:,} of them for want of a receipt"),
             ("teller: confirmations, reversals", f"{confirmations:,}, {reversals:,}"),
             ("bank: entries that stand", f"{booked:,}, together {booked_sum:,} EUR"),
+            ("bank: booked in their order", f"{len(self._sent_once()):,}, which were sent once"),
             ("bank: struck", f"{_one(self._bank, STRUCK):,}"),
             ("bank: accounts", f"changed by {_one(self._bank, BALANCES, OPENED_WITH):,} EUR"),
         ]
@@ -117,16 +120,18 @@ class Books:
         (directory / LEDGERS.name).write_text(description.substitute(places))
 
     def _out_of_order(self) -> list[str]:
-        """Of those that were sent once: what is sent again later has lost its place, and must."""
-        straight = set(_names(self._teller, NEVER_RESENT))
         last: dict[str, int] = defaultdict(int)
         found = []
-        for operation, account, number in _rows(self._bank, ENTRIES):
-            if operation in straight:
-                if number <= last[account]:
-                    found.append(operation)
-                last[account] = max(number, last[account])
+        for operation, account, number in self._sent_once():
+            if number <= last[account]:
+                found.append(operation)
+            last[account] = max(number, last[account])
         return found
+
+    def _sent_once(self) -> list[tuple[Any, ...]]:
+        """Entries whose order must be right: what is sent again later has lost its place, and must."""
+        straight = set(_names(self._teller, NEVER_RESENT))
+        return [entry for entry in _rows(self._bank, ENTRIES) if entry[0] in straight]
 
     def _forgotten(self, told: Path) -> list[str]:
         return sorted(set(told.read_text().split()) - set(_names(self._teller, "SELECT id FROM operations")))

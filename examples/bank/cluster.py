@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -80,6 +81,17 @@ class Cluster:
             time.sleep(0.1)
         return node.partition("@")[0]
 
+    def active_consumer_of(self, queue: str) -> str:
+        """The name of the transport to which the queue's messages go; empty if nobody has them or can tell."""
+        active = [each for each in self._told(queue).get("consumer_details", ()) if each.get("active")]
+        try:
+            names = {each["name"]: each.get("user_provided_name", "") for each in self._asked("connections")}
+        except (OSError, HTTPException):
+            return ""
+        found = [names.get(each["channel_details"]["connection_name"], "") for each in active]
+        # a transport has two connections, and tells them apart by what follows its name
+        return str(found[0]).partition(" (")[0] if len(found) == 1 else ""
+
     def await_mirrors(self) -> None:
         """Until every queue is in sync on all nodes."""
         deadline = time.monotonic() + DEADLINE_S
@@ -93,18 +105,22 @@ class Cluster:
         """Whether no queue has a message, in hand or parked; no if nobody answers."""
         try:
             return all(queue.get("messages") == 0 for queue in self._asked("queues/%2F"))
-        except OSError:
+        except (OSError, HTTPException):
             return False
 
-    def purge(self, queue: str) -> int:
-        """Throw away whatever a queue has ready, as by a mistake; how many that were."""
+    def purge(self, queue: str, within_s: float) -> int:
+        """Throw away whatever a queue has ready, as by a mistake, as soon as it has something; how many that were."""
+        deadline = time.monotonic() + within_s
         with blocking.connect(self.url()) as connection:
-            return connection.channel().purge_queue(queue)
+            channel = connection.channel()
+            while not (gone := channel.purge_queue(queue)) and time.monotonic() < deadline:
+                time.sleep(0.02)
+        return gone
 
     def _told(self, queue: str) -> dict[str, Any]:
         try:
             told: dict[str, Any] = self._asked(f"queues/%2F/{queue}")
-        except OSError:
+        except (OSError, HTTPException):
             return {}
         return told
 

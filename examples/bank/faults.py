@@ -3,9 +3,13 @@
 Within a lane one fault comes after another. Kinds are drawn like cards: when all of a lane have had their turn they are
 shuffled again. One node of the cluster and one database are down at a time at most, and come back after a while.
 
+Of two processes that could do the same, the one at work is hit twice out of three times: who has the lease, or whom the
+queue's messages go to. What hits nobody does not count.
+
 Not here: who starts killed processes again (`staff`).
 """
 
+import enum
 import random
 import threading
 import time
@@ -15,7 +19,7 @@ from collections.abc import Callable, Mapping
 from cluster import Cluster
 from databases import Database
 from narrator import Narrator
-from operations import QUEUES
+from operations import OPERATIONS, QUEUES, RECEIPTS
 from staff import Staff
 
 LOOK_UP_S = 0.5
@@ -24,16 +28,36 @@ DATABASE_AWAY_S = (0.5, 5.0)
 SLEEP_S = 7.0
 """Longer than the lease of a relay or a chaser."""
 
+TAKEOVER_S = 12.0
+"""Within which somebody is at work again, if a database and a broker are there."""
+
+PURGE_WITHIN_S = 15.0
+RELAYS = ("teller-relay", "bank-relay")
+BOOKING = "bank-booking"
+TAKING = "teller-receipts"
+CUSTOMERS = "teller-customers"
+
 Kinds = Mapping[str, Callable[[], str]]
+"""What each says when it has hit something; nothing otherwise."""
+
+
+class How(enum.StrEnum):
+    """What the one that is hit is about."""
+
+    AT_WORK = "at work"
+    STANDING_BY = "standing by"
+    UNKNOWN = "at work or not"
 
 
 class Faults:
-    """Makes them; `made` counts them by kind."""
+    """Makes them; `made` counts those that hit by kind, `at_work` those of them that hit who was at work."""
 
     def __init__(
         self, narrator: Narrator, nodes: Cluster, databases: list[Database], staff: Staff, chance: random.Random
     ) -> None:
         self.made: Counter[str] = Counter()
+        self.at_work: Counter[str] = Counter()
+        self._aimed: Counter[str] = Counter()
         self._narrator = narrator
         self._nodes = nodes
         self._databases = databases
@@ -75,8 +99,9 @@ class Faults:
                 if not deck:
                     deck = self._chance.sample(list(kinds), len(kinds))
                 kind = deck.pop()
-                self._narrator.say(f"{kind}: {kinds[kind]()}")
-                self.made[kind] += 1
+                told = kinds[kind]()
+                self._narrator.say(f"{kind}: {told or 'nobody was hit, which does not count'}")
+                self.made[kind] += bool(told)
                 self._over.wait(self._chance.uniform(*pauses_s))
         except Exception as trouble:
             self._failures.append(trouble)
@@ -84,11 +109,13 @@ class Faults:
 
     def _of_processes(self) -> Kinds:
         return {
-            "relay killed": lambda: self._kill_one("relay"),
+            "relay killed": lambda: self._kill_one("relay killed", self._chance.choice(RELAYS)),
             "process paused beyond its lease": self._pause_one,
-            "consumer killed": lambda: self._kill_one("booking"),
-            "receipts' listener and chaser killed": lambda: self._kill_one("receipts"),
-            "teller killed": lambda: self._kill_one("customers"),
+            "consumer killed": lambda: self._kill_one("consumer killed", BOOKING),
+            "receipts' listener and chaser killed": lambda: self._kill_one(
+                "receipts' listener and chaser killed", TAKING
+            ),
+            "teller killed": lambda: self._kill_one("teller killed", CUSTOMERS),
         }
 
     def _of_brokers(self) -> Kinds:
@@ -97,15 +124,49 @@ class Faults:
     def _of_databases(self) -> Kinds:
         return {"database connections cut": self._cut_connections, "database crashed": self._crash_database}
 
-    def _kill_one(self, role: str) -> str:
-        name = self._chance.choice(self._staff.names(role))
-        self._staff.kill(name)
-        return name
+    def told_of(self, kind: str) -> str:
+        return f", {self.at_work[kind]} of them while it was at work" if kind in self.at_work else ""
+
+    def _kill_one(self, kind: str, service: str) -> str:
+        name, how = self._aim(kind, service)
+        if not self._staff.kill(name):
+            return ""
+        self.at_work[kind] += how is How.AT_WORK
+        return f"{name}, {how}"
 
     def _pause_one(self) -> str:
-        name = self._chance.choice(self._staff.names(""))
-        self._staff.pause(name, SLEEP_S)
-        return f"{name}, for {SLEEP_S:.0f} s"
+        kind = "process paused beyond its lease"
+        name, how = self._aim(kind, self._chance.choice([*RELAYS, BOOKING, TAKING]))
+        if not self._staff.pause(name, SLEEP_S):
+            return ""
+        self.at_work[kind] += how is How.AT_WORK
+        return f"{name}, {how}, for {SLEEP_S:.0f} s"
+
+    def _aim(self, kind: str, service: str) -> tuple[str, How]:
+        """At whom, and whether that one is at work; all of the customers' are."""
+        names = self._staff.names(service)
+        if service == CUSTOMERS:
+            return self._chance.choice(names), How.AT_WORK
+        active = self._await_active(service)
+        if not active:
+            return self._chance.choice(names), How.UNKNOWN
+        self._aimed[kind] += 1
+        if self._aimed[kind] % 3 == 0:
+            return next(name for name in names if name != active), How.STANDING_BY
+        return active, How.AT_WORK
+
+    def _await_active(self, service: str) -> str:
+        deadline = time.monotonic() + TAKEOVER_S
+        while not (name := self._active(service)) and time.monotonic() < deadline and not self._over.wait(0.2):
+            pass
+        return name
+
+    def _active(self, service: str) -> str:
+        if service in RELAYS:
+            return self._staff.leader(service, "relay")
+        if service == TAKING and self._chance.random() < 0.5:
+            return self._staff.leader(service, "chaser")
+        return self._nodes.active_consumer_of(OPERATIONS if service == BOOKING else RECEIPTS)
 
     def _kill_master(self) -> str:
         queue = self._chance.choice(QUEUES)
@@ -117,12 +178,13 @@ class Faults:
 
     def _purge(self) -> str:
         queue = self._chance.choice(QUEUES)
-        return f"{queue}, of {self._nodes.purge(queue)} messages"
+        gone = self._nodes.purge(queue, PURGE_WITHIN_S)
+        return f"{queue}, of {gone} messages" if gone else ""
 
     def _cut_connections(self) -> str:
         database = self._chance.choice(self._databases)
         cut = database.cut_connections(self._chance.choice([0.5, 1.0]))
-        return f"{cut} of the {database.name}'s"
+        return f"{cut} of the {database.name}'s" if cut else ""
 
     def _crash_database(self) -> str:
         database = self._chance.choice(self._databases)

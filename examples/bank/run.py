@@ -151,7 +151,7 @@ class Run:
         return [
             Post(
                 f"{name}-{place}",
-                (role, "--database", database.url, "--broker", nodes.url(number + place))
+                (role, "--database", database.url, "--broker", nodes.url(number + place), "--name", f"{name}-{place}")
                 + (told if role == "customers" else ()),
             )
             for number, (name, role, database) in enumerate(services)
@@ -168,7 +168,7 @@ class Run:
         self._narrator.say(what)
 
     def _judge(self, books: Books, faults: Faults, staff: Staff) -> None:
-        rows = [(kind, f"{count} times") for kind, count in sorted(faults.made.items())]
+        rows = [(kind, f"{count} times{faults.told_of(kind)}") for kind, count in sorted(faults.made.items())]
         rows += books.figures()
         rows.append(("bank: duplicates that the inbox knew", f"{staff.logged('message.duplicated'):,}"))
         rows.append(("processes that found no database", f"{staff.found_nobody.total()}, and were started again"))

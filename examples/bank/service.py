@@ -71,7 +71,7 @@ def _serve(options: argparse.Namespace) -> None:
         Customers(engine, options.rate, options.told).serve()
     else:
         roles = {"relay": relay, "receipts": receipts, "booking": booking}
-        asyncio.run(roles[options.role](engine, options.broker))
+        asyncio.run(roles[options.role](engine, options.broker, options.name))
     engine.dispose()
 
 
@@ -80,6 +80,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("role", choices=["customers", "relay", "receipts", "booking"])
     parser.add_argument("--database", required=True)
     parser.add_argument("--broker")
+    parser.add_argument("--name", default="", help="by which the broker knows its connection")
     parser.add_argument("--rate", type=float, default=50.0, help="operations a second, of customers")
     parser.add_argument("--told", type=Path, help="the file where customers note what was accepted")
     return parser.parse_args()
@@ -99,17 +100,17 @@ def _log_facts() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
-async def relay(engine: Engine, broker: str) -> None:
-    async with await recovering.open(broker, name="relay") as transport:
+async def relay(engine: Engine, broker: str, name: str) -> None:
+    async with await recovering.open(broker, name=name) as transport:
         publishing = Relay(engine, transport, RELAYING)
         _when_ended(publishing.stop)
         await publishing.run()
 
 
-async def receipts(engine: Engine, broker: str) -> None:
+async def receipts(engine: Engine, broker: str, name: str) -> None:
     taking = Receipts(engine, settled=teller.settle)
     chaser = Chaser(engine, CHASING)
-    async with await recovering.open(broker, name="receipts") as transport:
+    async with await recovering.open(broker, name=name) as transport:
         listener: Listener[bytes] = Listener(
             transport, RECEIPTS, taking.handler, retries=PATIENT, concurrency=HANDS, prefetch=50
         )
@@ -117,10 +118,10 @@ async def receipts(engine: Engine, broker: str) -> None:
             await _first_of(listener.wait(), chaser.run(), _ending(chaser.stop))
 
 
-async def booking(engine: Engine, broker: str) -> None:
+async def booking(engine: Engine, broker: str, name: str) -> None:
     inbox = Inbox(engine, consumer="booking")
     handler = inbox.handler(core_bank.book, undo=core_bank.strike, money=_money, receipts=Outbox())
-    async with await recovering.open(broker, name="booking") as transport:
+    async with await recovering.open(broker, name=name) as transport:
         listener = Listener(transport, OPERATIONS, handler, retries=PATIENT, concurrency=HANDS, prefetch=50)
         async with listener:
             await _first_of(listener.wait(), _ending())

@@ -45,7 +45,6 @@ class Staff:
     """Within a `with`, at whose end all processes are stopped in good order."""
 
     def __init__(self, logs: Path, posts: list[Post]) -> None:
-        self.kills: Counter[str] = Counter()
         # how often each found no database or no broker, and ended
         self.found_nobody: Counter[str] = Counter()
         self._failures: list[str] = []
@@ -88,16 +87,28 @@ class Staff:
     def names(self, role: str) -> list[str]:
         return [name for name in self._posts if role in name]
 
-    def kill(self, name: str) -> None:
-        """With SIGKILL, wherever it is; another one is there after a moment."""
-        self._signal(name, signal.SIGKILL)
-        self.kills[name] += 1
+    def leader(self, service: str, job: str) -> str:
+        """Which of a service's processes was the last to say that it leads, if it is still there; else nothing."""
+        led = [
+            (moment, pid, name) for name in self.names(service) for moment, pid in self._moments(name, f"{job}.leads")
+        ]
+        if not led:
+            return ""
+        _, pid, name = max(led)
+        with self._lock:
+            process = self._running.get(name)
+            return name if process is not None and process.pid == pid and process.poll() is None else ""
 
-    def pause(self, name: str, duration_s: float) -> None:
-        """Hold it still in whatever it is doing, and let it go on as if nothing had happened."""
-        self._signal(name, signal.SIGSTOP)
+    def kill(self, name: str) -> bool:
+        """With SIGKILL, wherever it is, if it is there; another one is after a moment."""
+        return self._signal(name, signal.SIGKILL)
+
+    def pause(self, name: str, duration_s: float) -> bool:
+        """Hold it still in whatever it is doing, if it is there, and let it go on as if nothing had happened."""
+        if not self._signal(name, signal.SIGSTOP):
+            return False
         self._leaving.wait(duration_s)
-        self._signal(name, signal.SIGCONT)
+        return self._signal(name, signal.SIGCONT)
 
     def dismiss(self, name: str) -> None:
         """Stop it in good order, for good."""
@@ -121,13 +132,22 @@ class Staff:
         """How many lines of all logs have these words."""
         return sum(log.read_text(errors="replace").count(words) for log in self._logs.glob("*.log"))
 
-    def _signal(self, name: str, number: signal.Signals) -> None:
+    def _moments(self, name: str, words: str) -> list[tuple[str, int]]:
+        """When a process at this post, and which, has logged this."""
+        lines = (self._logs / f"{name}.log").read_text(errors="replace").splitlines()
+        fields = [line.split(maxsplit=3) for line in lines if line.endswith(words)]
+        return [(f"{day} {hour}", int(pid)) for day, hour, pid, _ in fields]
+
+    def _signal(self, name: str, number: signal.Signals) -> bool:
+        """Whether it was there to be hit."""
         with self._lock:
             process = self._running.get(name)
-            if process is not None and process.poll() is None:
-                if number is signal.SIGKILL:
-                    self._asked.add(process.pid)
-                os.kill(process.pid, number)
+            if process is None or process.poll() is not None:
+                return False
+            if number is signal.SIGKILL:
+                self._asked.add(process.pid)
+            os.kill(process.pid, number)
+            return True
 
     def _start(self, post: Post) -> None:
         with (self._logs / f"{post.name}.log").open("ab") as log:
