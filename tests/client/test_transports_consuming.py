@@ -179,6 +179,26 @@ def test_a_cancelled_subscription_gets_no_more(broker: Brokers) -> None:
     run(scenario())
 
 
+def test_what_needs_no_ack_and_came_before_the_cancel_is_still_handed_out(broker: Brokers) -> None:
+    async def scenario() -> None:
+        queue = broker.name("queue")
+        async with broker.transport() as transport:
+            await transport.declare(with_queue(queue))
+            await transport.publish(to(queue, *(b"%d" % number for number in range(40))))
+            subscription = await transport.subscribe(queue, no_ack=True)
+            cancelling = asyncio.create_task(subscription.cancel())
+            await asyncio.sleep(0)
+            got = 0
+            while batch := await subscription.batch():
+                got += len(batch)
+            await cancelling
+            while await transport.get(queue, no_ack=True) is not None:
+                got += 1
+            assert got == 40
+
+    run(scenario())
+
+
 def test_what_a_cancelled_subscription_has_not_handed_out_is_the_queues_again(broker: Brokers) -> None:
     async def scenario() -> None:
         queue = broker.name("queue")

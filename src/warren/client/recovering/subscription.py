@@ -172,7 +172,8 @@ class KeptSubscription:
             async with asyncio.timeout(timeout_s):
                 while not self._has_pending() and not self._cancelled:
                     await self._read()
-                if self._ending is not None and self._is_awaited:
+                # what needs no ack goes back to nobody: it is this program's until the broker says that no more comes
+                if self._ending is not None and (self._is_awaited or self._wish.no_ack):
                     await asyncio.shield(self._ending)
         self._give_back_if_over()
 
