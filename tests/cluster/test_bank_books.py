@@ -4,6 +4,7 @@ Not here: the example itself, killed by chance (`test_bank`).
 """
 
 import importlib
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -92,6 +93,12 @@ def trade(modules: SimpleNamespace, tellers, banks) -> None:
             if state == "reversed":
                 modules.core_bank.strike(at_bank, message)
             modules.teller.settle(at_teller, name, state)
+            at_teller.exec_driver_sql(f"UPDATE warren_outbox SET status = '{state}' WHERE business_id = '{name}'")
+        # what the inbox has noted of those that stand
+        at_bank.exec_driver_sql(
+            "INSERT INTO warren_inbox (consumer, business_id, received_at, amount, currency)"
+            " SELECT 'booking', operation, booked_at, amount, currency FROM entries WHERE number < 3"
+        )
     for engine in engines:
         engine.dispose()
 
@@ -107,6 +114,43 @@ def test_what_is_asked_again_is_one_operation(bank: SimpleNamespace) -> None:
         teller.ask(transaction, "o1", ACCOUNT, "deposit", Decimal("20.00"))
     engine.dispose()
     assert bank.books.wrongs(bank.told) == []
+
+
+@pytest.mark.parametrize("status", ["pending", "sent", "failed", "reversing"])
+def test_a_row_that_is_stuck_in_an_outbox_is_open(bank: SimpleNamespace, status: str) -> None:
+    assert not bank.books.is_anything_open()
+    with bank.teller.connect() as connection:
+        stuck = "UPDATE warren_outbox SET status = %s, due_at = now() WHERE business_id = 'o1'"
+        connection.execute(stuck, [status])
+        try:
+            assert bank.books.is_anything_open()
+        finally:
+            connection.execute("UPDATE warren_outbox SET status = 'done', due_at = NULL WHERE business_id = 'o1'")
+
+
+@pytest.mark.timeout(600)
+def test_a_cent_that_moved_from_one_operation_to_another_is_found_by_the_reconciliation(
+    bank: SimpleNamespace, tmp_path: Path
+) -> None:
+    code, words = reconciled(bank, tmp_path / "right")
+    assert code == 0, words
+    moved = "UPDATE entries SET amount = amount + CASE number WHEN 1 THEN 0.01 ELSE -0.01 END * %s WHERE number < 3"
+    with bank.bank.connect() as connection:
+        connection.execute(moved, [1])
+        try:
+            # sums are what they were, so SQL over sums sees nothing
+            assert bank.books.wrongs(bank.told) == []
+            code, words = reconciled(bank, tmp_path / "wrong")
+        finally:
+            connection.execute(moved, [-1])
+    assert code == 1, words
+    assert re.search(r"differs +2 keys", words), words
+
+
+def reconciled(bank: SimpleNamespace, directory: Path) -> tuple[int, str]:
+    directory.mkdir()
+    bank.books.write_ledgers(directory)
+    return importlib.import_module("books").reconciled(directory)
 
 
 @pytest.mark.parametrize("what", WRONGS)
