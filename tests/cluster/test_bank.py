@@ -7,8 +7,10 @@ Not here: each crash for itself (docs/crashes.md names those tests), whether the
 """
 
 import os
+import re
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -17,40 +19,68 @@ ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "examples" / "bank" / "run.py"
 MINUTES = float(os.environ.get("WARREN_BANK_MINUTES", "1"))
 KINDS = (
-    "relay killed",
-    "consumer killed",
-    "receipts' listener and chaser killed",
     "broker master killed",
+    "consumer killed",
     "database connections cut",
     "database crashed",
+    "process paused beyond its lease",
+    "queue purged by mistake",
+    "receipts' listener and chaser killed",
+    "relay killed",
+    "teller killed",
+)
+AT_WORK = ("consumer killed", "process paused beyond its lease", "receipts' listener and chaser killed", "relay killed")
+EFFECTS = (
+    ("bank: duplicates that the inbox knew",),
+    ("teller: messages published", r"[\d,]+ times, ([\d,]+) of them"),
+    ("teller: withdrawals paid out",),
+    ("teller: reversed",),
+    ("bank: booked in their order",),
 )
 
 
-def processes_of(words: str) -> list[str]:
+def processes_with(mark: str) -> list[str]:
+    """Those whose environment has it, as all have that a run has started: services, nodes, PostgreSQL."""
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
+        if entry.name.isdigit():
             try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if mark.encode() in (entry / "environ").read_bytes():
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
             except OSError:
                 continue
-            if words in line:
-                found.append(line)
     return found
+
+
+def figure(said: str, name: str, pattern: str = r"(\S+)") -> int:
+    """The number that the table at the end has for this."""
+    found = re.search(rf"^{re.escape(name)} +{pattern}", said, re.MULTILINE)
+    assert found is not None, f"{name} is not told of:\n{said}"
+    return int(found[1].replace(",", ""))
 
 
 @pytest.mark.timeout(900 + 120 * MINUTES)
 def test_both_ledgers_balance_to_the_cent_whatever_is_killed(tmp_path: Path) -> None:
     directory = tmp_path / "bank"
+    mark = uuid.uuid4().hex
     run = subprocess.run(
-        [sys.executable, str(RUN), "--minutes", str(MINUTES), "--keep", str(directory)], capture_output=True, text=True
+        [sys.executable, str(RUN), "--minutes", str(MINUTES), "--keep", str(directory)],
+        env=os.environ | {"MARK_OF_THE_RUN": mark},
+        capture_output=True,
+        text=True,
     )
     said = run.stdout + run.stderr
+    print(said)
     assert run.returncode == 0, said
     for kind in KINDS:
-        assert f"\n{kind} " in said, said
+        assert figure(said, kind) > 0, said
+    for kind in AT_WORK:
+        assert figure(said, kind, r"\d+ times, (\d+) of them while it was at work") > 0, said
     assert "\nin balance\n" in said
     assert "both ledgers balance to the cent" in said
-    assert processes_of(str(directory)) == []
+    # the faults had consequences, and withdrawals were paid out as well as reversed
+    for effect in EFFECTS:
+        assert figure(said, *effect) > 0, said
+    assert processes_with(mark) == []
     # what was reconciled is what customers did, and not two empty ledgers
     assert len((directory / "accepted.txt").read_text().split()) > 200 * MINUTES
