@@ -218,11 +218,7 @@ def test_a_row_that_was_written_by_hand_has_the_time_at_which_it_was_sent(engine
         ("{teller}", "jdbc:postgresql://127.0.0.1/bank", "ledger teller: the url of an outbox is like postgresql://"),
         ("{teller}", "sqlite:///nowhere.db", "ledger teller cannot be read: url names a file that is not there"),
         ("{teller}", "mysql://bank", "url is PostgreSQL or SQLite, not mysql"),
-        (
-            "{teller}",
-            f"postgresql://b:secret@127.0.0.1:{free_port()}/b",
-            "cannot connect to postgresql+psycopg://b:***@",
-        ),
+        ("{teller}", "postgresql://b:secret@127.0.0.1:{unused}/b", "cannot connect to postgresql+psycopg://b:***@"),
         ("{teller}", "sqlite:///empty.db", "call warren.client.tables.create_tables"),
         ('consumer = "deposits"\n', "", "ledger bank: source inbox needs consumer"),
         ("'deposits'", "'nobody'", "ledger teller is empty"),
@@ -236,7 +232,8 @@ def test_what_cannot_be_read_is_told_before_anything_is_written(
         engine = create_engine(f"sqlite:///{tmp_path / name}.db")
         create_tables(engine)
         engine.dispose()
-    described = DESCRIPTION.replace(old, new).format(teller="sqlite:///teller.db", bank="sqlite:///bank.db")
+    places = {"teller": "sqlite:///teller.db", "bank": "sqlite:///bank.db", "unused": free_port()}
+    described = DESCRIPTION.replace(old, new).format(**places)
     (tmp_path / "ledgers.toml").write_text(described)
     assert run(["pipeline", "reconcile", str(tmp_path / "ledgers.toml"), "--out", str(tmp_path / "out")]) == 2
     told = capsys.readouterr().err
