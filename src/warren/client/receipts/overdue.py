@@ -130,23 +130,18 @@ def _deal_with(connection: Connection, row: AwaitedRow, step: Step) -> Step:
             return step
     being = "confirming" if row.kind == CONFIRMATION else "reversing"
     message = and_(ROW.business_id == (row.settles or ""), ROW.status == being)
-    # who refuses to have it confirmed refuses the message itself
-    was_refused = row.status == "refused" and row.kind == CONFIRMATION
-    has_message = _fail(connection, message, f"{row.business_id}: {reason}", was_refused=was_refused) > 0
+    # the message is not marked as refused: whoever will not have it confirmed may have done it, and forgotten
+    has_message = _fail(connection, message, f"{row.business_id}: {reason}") > 0
     _fail(connection, ROW.id == row.id, reason, is_told=has_message)
     return Step.FAIL
 
 
-def _fail(
-    connection: Connection, which: ColumnElement[bool], reason: str, *, is_told: bool = False, was_refused: bool = False
-) -> int:
+def _fail(connection: Connection, which: ColumnElement[bool], reason: str, *, is_told: bool = False) -> int:
     """How many rows it were. `is_told`: somebody is told of another row in its place."""
     alerted_at = database_time() if is_told else None
     # it is given up, and is to hold back nobody, even if it was never sent
     sent_at = func.coalesce(ROW.sent_at, database_time())
     values = {"status": "failed", "sent_at": sent_at, "due_at": None, "last_error": reason, "alerted_at": alerted_at}
-    if was_refused:
-        values["refused_at"] = database_time()
     return connection.execute(update(OUTBOX).where(which).values(values)).rowcount
 
 
