@@ -97,6 +97,9 @@ class Puller:
             self._in_hand += batch
         group = MessageGroup(self._in_hand[: self._group_size])
         del self._in_hand[: self._group_size]
+        if self._subscription is not subscription:
+            # it was closed meanwhile
+            self._let_go()
         return group
 
     async def close(self) -> None:
@@ -104,6 +107,9 @@ class Puller:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             await subscription.cancel()
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._stream is None:
             MessageGroup(self._in_hand).nack()
         self._in_hand.clear()

@@ -84,6 +84,8 @@ class KeptSubscription:
         self._changed = asyncio.Event()
         # whether somebody waits for a batch
         self._is_awaited = False
+        # the last one for who waits: in hand before its channel is told to close when nothing is
+        self._parting: list[HeldMessage] = []
 
     @property
     def queue(self) -> str:
@@ -118,13 +120,11 @@ class KeptSubscription:
         except BaseException:
             self._is_awaited = False
             self._give_back_if_over()
+            for message in self._take_parting():
+                message.nack()
             raise
         self._is_awaited = False
-        if self._desk is None or not self._pending:
-            return []
-        pending, self._pending = self._pending, deque()
-        self._follow(pending[-1])
-        return self._desk.hand_out(pending)
+        return self._take_parting() or self._hand_out()
 
     async def __aiter__(self) -> AsyncIterator[HeldMessage]:
         while True:
@@ -157,6 +157,8 @@ class KeptSubscription:
                 await self._consumer.cancel()
                 self._pending.extend(await self._consumer.batch())
         self._give_back_if_over()
+        if self._is_awaited and not self._wish.no_ack:
+            self._parting = self._hand_out()
         if self._desk is not None:
             self._desk.retire()
 
@@ -194,6 +196,17 @@ class KeptSubscription:
             self._pending.extend(await self._consumer.batch())
         except ClientError as error:
             self._go_down(error)
+
+    def _hand_out(self) -> list[HeldMessage]:
+        if self._desk is None or not self._pending:
+            return []
+        pending, self._pending = self._pending, deque()
+        self._follow(pending[-1])
+        return self._desk.hand_out(pending)
+
+    def _take_parting(self) -> list[HeldMessage]:
+        parting, self._parting = self._parting, []
+        return parting
 
     def _follow(self, last: Delivery) -> None:
         if self._wish.follows_offsets:
