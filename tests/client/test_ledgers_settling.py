@@ -100,7 +100,8 @@ def test_the_reversal_goes_where_its_message_went_and_says_what_it_settles(outbo
 
 def test_the_same_findings_again_make_no_second_row(outbox: Engine) -> None:
     wanted = [finding("done"), finding("refused", "reverse", is_unexpected=True)]
-    wanted += [finding("strange", "reverse", is_unexpected=True, route="corrections"), finding("sent", "correct")]
+    strange = finding("strange", "reverse", is_unexpected=True, route="corrections")
+    wanted += [replace(strange, at=datetime.now(UTC)), finding("sent", "correct")]
     settle(outbox, wanted)
     after = rows(outbox)
     settle(outbox, wanted)
@@ -166,6 +167,7 @@ def test_what_the_outbox_may_have_forgotten_is_not_taken_back(outbox: Engine) ->
     strange = finding("strange", "reverse", is_unexpected=True, route="corrections")
     long_ago = datetime.now(UTC) - timedelta(days=6, hours=1)
     assert steps(outbox, [replace(strange, at=long_ago)]) == {"strange": "too_old"}
+    assert steps(outbox, [strange]) == {"strange": "left"}
     assert steps(outbox, [replace(strange, at=datetime.now(UTC))]) == {"strange": "added"}
 
 
@@ -200,6 +202,21 @@ def test_a_correction_is_made_once_and_sent_again_by_a_further_attempt(outbox: E
         connection.execute(own.values(status="sent", sent_at=database_time()))
     assert steps(outbox, [again]) == {"sent": "resent"}
     assert rows(outbox) == before
+
+
+def test_a_correction_that_went_out_with_another_body_is_not_sent_again_in_its_old_form(outbox: Engine) -> None:
+    first = replace(finding("sent", "correct", route="corrections"), body=b'{"right": {"amount": 100}}')
+    other = replace(first, body=b'{"right": {"amount": 120}}')
+    own = OUTBOX.update().where(OUTBOX.c.business_id == first.message_id)
+    assert steps(outbox, [first]) == {"sent": "added"}
+    assert steps(outbox, [other]) == {"sent": "on_its_way"}
+    for status in ("sent", "done", "failed"):
+        with outbox.begin() as connection:
+            connection.execute(own.values(status=status, sent_at=database_time()))
+        before = rows(outbox)
+        assert steps(outbox, [other]) == {"sent": "left"}
+        assert rows(outbox) == before
+    assert steps(outbox, [first]) == {"sent": "resent"}
 
 
 def test_a_database_that_is_not_there_is_told_without_its_password() -> None:

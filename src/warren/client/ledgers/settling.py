@@ -14,13 +14,15 @@ and should not, or `correct` it. What is done depends on the row that the outbox
 | any of these                   | is about another row                | nothing: it is `left` to somebody       |
 |                                | is not there                        | `added`: the finding's own message      |
 |                                | the same, and it is long ago        | nothing: it is `too_old`                |
+| `reverse` what is unexpected   | the same, and nobody knows when     | nothing: it is `left` to somebody       |
 | `correct`; `reverse` of a part | whatever it is                      | `added`                                 |
 
 Long ago is what the other side may have forgotten, or the outbox itself: what is then in one of them alone may have
 been in both, and would be done twice, or taken back though it is right.
 
 A message is `added` only if the finding says where it goes; else it is `left` to somebody. It is of the kind
-`correction`, which no ledger counts. If it was added before, it is `resent`, or `on_its_way`.
+`correction`, which no ledger counts. If it was added before, it is `resent`, or `on_its_way`. If it went out with
+another body, it is `left` as well: its old form is wrong, and beside the old one a second would be done twice.
 
 Invariants:
 
@@ -112,17 +114,31 @@ class Known:
         return bool(self.reversal_status) or self.status in TAKEN_BACK
 
 
-def decided(finding: Finding, known: Known | None, correction: str = "", kept_since: datetime | None = None) -> Step:
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A message that was added for a finding before."""
+
+    status: str
+    body: bytes
+
+
+def decided(
+    finding: Finding, known: Known | None, correction: Correction | None = None, kept_since: datetime | None = None
+) -> Step:
     """What is to be done about it.
 
-    `correction` is the status of the message that was added for it before, if one was. Of what was before `kept_since`,
-    or at a time that nobody knows, a side may have forgotten that it had it.
+    Of what was before `kept_since` a side may have forgotten that it had it. A row of which nobody knows when it was
+    written counts as such. So does what is unexpected and has no time, but that is for somebody to find out. What is
+    missing, and in no outbox, is taken for new if it has none.
     """
     if finding.action == "correct" or (finding.action == "reverse" and not finding.is_unexpected):
         return _added(finding, correction)
     if known is None:
         is_old = kept_since is not None and finding.at is not None and finding.at < kept_since
-        return Step.TOO_OLD if is_old else _added(finding, correction)
+        if is_old:
+            return Step.TOO_OLD
+        may_be_forgotten = kept_since is not None and finding.at is None and finding.action == "reverse"
+        return Step.LEFT if may_be_forgotten else _added(finding, correction)
     if not known.is_own:
         return Step.LEFT
     if finding.action == "resend":
@@ -141,9 +157,11 @@ def _sent_again(known: Known, kept_since: datetime | None) -> Step:
     return Step.TOO_OLD if is_old else Step.RESENT
 
 
-def _added(finding: Finding, correction: str) -> Step:
-    if correction:
-        return Step.ON_ITS_WAY if correction == "pending" else Step.RESENT
+def _added(finding: Finding, correction: Correction | None) -> Step:
+    if correction is not None:
+        if correction.status == "pending":
+            return Step.ON_ITS_WAY
+        return Step.RESENT if correction.body == finding.body else Step.LEFT
     return Step.ADDED if finding.exchange or finding.routing_key else Step.LEFT
 
 
@@ -182,11 +200,11 @@ class _LookedUp:
     """What the outbox has of some findings."""
 
     known: Mapping[str, Known]
-    corrections: Mapping[str, str]
+    corrections: Mapping[str, Correction]
     kept_since: datetime
 
     def step(self, finding: Finding) -> Step:
-        correction = self.corrections.get(finding.message_id, "")
+        correction = self.corrections.get(finding.message_id)
         return decided(finding, self.known.get(finding.business_id), correction, self.kept_since)
 
 
@@ -203,8 +221,8 @@ def _looked_up(connection: Connection, findings: Sequence[Finding], keep: timede
     reversals = dict(connection.execute(settling).all())
     known = {each: Known(status, reversals.get(each, ""), bool(own), at) for each, status, own, at in found}
     own_ids = sorted({finding.message_id for finding in findings})
-    added = select(row.business_id, row.status).where(row.business_id.in_(own_ids), row.kind == CORRECTION)
-    corrections = dict(connection.execute(added).all())
+    added = select(row.business_id, row.status, row.body).where(row.business_id.in_(own_ids), row.kind == CORRECTION)
+    corrections = {each: Correction(status, body) for each, status, body in connection.execute(added)}
     kept_s = keep.total_seconds() * SURELY_KEPT
     kept_since = connection.execute(select(database_time(-kept_s))).scalar_one()
     return _LookedUp(known, corrections, kept_since)

@@ -1,11 +1,13 @@
 """What is done about a finding, by what the outbox has under its business id."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from warren.client.ledgers.settling import Action, Finding, Known, Step, decided
 
-MISSING = ("resend", False)
-UNEXPECTED = ("reverse", True)
+MISSING: tuple[Action, bool] = ("resend", False)
+UNEXPECTED: tuple[Action, bool] = ("reverse", True)
 
 
 def finding(wanted: tuple[Action, bool], routing_key: str = "corrections") -> Finding:
@@ -59,3 +61,9 @@ def test_a_part_of_what_there_is_is_corrected_by_a_message_whatever_the_row_says
     wanted: tuple[Action, bool], status: str
 ) -> None:
     assert decided(finding(wanted), Known(status)) is Step.ADDED
+
+
+def test_of_what_the_outbox_has_not_and_nobody_knows_when_it_was_only_the_missing_is_added() -> None:
+    kept_since = datetime(2026, 11, 10, tzinfo=UTC)
+    assert decided(finding(UNEXPECTED), None, kept_since=kept_since) is Step.LEFT
+    assert decided(finding(MISSING), None, kept_since=kept_since) is Step.ADDED
