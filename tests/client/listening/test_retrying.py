@@ -1,11 +1,15 @@
 """Messages that fail: tried again after their delays, counted, and parked."""
 
 import asyncio
+import logging
 import time
 from collections import Counter
+from functools import partial
+
+import pytest
 
 from tests.client.conftest import run
-from tests.client.listening.worlds import DEADLINE_S, World, is_empty, keyed, queue_of, taken, until
+from tests.client.listening.worlds import DEADLINE_S, World, fill, is_empty, keyed, queue_of, taken, until
 from warren.client import Message, Properties
 from warren.client.listening import (
     Arrival,
@@ -116,6 +120,62 @@ def test_a_few_messages_that_nobody_can_handle_do_not_stop_a_queue(world: World)
         await transport.close()
 
     run(scenario())
+
+
+def test_what_gives_way_in_a_short_queue_does_so_once_and_keeps_its_other_tries(world: World) -> None:
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport)
+        tries: Counter[bytes] = Counter()
+
+        async def handle(arrival: Arrival[bytes]) -> None:
+            if arrival.body != b"good":
+                tries[arrival.body] += 1
+                raise OSError("nobody can handle it")
+
+        retries = Retries(tries=5, delays_s=(300.0,), way="in_hand")
+        async with Listener(transport, queue, handle, prefetch=4, retries=retries):
+            for number in range(4):
+                await fill(transport, queue, [b"good", b"good", b"bad %d" % number])
+                await until(partial(tries.get, b"bad %d" % number))
+            await until(lambda: tries[b"bad 3"] == 2)
+        # the third waits beyond half of the prefetch, since there was nothing to give way to
+        assert tries == {b"bad 0": 1, b"bad 1": 1, b"bad 2": 1, b"bad 3": 2}
+        left = {message.body: message.headers.get("x-retries") for message in await taken(transport, queue, 4)}
+        assert left == {b"bad 0": None, b"bad 1": None, b"bad 2": None, b"bad 3": 1}
+        assert await is_empty(transport, f"{queue}.parked")
+        await transport.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("world", ["warren", "rabbitmq"], indirect=True)
+def test_what_is_too_large_to_be_put_behind_waits_in_hand(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "warren.client.listening")
+
+    async def scenario() -> None:
+        transport = await world.open()
+        queue = await queue_of(world, transport)
+        tried: list[bytes] = []
+
+        async def handle(arrival: Arrival[bytes]) -> None:
+            tried.append(arrival.body)
+            if arrival.body.startswith(b"bad"):
+                raise OSError("nobody can handle it")
+
+        # it fills a frame, with no room for what would be added
+        large = Message(b"bad and large", Properties(headers={"x-large": "x" * 131_000}))
+        retries = Retries(delays_s=(300.0,), way="in_hand")
+        async with Listener(transport, queue, handle, prefetch=2, retries=retries):
+            await fill(transport, queue, [b"bad", b"good", b"good", large])
+            await until(lambda: len(tried) == 4)
+        assert tried == [b"bad", b"good", b"good", b"bad and large"]
+        assert sorted(message.body for message in await taken(transport, queue, 2)) == [b"bad", b"bad and large"]
+        assert await is_empty(transport, f"{queue}.parked")
+        await transport.close()
+
+    run(scenario())
+    assert "cannot be put behind the others and waits in hand: CannotConvert" in caplog.text
 
 
 def test_an_outage_uses_up_no_tries_of_what_does_not_fit_into_the_hand(world: World) -> None:

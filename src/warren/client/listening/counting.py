@@ -23,12 +23,16 @@ _SAYS: dict[Fate, str] = {
     "stuck": "Messages that failed and could not be moved",
 }
 
+LEAST_LATELY = 3
+"""Of fewer, a single failure would be half of them or more."""
+MOST_LATELY = 100
+
 
 class Lately:
     """How the last few messages fared: a few that nobody can handle among many, or all because something is away."""
 
-    def __init__(self, count: int) -> None:
-        self._fared: deque[bool] = deque(maxlen=count)
+    def __init__(self, count: int = LEAST_LATELY) -> None:
+        self._fared: deque[bool] = deque(maxlen=min(max(count, LEAST_LATELY), MOST_LATELY))
 
     def note(self, well: bool) -> None:
         self._fared.append(well)

@@ -38,6 +38,8 @@ Unwanted = Literal["ack", "reject"]
 Handler = Callable[[Arrival[T]], object]
 
 MOVE_TIMEOUT_S = 30.0
+GIVE_WAY_TIMEOUT_S = 1.0
+"""A worker stands for so long at most: the message has a place in hand if the broker does not take it."""
 RETURN_PAUSE_S = 1.0
 """How long a message is held back that can neither be handled nor moved, lest it go round and round."""
 
@@ -66,15 +68,16 @@ class Handling(Generic[T]):
     ) -> None:
         self._transport = transport
         self._fates = fates
-        self._lately = lately or Lately(1)
+        self._lately = lately or Lately()
         self._terms = terms
         self._threads = threads
         self._is_async = _is_async(terms.handler)
+        self._none_gives_way_until_s = 0.0
 
-    async def deal_with(self, arrival: Arrival[T], *, may_wait: bool = True) -> float | None:
+    async def deal_with(self, arrival: Arrival[T], *, gives_way: Callable[[], bool] = lambda: False) -> float | None:
         """Handle and settle it; or in how many seconds it is to be dealt with again, being still in hand.
 
-        What may not wait in hand is put behind the others of its queue, unless most messages fail.
+        What is to give way is put behind the others of its queue, once, unless most messages fail.
         """
         try:
             if self._terms.accepts is not None and not self._terms.accepts(arrival):
@@ -89,7 +92,7 @@ class Handling(Generic[T]):
             if _is_being_cancelled():
                 # drivers make errors of their own of a cancellation, and the message is not to blame
                 raise asyncio.CancelledError from failure
-            return await self._failed(arrival, failure, may_wait)
+            return await self._failed(arrival, failure, gives_way)
         self._lately.note(True)
         if self._terms.acknowledge == "auto":
             arrival.ack()
@@ -142,7 +145,7 @@ class Handling(Generic[T]):
         elif error is not None:
             raise error
 
-    async def _failed(self, arrival: Arrival[T], failure: Exception, may_wait: bool) -> float | None:
+    async def _failed(self, arrival: Arrival[T], failure: Exception, gives_way: Callable[[], bool]) -> float | None:
         if arrival.settled:
             if not isinstance(failure, ImmediateAck | RejectAndDontRequeue):
                 self._note(logging.ERROR, "a message failed that was settled already", arrival, failure)
@@ -152,7 +155,7 @@ class Handling(Generic[T]):
         except CannotConvert as unreadable:
             verdict = self._terms.retries.after(unreadable, 0)
         if isinstance(verdict, Again):
-            return await self._try_again(arrival, verdict, failure, may_wait)
+            return await self._try_again(arrival, verdict, failure, gives_way)
         if isinstance(verdict, Park):
             return await self._park(arrival, failure)
         if isinstance(verdict, Ack):
@@ -166,21 +169,40 @@ class Handling(Generic[T]):
         waits_with_it = self._terms.retries.way == "in_hand" and not self._terms.is_stream
         return arrival.left_s if waits_with_it else None
 
-    async def _try_again(self, arrival: Arrival[T], again: Again, failure: Exception, may_wait: bool) -> float | None:
+    async def _try_again(
+        self, arrival: Arrival[T], again: Again, failure: Exception, gives_way: Callable[[], bool]
+    ) -> float | None:
         self._note(logging.WARNING, "a message is tried again", arrival, failure)
         way = self._terms.retries.way
-        if way == "in_hand":
-            if arrival.retries == 0:
-                # one that has failed before says nothing of how others would fare now
-                self._lately.note(False)
-            arrival.tries_in_hand += 1
-            if not may_wait and self._lately.goes_well:
-                behind = moving.put_behind(arrival, arrival.queue, arrival.retries, arrival.left_s, failure)
-                return await self._move(arrival, behind, "retried", failure)
-            self._fates.count("retried", arrival.queue)
-            return again.delay_s
-        outgoing = moving.retried(arrival, arrival.queue, again, way, failure)
-        return await self._move(arrival, outgoing, "retried", failure)
+        if way != "in_hand":
+            outgoing = moving.retried(arrival, arrival.queue, again, way, failure)
+            return await self._move(arrival, outgoing, "retried", failure)
+        is_first_failure = arrival.retries == 0
+        if is_first_failure:
+            # one that has failed before says nothing of how others would fare now
+            self._lately.note(False)
+        arrival.tries_in_hand += 1
+        self._fates.count("retried", arrival.queue)
+        # a short queue has it back at once: that may cost it its first delay, and never all of them
+        may_go = is_first_failure and self._terms.retries.tries > 2 and self._lately.goes_well
+        if may_go and gives_way() and await self._put_behind(arrival, failure):
+            return None
+        return again.delay_s
+
+    async def _put_behind(self, arrival: Arrival[T], failure: Exception) -> bool:
+        """Whether it is at the end of its queue now; a broker that did not take one is left alone for a while."""
+        clock = asyncio.get_running_loop().time
+        if clock() < self._none_gives_way_until_s:
+            return False
+        outgoing = moving.put_behind(arrival, arrival.queue, arrival.retries, arrival.left_s, failure)
+        error = await self._published(outgoing, GIVE_WAY_TIMEOUT_S)
+        if error is None:
+            arrival.ack()
+            return True
+        self._note(logging.WARNING, "a message cannot be put behind the others and waits in hand", arrival, error)
+        if not isinstance(error, CannotConvert):
+            self._none_gives_way_until_s = clock() + MOVE_TIMEOUT_S
+        return False
 
     async def _park(self, arrival: Arrival[T], failure: Exception) -> float | None:
         self._note(logging.ERROR, "a message is parked", arrival, failure)
@@ -210,9 +232,9 @@ class Handling(Generic[T]):
         arrival.nack()
         return None
 
-    async def _published(self, outgoing: Outgoing) -> ClientError | None:
+    async def _published(self, outgoing: Outgoing, timeout_s: float = MOVE_TIMEOUT_S) -> ClientError | None:
         try:
-            [error] = await self._transport.publish([outgoing], MOVE_TIMEOUT_S)
+            [error] = await self._transport.publish([outgoing], timeout_s)
         except ClientError as raised:
             return raised
         return error

@@ -94,7 +94,7 @@ class Listener(Generic[T]):
         self._threads = Threads(concurrency)
         self._fates = Fates(self._weights)
         self._paused_max = max(prefetch // 2, 1)
-        self._handling = Handling(transport, terms, self._threads, self._fates, Lately(min(self._paused_max, 100)))
+        self._handling = Handling(transport, terms, self._threads, self._fates, Lately(self._paused_max))
         self._dispatch: Dispatch[Arrival[T]] = Dispatch(self._weights)
         self._no_ack = acknowledge == "none"
         self._prefetch = prefetch
@@ -286,7 +286,7 @@ class Listener(Generic[T]):
         arrival = ticket.item
         self._at_work[ticket] = None
         try:
-            delay_s = await self._handling.deal_with(arrival, may_wait=self._may_wait(ticket))
+            delay_s = await self._handling.deal_with(arrival, gives_way=lambda: self._gives_way(ticket))
         except asyncio.CancelledError:
             self._give_back(arrival)
             raise
@@ -306,9 +306,12 @@ class Listener(Generic[T]):
             if len(self._paused) == self._paused_max:
                 _log.warning("half of what the listener of %s may have in hand failed and waits", self._names)
 
-    def _may_wait(self, ticket: Ticket[Arrival[T]]) -> bool:
+    def _gives_way(self, ticket: Ticket[Arrival[T]]) -> bool:
         """A few that nobody can handle are not to fill the hands of the listener; what has a key keeps its place."""
-        return self._is_stream or ticket.key is not None or len(self._paused) < self._paused_max
+        paused = len(self._paused)
+        if self._is_stream or ticket.key is not None or paused < self._paused_max:
+            return False
+        return self._dispatch.waiting > 0 or paused >= self._prefetch - self._concurrency
 
     def _forget(self, arrival: Arrival[T]) -> None:
         self._left.pop(arrival, None)

@@ -6,10 +6,10 @@ import logging
 import pytest
 from sqlalchemy import create_engine, text
 
-from tests.unit.client.listening.messages import HandMade, Unreadable
+from tests.unit.client.listening.messages import HandMade, Unreadable, with_headers
 from warren.client.listening import Arrival, Retries
-from warren.client.listening.counting import Fates
-from warren.client.listening.handling import Handling, Terms
+from warren.client.listening.counting import Fates, Lately
+from warren.client.listening.handling import GIVE_WAY_TIMEOUT_S, Handling, Terms
 from warren.client.listening.threads import Threads
 from warren.client.testing import MemoryBroker, MemoryTransport
 from warren.client.transport import Layout, QueueLayout
@@ -76,6 +76,72 @@ def test_a_stream_is_never_told_to_take_anything_back() -> None:
         assert [fates.total(fate) for fate in ("retried", "stuck", "parked", "rejected")] == [1, 1, 1, 0]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("fault", ["refused", "blocked"])
+def test_what_cannot_be_put_behind_the_others_waits_in_hand_with_its_tries_counted(fault: str) -> None:
+    broker = MemoryBroker()
+    messages = [HandMade(b"soup"), HandMade(b"cake"), HandMade(b"well")]
+
+    def handle(arrival: Arrival[bytes]) -> None:
+        if arrival.body != b"well":
+            raise OSError("nobody can handle it")
+
+    async def scenario() -> None:
+        transport = broker.transport()
+        await transport.declare(Layout(queues=(QueueLayout("orders"),)))
+        terms: Terms[bytes] = Terms(handle, retries=Retries(3, (7.0,), "in_hand"))
+        fates = Fates(["orders"])
+        handling = Handling(transport, terms, Threads(1), fates, Lately(100))
+        soup, cake, *_ = arrivals = [Arrival[bytes](message, "orders") for message in messages]
+        for _ in range(5):
+            await handling.deal_with(Arrival(HandMade(b"well"), "orders"))
+        broker.faults.block() if fault == "blocked" else broker.faults.refuse(1)
+        clock = asyncio.get_running_loop().time
+        began_s = clock()
+        waits_s = [await handling.deal_with(arrival, gives_way=lambda: True) for arrival in arrivals]
+        # one that stood for its timeout is enough: the next one does not ask
+        assert clock() - began_s < 2 * GIVE_WAY_TIMEOUT_S
+        assert waits_s == [7.0, 7.0, None]
+        assert (soup.retries, cake.retries) == (1, 1)
+        assert [fates.total(fate) for fate in ("retried", "stuck")] == [2, 0]
+        assert await transport.get("orders") is None
+
+    asyncio.run(scenario())
+    assert [message.answers for message in messages] == [[], [], ["ack"]]
+
+
+@pytest.mark.parametrize(("tries", "retries_before", "goes"), [(3, 0, True), (2, 0, False), (5, 1, False)])
+def test_a_message_gives_way_at_its_first_failure_if_it_has_tries_left_behind_that(
+    tries: int, retries_before: int, goes: bool
+) -> None:
+    message = with_headers(x_retries=retries_before)
+
+    async def scenario() -> None:
+        transport = MemoryBroker().transport()
+        await transport.declare(Layout(queues=(QueueLayout("orders"),)))
+        lately = Lately(100)
+        lately.note(True)
+        lately.note(True)
+        terms: Terms[bytes] = Terms(fail, retries=Retries(tries, (7.0,), "in_hand"))
+        handling = Handling(transport, terms, Threads(1), Fates(["orders"]), lately)
+        waits_s = await handling.deal_with(Arrival(message, "orders"), gives_way=lambda: True)
+        behind = await transport.get("orders")
+        assert (waits_s is None, behind is not None) == (goes, goes)
+        assert behind is None or behind.headers["x-retries"] == 1
+
+    asyncio.run(scenario())
+    assert message.answers == (["ack"] if goes else [])
+
+
+def test_a_failure_among_few_messages_does_not_make_an_outage() -> None:
+    for count in (1, 2, 3):
+        lately = Lately(count)
+        for well in (True, True, False):
+            lately.note(well)
+        assert lately.goes_well
+        lately.note(False)
+        assert not lately.goes_well
 
 
 def test_what_was_settled_by_its_handler_is_not_settled_again_when_that_fails() -> None:
