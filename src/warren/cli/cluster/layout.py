@@ -226,10 +226,12 @@ def _free_ports(count: int, behind: Sequence[int], taken: Collection[int]) -> li
     They lie below those that the system gives to connections on their way out: a node that is down keeps its own.
     """
     found: list[int] = []
+    claimed = set(taken)
     for port in random.sample(range(FREE_PORT_MIN, FREE_PORT_MAX), FREE_PORT_ATTEMPTS):
         wanted = [port + step for step in (0, *behind)]
-        if len(found) < count and not any(each in taken or each in found for each in wanted) and _are_free(wanted):
+        if len(found) < count and claimed.isdisjoint(wanted) and _are_free(wanted):
             found.append(port)
+            claimed.update(wanted)
     if len(found) < count:
         raise ConfigError(f"there are no {count} free ports on {HOST}; name the first ones to use")
     return found
