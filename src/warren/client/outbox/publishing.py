@@ -34,7 +34,7 @@ class PendingRow(NamedTuple):
     exchange: str
     routing_key: str
     properties: str
-    body: bytes
+    body: bytes | str
     attempt: int
     refusals: int
 
@@ -86,7 +86,9 @@ def outgoing(row: PendingRow) -> Outgoing:
     properties.headers = {**(properties.headers or {}), ATTEMPT_HEADER: row.attempt + 1}
     if row.ordering_key:
         properties.headers[KEY_HEADER] = row.ordering_key
-    return Outgoing(Message(row.body, properties), row.exchange, row.routing_key)
+    # SQLite lets text into a column of bytes
+    body = row.body.encode() if isinstance(row.body, str) else row.body
+    return Outgoing(Message(body, properties), row.exchange, row.routing_key)
 
 
 def _judged(row: PendingRow, trouble: ClientError | None) -> Judged:
