@@ -132,7 +132,7 @@ def test_a_job_whose_connections_are_cut_says_so_and_goes_on(
     run_beside(at_work, trouble, postgres)
     own.dispose()
     # whoever was told, or found it closed
-    assert all("connection" in reason for reason in reasons(caplog, f"{at_work.name}.{event}"))
+    assert all("connection" in reason.lower() for reason in reasons(caplog, f"{at_work.name}.{event}"))
 
 
 @each_job
