@@ -4,6 +4,8 @@ The way to the broker is stalled, so that the cancel is on its way as long as a 
 """
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 from tests.client.conftest import run
 from tests.client.recovery import numbered, only, until
@@ -13,20 +15,23 @@ from warren.client.recovering.transport import RecoveringTransport
 from warren.client.testing import FaultProxy
 
 
-async def publish_beside(url: str, queue: str, count: int) -> None:
-    async with await recovering.open(url) as transport:
-        await transport.publish(numbered(queue, count))
-
-
 async def left(url: str, queue: str) -> int:
     async with await connect(url) as connection:
         return (await (await connection.channel()).declare_queue(queue, passive=True)).messages
 
 
-async def all_delivered(url: str, queue: str) -> None:
+async def begun_while_messages_come(
+    ending: Coroutine[Any, Any, None], proxy: FaultProxy, url: str, queue: str, count: int
+) -> asyncio.Task[None]:
+    """What is to end the reading, begun and not heard of by the broker, which has delivered so many meanwhile."""
+    proxy.stall("to_broker")
+    begun = asyncio.create_task(ending)
+    async with await recovering.open(url) as beside:
+        await beside.publish(numbered(queue, count))
     async with asyncio.timeout(30):
         while await left(url, queue):
             await asyncio.sleep(0.01)
+    return begun
 
 
 def test_who_waits_while_it_is_cancelled_can_settle_what_still_comes(url: str, proxy: FaultProxy, queue: str) -> None:
@@ -36,10 +41,7 @@ def test_who_waits_while_it_is_cancelled_can_settle_what_still_comes(url: str, p
             subscription = await transport.subscribe(queue)
             reading = asyncio.create_task(subscription.batch())
             await asyncio.sleep(0)
-            proxy.stall("to_broker")
-            cancelling = asyncio.create_task(subscription.cancel())
-            await publish_beside(url, queue, 3)
-            await all_delivered(url, queue)
+            cancelling = await begun_while_messages_come(subscription.cancel(), proxy, url, queue, 3)
             proxy.restore()
             await cancelling
             got = await reading
@@ -59,10 +61,7 @@ def test_what_comes_for_a_reader_that_gives_up_goes_back(url: str, proxy: FaultP
             subscription = await transport.subscribe(queue)
             reading = asyncio.create_task(subscription.batch())
             await asyncio.sleep(0)
-            proxy.stall("to_broker")
-            cancelling = asyncio.create_task(subscription.cancel())
-            await publish_beside(url, queue, 3)
-            await all_delivered(url, queue)
+            cancelling = await begun_while_messages_come(subscription.cancel(), proxy, url, queue, 3)
             reading.cancel()
             await asyncio.wait([reading])
             proxy.restore()
@@ -89,10 +88,7 @@ def test_a_puller_that_is_closed_while_it_takes_keeps_nothing(url: str, proxy: F
             taking = asyncio.create_task(puller.take(wait_s=30))
             await until(lambda: puller._subscription is not None)
             await asyncio.sleep(0)
-            proxy.stall("to_broker")
-            closing = asyncio.create_task(puller.close())
-            await publish_beside(url, queue, 4)
-            await all_delivered(url, queue)
+            closing = await begun_while_messages_come(puller.close(), proxy, url, queue, 4)
             proxy.restore()
             await closing
             group = await taking
