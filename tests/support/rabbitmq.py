@@ -17,6 +17,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.ports import free_port
@@ -33,15 +34,20 @@ _RUNTIME_OPTIONS = "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_us
 
 
 class RabbitMQ:
-    """One node, guest/guest; `settings` are lines of its rabbitmq.conf."""
+    """One node, guest/guest; `settings` are lines of its rabbitmq.conf, `plugins` are enabled.
 
-    def __init__(self, *settings: str) -> None:
+    With a plugin that needs the management (`rabbitmq_shovel_management`), its HTTP API is at `http`, which is an address,
+    and at `http_url`.
+    """
+
+    def __init__(self, *settings: str, plugins: Sequence[str] = ()) -> None:
         self._server, self._runtime = _found(_SERVER), _found(_RUNTIME)
         self._folder = Path(tempfile.mkdtemp(prefix="warren-rabbitmq-"))
         self._log = self._folder / "output"
         self.address = ("127.0.0.1", free_port())
+        self.http = ("127.0.0.1", free_port())
         self._mapper_port = free_port()
-        self._write_files(settings)
+        self._write_files(settings, plugins)
         self._environment = self._make_environment()
         self._mapper = self._spawn(str(self._runtime / "epmd"), "-address", "127.0.0.1")
         self._process: subprocess.Popen[bytes] | None = None
@@ -55,6 +61,11 @@ class RabbitMQ:
     def url(self) -> str:
         host, port = self.address
         return f"amqp://guest:guest@{host}:{port}/%2F"
+
+    @property
+    def http_url(self) -> str:
+        host, port = self.http
+        return f"http://{host}:{port}"
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")
@@ -109,9 +120,16 @@ class RabbitMQ:
             return False
         return True
 
-    def _write_files(self, settings: tuple[str, ...]) -> None:
+    def ctl(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """What `rabbitmqctl` says to a command."""
+        command = [str(self._server.parent / "rabbitmqctl"), *words]
+        return subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False)
+
+    def _write_files(self, settings: tuple[str, ...], plugins: Sequence[str]) -> None:
+        if any("management" in plugin for plugin in plugins):
+            settings += ("management.tcp.ip = 127.0.0.1", f"management.tcp.port = {self.http[1]}")
         (self._folder / "rabbitmq.conf").write_text("".join(f"{line}\n" for line in settings))
-        (self._folder / "enabled_plugins").write_text("[].\n")
+        (self._folder / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
         (self._folder / "env.conf").touch()
         runtime = self._folder / "bin" / "erl"
         runtime.parent.mkdir()
