@@ -36,7 +36,7 @@ _RUNTIME_OPTIONS = "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_us
 class RabbitMQ:
     """One node, guest/guest; `settings` are lines of its rabbitmq.conf, `plugins` are enabled.
 
-    With a plugin that needs the management (`rabbitmq_shovel_management`), its HTTP API is at `http`, which is an address,
+    With a plugin that needs the management (`rabbitmq_shovel_management`), its HTTP API is at `http`, an address,
     and at `http_url`.
     """
 
