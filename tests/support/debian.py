@@ -1,4 +1,4 @@
-"""Debian's programs as tests run them: from where `make setup` unpacks its packages, or from where Debian installs them.
+"""Debian's programs as tests run them: from where `make setup` unpacks packages, or from where Debian installs them.
 
 What is only unpacked is on no path, and neither are the libraries it came with: `environment` has both.
 
