@@ -1,0 +1,52 @@
+"""One bridge as it is defined, and one of its lives.
+
+Not here: who begins its lives (`bridges.keeper`), carrying itself (`bridges.carrying`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+
+from warren.bridges.carrying.tally import Tally
+from warren.bridges.host import Host
+
+
+class Life:
+    """What a bridge has while it lives: from its first attempt to connect until it breaks or is done."""
+
+    def __init__(
+        self, host: Host, described: Mapping[str, object], tally: Tally, on_up: Callable[[Mapping[str, object]], None]
+    ) -> None:
+        self.host = host
+        # how the bridge is known in the log
+        self.described = described
+        self.tally = tally
+        self._on_up = on_up
+
+    def is_up(self, **facts: object) -> None:
+        """Both ends are connected and what it needs is declared; `facts` are for those who ask how it stands."""
+        self._on_up(facts)
+
+
+class Bridge(ABC):
+    """A definition that can be lived. Two that are equal mean the same, so make it a frozen dataclass."""
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """Its name among all bridges of the cluster, the same on every node."""
+
+    @property
+    @abstractmethod
+    def reconnect_delay_s(self) -> float:
+        """How long after it broke it is tried again; 0 for never, as in RabbitMQ."""
+
+    @abstractmethod
+    def describe(self) -> Mapping[str, object]:
+        """Fields by which its lines in the log are known, for example kind, vhost and name."""
+
+    @abstractmethod
+    async def live(self, life: Life) -> None:
+        """Connect, declare, carry. Returns when there is nothing left to do for ever; raises when it broke.
+
+        When it is to end it is cancelled. Either way it closes what it has opened (`async with`).
+        """

@@ -1,0 +1,98 @@
+"""Keeps one bridge alive: begins its lives, one after another, and knows how it stands.
+
+::
+
+    starting ──is_up──► running ──broke──► terminated ──after its delay──► starting
+        └──────────────broke─────────────────▲
+
+What broke it is the *reason*, a sentence. A bridge that returned from its life is done, and whoever keeps the keeper
+is told (`on_done`).
+
+Not here: which bridges there are (`bridges.supervisor`).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
+
+from warren.bridges.bridge import Bridge, Life
+from warren.bridges.carrying.tally import Tally
+from warren.bridges.host import Host
+from warren.errors import WarrenError
+
+State = Literal["starting", "running", "terminated"]
+STARTING: Final = "starting"
+RUNNING: Final = "running"
+TERMINATED: Final = "terminated"
+
+
+class Keeper:
+    """One bridge of this node."""
+
+    def __init__(self, host: Host, bridge: Bridge, on_done: "Callable[[Keeper], None]") -> None:
+        self.bridge = bridge
+        self.tally = Tally()
+        self.state: State = STARTING
+        # in seconds since 1970
+        self.since = time.time()
+        self.reason = ""
+        # what the life under way, or the last one that got so far, said when it was up
+        self.facts: Mapping[str, object] = {}
+        self.is_done = False
+        self._host = host
+        self._on_done = on_done
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._keep(), name=self.bridge.key)
+
+    async def stop(self) -> None:
+        """Returns when it has closed what it had open."""
+        task, self._task = self._task, None
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def restart(self) -> None:
+        """Begin a life anew, at once."""
+        await self.stop()
+        self._stands(STARTING, "")
+        self.start()
+
+    async def _keep(self) -> None:
+        while True:
+            self._stands(STARTING, self.reason)
+            try:
+                await self.bridge.live(Life(self._host, self.bridge.describe(), self.tally, self._is_up))
+            except (WarrenError, OSError, TimeoutError, ValueError) as trouble:
+                self._broke(str(trouble) or type(trouble).__name__, None)
+            except Exception as defect:
+                self._broke(f"a defect: {type(defect).__name__}: {defect}", defect)
+            else:
+                self.is_done = True
+                self._host.log.info("bridge.completed", **self.bridge.describe(), messages=self.tally.confirmed)
+                self._on_done(self)
+                return
+            if not self.bridge.reconnect_delay_s:
+                return
+            await asyncio.sleep(self.bridge.reconnect_delay_s)
+
+    def _is_up(self, facts: Mapping[str, object]) -> None:
+        self.facts = facts
+        self._stands(RUNNING, "")
+        self._host.log.info("bridge.started", **self.bridge.describe())
+
+    def _broke(self, reason: str, defect: Exception | None) -> None:
+        self._stands(TERMINATED, reason)
+        fields = {**self.bridge.describe(), "reason": reason, "again_in_s": self.bridge.reconnect_delay_s}
+        if defect is None:
+            self._host.log.warning("bridge.broke", **fields)
+        else:
+            self._host.log.error("bridge.failed", **fields, exc_info=defect)
+
+    def _stands(self, state: State, reason: str) -> None:
+        if (state, reason) != (self.state, self.reason):
+            self.state = state
+            self.reason = reason
+            self.since = time.time()

@@ -1,0 +1,86 @@
+"""Which bridges run on this node: those that are wanted, as they are wanted, and of which it is responsible.
+
+Kinds of bridges (shovels, federation) say what is wanted; whenever the host says that something has changed, what is
+wanted is compared with what runs. A bridge whose definition is the same is left alone.
+
+Invariant: of one key there is one keeper, and it has stopped before another one with its key begins.
+
+Not here: what one bridge does (`bridges.keeper`).
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from warren.bridges.bridge import Bridge
+from warren.bridges.host import Host
+from warren.bridges.keeper import Keeper
+
+
+class Kind(Protocol):
+    """A kind of bridges."""
+
+    def wanted(self, host: Host) -> Iterable[Bridge]:
+        """All that there should be in the cluster, by what the host says."""
+
+
+class Supervisor:
+    """Starts and stops the bridges of one node."""
+
+    def __init__(self, host: Host, kinds: Sequence[Kind]) -> None:
+        self._host = host
+        self._kinds = kinds
+        self.keepers: dict[str, Keeper] = {}
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        # done, and not to be begun again as long as they are defined like this
+        self._done: dict[str, Bridge] = {}
+
+    def start(self) -> None:
+        self._forget_change = self._host.on_change(self._changed.set)
+        self._changed.set()
+        self._task = asyncio.get_running_loop().create_task(self._supervise(), name="bridges")
+
+    async def stop(self) -> None:
+        """Ends all of them in good order."""
+        if self._task is None:
+            return
+        self._forget_change()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._task = None
+        await asyncio.gather(*(keeper.stop() for keeper in self.keepers.values()))
+        self.keepers.clear()
+
+    async def restart(self, key: str) -> bool:
+        """Whether there is one with that key on this node to begin anew."""
+        keeper = self.keepers.get(key)
+        if keeper is None:
+            return False
+        await keeper.restart()
+        return True
+
+    async def _supervise(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._look()
+
+    async def _look(self) -> None:
+        wanted = {bridge.key: bridge for kind in self._kinds for bridge in kind.wanted(self._host)}
+        self._done = {key: bridge for key, bridge in self._done.items() if wanted.get(key) == bridge}
+        own = {
+            key: bridge for key, bridge in wanted.items() if key not in self._done and self._host.responsible_for(key)
+        }
+        over = [keeper for key, keeper in self.keepers.items() if own.get(key) != keeper.bridge]
+        await asyncio.gather(*(keeper.stop() for keeper in over))
+        for keeper in over:
+            del self.keepers[keeper.bridge.key]
+        for key, bridge in own.items():
+            if key not in self.keepers:
+                self.keepers[key] = Keeper(self._host, bridge, self._bridge_done)
+                self.keepers[key].start()
+
+    def _bridge_done(self, keeper: Keeper) -> None:
+        self._done[keeper.bridge.key] = keeper.bridge
+        self._changed.set()
