@@ -1,0 +1,132 @@
+"""What is wrong with a definition, field by field, in RabbitMQ's words and in its order.
+
+RabbitMQ names what it does not know first, then the fields from the last of the table to the first; scripts and people
+who compare two brokers see the same text. Where it would print the insides of its URI parser there is a sentence.
+
+Invariant: no text quotes a password of a URI.
+
+Not here: which fields there are (`bridges.shovels`, `bridges.federation`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from warren.bridges.connecting import far_uri, this_broker
+from warren.client.errors import UriError
+from warren.client.uri import parse_uri
+from warren.model.json_terms import json_term
+
+Check = Callable[[str, object], list[str]]
+"""All that is wrong with the value of a field, which is named first."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a definition."""
+
+    name: str
+    check: Check
+    mandatory: bool = False
+
+
+def properties(name: str, fields: Sequence[Field], value: object) -> list[str]:
+    """All that is wrong with an object. RabbitMQ writes one that is empty as a list."""
+    if value == []:
+        value = {}
+    if not isinstance(value, dict):
+        return [f"{name} not a list {json_term(value)}"]
+    reasons: list[str] = []
+    known = {field.name for field in fields}
+    if unknown := [(key, value[key]) for key in sorted(value) if key not in known]:
+        start = "Unrecognised terms "
+        reasons.append(f"{start}{json_term(unknown, len(start))} in {name}")
+    for field in reversed(fields):
+        if field.name in value:
+            reasons += field.check(field.name, value[field.name])
+        elif field.mandatory:
+            reasons.append(f'Key "{field.name}" not found in {name}')
+    return reasons
+
+
+def text(name: str, value: object) -> list[str]:
+    return [] if isinstance(value, str) else [f"{name} should be binary, actually was {json_term(value)}"]
+
+
+def number(name: str, value: object) -> list[str]:
+    is_one = isinstance(value, int | float) and not isinstance(value, bool)
+    return [] if is_one else [f"{name} should be a number, actually was {json_term(value)}"]
+
+
+def boolean(name: str, value: object) -> list[str]:
+    return [] if isinstance(value, bool) else [f"{name} should be boolean, actually was {json_term(value)}"]
+
+
+def whole_number(lowest: int, highest: int) -> Check:
+    """A number that AMQP has room for; RabbitMQ takes any, and stumbles over it later."""
+
+    def check(name: str, value: object) -> list[str]:
+        reasons = number(name, value)
+        if not reasons and not (isinstance(value, int) and lowest <= value <= highest):
+            reasons = [f"{name} should be a whole number from {lowest} to {highest}, actually was {json_term(value)}"]
+        return reasons
+
+    return check
+
+
+def seconds(name: str, value: object) -> list[str]:
+    """A time to wait, parts of a second too."""
+    reasons = number(name, value)
+    if not reasons and isinstance(value, int | float) and not 0 <= value <= 86_400 * 365:
+        reasons = [f"{name} should be a number of seconds, 0 or more, actually was {json_term(value)}"]
+    return reasons
+
+
+def one_of(*choices: str) -> Check:
+    def check(name: str, value: object) -> list[str]:
+        if value in choices:
+            return []
+        if not isinstance(value, str):
+            return text(name, value)
+        return [f"{name} should be one of {json_term(list(choices))}, actually was {json_term(value)}"]
+
+    return check
+
+
+def arguments(name: str, value: object) -> list[str]:
+    """Arguments of a queue or a consumer: an object, or the empty list that RabbitMQ makes of an empty one."""
+    is_one = isinstance(value, dict) or value == []
+    return [] if is_one else [f"{name} should be an object of arguments, actually was {json_term(value)}"]
+
+
+def uris(name: str, value: object) -> list[str]:
+    """One AMQP URI, or a list of them, of which the first that is wrong is told."""
+    found = value if isinstance(value, list) else [value]
+    for uri in found:
+        if not isinstance(uri, str):
+            return [f"{name} should be list, actually was {json_term(uri)}"]
+        try:
+            parse_uri(far_uri(uri, "/"))
+        except UriError as error:
+            return [f'"{_shown(uri)}" not a valid URI: {error}']
+    return [] if found else [f"{name} should name at least one URI"]
+
+
+def _shown(uri: str) -> str:
+    """What of a URI that makes no sense can be no part of a password, wherever its marks stand."""
+    scheme, separator, rest = uri.rpartition("@")[0].partition("://")
+    before = f"{scheme}{separator}" if separator else ""
+    return (before + uri.rpartition("@")[2] if "@" in uri else uri).partition("?")[0]
+
+
+def uri_list(value: object) -> list[str]:
+    """The URIs of a field that passed."""
+    return [str(uri) for uri in value] if isinstance(value, list) else [str(value)]
+
+
+def vhosts_here(values: Iterable[object], default: str) -> list[str]:
+    """The virtual hosts of this broker that URIs of a definition enter, each once; what is no URI enters none.
+
+    A connection to this broker itself may do everything there, so who defines one needs access to its virtual host.
+    """
+    ways = [this_broker(uri) for value in values for uri in uri_list(value)]
+    return list(dict.fromkeys(way.vhost or default for way in ways if way is not None))
