@@ -216,6 +216,29 @@ def test_a_message_that_comes_after_its_reversal_is_not_handled(kitchen: Kitchen
     assert receipt_headers(kitchen.engine, "order-1/reverse/receipt/kitchen")["x-outcome"] == "done"
 
 
+def test_a_duplicate_of_what_was_taken_back_is_told_so_and_not_that_it_was_done(kitchen: Kitchen) -> None:
+    kitchen.handle(order())
+    relay(kitchen.engine)
+    assert receipt_headers(kitchen.engine)["x-outcome"] == "done"
+    kitchen.handle(settling("reversal"))
+    for _ in range(2):
+        kitchen.handle(order())
+        assert statuses(kitchen.engine)[RECEIPT] == "pending"
+        assert receipt_headers(kitchen.engine) == {
+            "x-receipt-for": "order-1",
+            "x-outcome": "refused",
+            "x-reason": "its sender has taken it back",
+        }
+        relay(kitchen.engine)
+    assert (kitchen.calls, kitchen.dishes) == (["cook", "throw away"], [])
+
+
+def test_a_duplicate_that_asks_for_its_receipt_elsewhere_has_it_there(kitchen: Kitchen) -> None:
+    kitchen.handle(order(reply_to="old"))
+    kitchen.handle(order())
+    assert receipt_headers(kitchen.engine)["x-outcome"] == "done"
+
+
 def test_a_reversal_of_what_was_refused_has_nothing_to_undo(kitchen: Kitchen) -> None:
     kitchen.refuses = "no soup today"
     kitchen.handle(order())

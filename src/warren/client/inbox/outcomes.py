@@ -66,8 +66,9 @@ def record_refused(
 
 
 def outcome_of(executor: Executor, consumer: str, business_id: str) -> str:
-    """What is said of it; `done` if the row has gone meanwhile."""
-    found = executor.execute(select(INBOX.c.outcome).where(_this(consumer, business_id))).scalar()
+    """What is said of it, and nobody changes before the transaction ends; `done` if the row has gone meanwhile."""
+    said = select(INBOX.c.outcome).where(_this(consumer, business_id)).with_for_update(read=True)
+    found = executor.execute(said).scalar()
     return DONE if found is None else str(found)
 
 

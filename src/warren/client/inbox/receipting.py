@@ -7,7 +7,8 @@
 
 It goes to the message's `reply_to`. Written into the consumer's own outbox, in the transaction that handled the
 message, it is there if and only if the work is. A duplicate has its receipt sent again, because the first may be what
-was lost.
+was lost. If the message has come to something else since, as by a reversal, or asks for its receipt elsewhere, another
+receipt takes the place of that one: what is sent is what is so, and not what once was.
 
 Not here: what the sender makes of it (`client.receipts`).
 """
@@ -15,9 +16,13 @@ Not here: what the sender makes of it (`client.receipts`).
 import hashlib
 from typing import Final, Literal
 
+from sqlalchemy import select
+
+from warren.client.errors import CannotConvert
 from warren.client.machine.publishing import Message
 from warren.client.outbox import Outbox, kinds
-from warren.client.tables import Executor
+from warren.client.outbox.stored_properties import stored_properties
+from warren.client.tables import OUTBOX, Executor
 from warren.client.tables.texts import storable
 from warren.client.transport import Incoming
 from warren.wire.properties import Properties
@@ -67,10 +72,23 @@ class ReceiptWriter:
         self._put(executor, receipt_for(incoming, outcome, reason))
 
     def write_again(self, executor: Executor, incoming: Incoming, outcome: Outcome, reason: str) -> None:
-        """It was handled before: the same receipt, or this one if that is gone."""
+        """It was handled before: the same receipt, unless that is gone or says something else."""
         receipt = receipt_for(incoming, outcome, reason)
-        if not self._outbox.resend(executor, self._id(receipt)):
+        if not self._says_the_same(executor, receipt) or not self._outbox.resend(executor, self._id(receipt)):
             self._put(executor, receipt)
+
+    def _says_the_same(self, executor: Executor, receipt: Message) -> bool:
+        """Whether the one that is there has this outcome, and goes to the same place; its reason may be the better."""
+        row = select(OUTBOX.c.properties, OUTBOX.c.routing_key).where(OUTBOX.c.business_id == self._id(receipt))
+        found = executor.execute(row).first()
+        if found is None or (receipt.routing_key and found.routing_key != receipt.routing_key):
+            return False
+        try:
+            stored = stored_properties(found.properties)
+        except CannotConvert:
+            return False
+        assert receipt.properties is not None
+        return (stored.headers or {}).get(OUTCOME) == (receipt.properties.headers or {}).get(OUTCOME)
 
     def _put(self, executor: Executor, receipt: Message) -> None:
         if receipt.routing_key or self._outbox.has_address:
