@@ -36,6 +36,11 @@ class Bridge(ABC):
         """Its name among all bridges of the cluster, the same on every node."""
 
     @property
+    def home(self) -> str:
+        """The node that has to run it; empty if any may, and one of them is chosen."""
+        return ""
+
+    @property
     @abstractmethod
     def reconnect_delay_s(self) -> float:
         """How long after it broke it is tried again; 0 for never, as in RabbitMQ."""
@@ -49,4 +54,10 @@ class Bridge(ABC):
         """Connect, declare, carry. Returns when there is nothing left to do for ever; raises when it broke.
 
         When it is to end it is cancelled. Either way it closes what it has opened (`async with`).
+        """
+
+    async def retire(self, host: Host) -> None:  # noqa: B027 - most have nothing to clear up
+        """It is wanted no more, by anybody, and lives no more: clear up what it has left elsewhere.
+
+        Not called when it is merely changed, moves to another node, or its node stops. What goes wrong is told.
         """

@@ -33,8 +33,11 @@ class Federated:
     kind: Literal["exchange", "queue"]
     vhost: str
     name: str
+    policy_name: str
     policy: Table
     """The definition in force; has one of federation-upstream, federation-upstream-set, federation-upstream-pattern."""
+    home: str = ""
+    """Of a queue, the node it is on; empty while nobody reaches it."""
     type: str = ""
     """Of an exchange."""
     durable: bool = True
@@ -79,7 +82,10 @@ class Host(Protocol):
         """Whether, of the running nodes, this one is to run the bridge with that key."""
 
     async def connect_here(self, vhost: str, name: str, user: str) -> Connection:
-        """A connection to this broker itself; without a user as one who may do everything in that virtual host."""
+        """A connection to this broker itself.
+
+        Without a user it may do everything in that virtual host, and publish with any user id.
+        """
 
     async def forget(self, component: str, vhost: str, name: str) -> None:
         """Clear a parameter, if it is there."""

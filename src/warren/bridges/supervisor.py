@@ -35,6 +35,7 @@ class Supervisor:
         self._task: asyncio.Task[None] | None = None
         # done, and not to be begun again as long as they are defined like this
         self._done: dict[str, Bridge] = {}
+        self._retiring: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         self._forget_change = self._host.on_change(self._changed.set)
@@ -49,6 +50,8 @@ class Supervisor:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._task = None
+        for retiring in self._retiring:
+            retiring.cancel()
         await asyncio.gather(*(keeper.stop() for keeper in self.keepers.values()))
         self.keepers.clear()
 
@@ -69,17 +72,31 @@ class Supervisor:
     async def _look(self) -> None:
         wanted = {bridge.key: bridge for kind in self._kinds for bridge in kind.wanted(self._host)}
         self._done = {key: bridge for key, bridge in self._done.items() if wanted.get(key) == bridge}
-        own = {
-            key: bridge for key, bridge in wanted.items() if key not in self._done and self._host.responsible_for(key)
-        }
+        own = {key: bridge for key, bridge in wanted.items() if key not in self._done and self._is_own(bridge)}
         over = [keeper for key, keeper in self.keepers.items() if own.get(key) != keeper.bridge]
         await asyncio.gather(*(keeper.stop() for keeper in over))
         for keeper in over:
             del self.keepers[keeper.bridge.key]
+            if keeper.bridge.key not in wanted:
+                self._retire(keeper.bridge)
         for key, bridge in own.items():
             if key not in self.keepers:
                 self.keepers[key] = Keeper(self._host, bridge, self._bridge_done)
                 self.keepers[key].start()
+
+    def _is_own(self, bridge: Bridge) -> bool:
+        return bridge.home == self._host.node_name if bridge.home else self._host.responsible_for(bridge.key)
+
+    def _retire(self, bridge: Bridge) -> None:
+        async def retire() -> None:
+            try:
+                await bridge.retire(self._host)
+            except Exception as trouble:
+                self._host.log.warning("bridge.left_behind", **bridge.describe(), reason=str(trouble))
+
+        task = asyncio.get_running_loop().create_task(retire(), name=f"retire {bridge.key}")
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
 
     def _bridge_done(self, keeper: Keeper) -> None:
         self._done[keeper.bridge.key] = keeper.bridge

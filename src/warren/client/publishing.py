@@ -4,7 +4,8 @@ A publish has a number if the channel has confirms. `publish` waits until its nu
 only until there is room for it, and whoever wants to know calls `wait_for_confirms`, which tells what failed since it
 was called last. At most `window` publishes are undecided at once.
 
-Whoever must know what became of each of many sends a `Bulk`, which hears of its own numbers only.
+Whoever must know what became of each of many sends a `Bulk`, which hears of its own numbers only. Who has a channel to
+himself may be its `Follower`, who hears of everything.
 
 Tasks that share a channel send one after another, in the order in which they came, so that the numbers of a bulk are a
 range. One that nobody is before, and whose message goes at once, does not wait for its turn: it has it.
@@ -36,6 +37,17 @@ class Waiter(Protocol):
     def set_result(self, value: None, /) -> None: ...
 
     def set_exception(self, error: Exception, /) -> None: ...
+
+
+class Follower(Protocol):
+    """Who hears what becomes of all that a channel publishes, in the place of whoever waits for one publish."""
+
+    def decided(self, ranges: list[ConfirmRange], /) -> None: ...
+
+    def came_back(self, message: ReturnedMessage, /) -> None:
+        """Before its ack, which follows all the same."""
+
+    def ended(self, error: Error, /) -> None: ...
 
 
 class Told:
@@ -86,6 +98,7 @@ class Publisher:
 
     def __init__(self, link: Link, machine: ChannelMachine) -> None:
         self.flows = True
+        self.follower: Follower | None = None
         self._turn = Turns()
         self._link = link
         self._machine = machine
@@ -250,6 +263,9 @@ class Publisher:
     # events
 
     def confirmed(self, ranges: list[ConfirmRange]) -> None:
+        if self.follower is not None:
+            self.follower.decided(ranges)
+            return
         for decided in self._tell_bulks(ranges) if self._bulks else ranges:
             if self._coming_back or (self._waiters and not decided.acked):
                 self._decide_singly(decided)
@@ -259,7 +275,9 @@ class Publisher:
                 self._refused.append(decided)
 
     def came_back(self, message: ReturnedMessage) -> None:
-        if message.publish_no:
+        if self.follower is not None:
+            self.follower.came_back(message)
+        elif message.publish_no:
             self._coming_back[message.publish_no] = message
         else:
             self._returned.append(message)
@@ -273,6 +291,8 @@ class Publisher:
         bulks, self._bulks = self._bulks, []
         for bulk in bulks:
             bulk.end(error)
+        if self.follower is not None:
+            self.follower.ended(error)
 
     def _tell_bulks(self, ranges: list[ConfirmRange]) -> list[ConfirmRange]:
         """What concerns no bulk."""

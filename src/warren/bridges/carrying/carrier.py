@@ -1,12 +1,42 @@
 """Carries messages between two connections, until one of them is lost or all that was wanted is done.
 
-Not here: what is acked when (`carrying.settling`).
+**The end.** Whoever is told to end, or is done, takes no more, waits a little for the confirms that are on their way,
+and leaves the source in good order, so that its acks have been heard: nothing is doubled. When an end was lost, the
+other one is left in good order if that can be; what remains in doubt is told.
+
+Not here: what is acked when (`carrying.settling`), what is in doubt (`carrying.uncertain`).
 """
 
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from librt.strings import BytesWriter
+
 from warren.bridges.bridge import Life
+from warren.bridges.carrying.settling import Settling
 from warren.bridges.carrying.tap import Tap
-from warren.bridges.carrying.terms import Rewrite, Terms
+from warren.bridges.carrying.terms import NO_ACK, ON_CONFIRM, Outgoing, Rewrite, Terms
+from warren.bridges.carrying.uncertain import LateAcks, tell
+from warren.client.channel import Channel
 from warren.client.connection import Connection
+from warren.client.consumer import Consumer
+from warren.client.errors import ClientError
+from warren.client.machine.confirms import ConfirmRange
+from warren.client.machine.deliveries import Delivery, ReturnedMessage
+from warren.client.machine.publishing import PublishWriter
+
+WRITE_BYTES: Final = 256 * 1024
+WINDOW: Final = 1_000_000
+LAST_CONFIRMS_S: Final = 2.0
+PREFETCH_MAX: Final = 65_535
+
+
+class NoQueueThere(ClientError):
+    """What was published came back: the destination has no queue for it."""
+
+    retriable = True
 
 
 async def carry(
@@ -24,4 +54,216 @@ async def carry(
     or the destination refuses a publish by closing its channel; what was not acked comes again in the next life.
     It opens channels of its own on both connections, and leaves the connections to who opened them.
     """
-    raise NotImplementedError
+    if terms.limit is not None and terms.limit <= 0:
+        return
+    taking = await source.channel()
+    giving = await destination.channel(confirms=terms.ack_mode == ON_CONFIRM, window=WINDOW)
+    carrier = Carrier(taking, giving, destination.frame_max, rewrite, terms, life)
+    await carrier.prefetch()
+    forwarding = asyncio.ensure_future(carrier.forward(queue, tap))
+    try:
+        await asyncio.wait([forwarding, carrier.over], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        forwarding.cancel()
+        await asyncio.gather(forwarding, return_exceptions=True)
+        await carrier.end()
+    if carrier.over.done():
+        carrier.over.result()
+    else:
+        forwarding.result()
+
+
+class Carrier:
+    """One `carry`: a channel to take from, a channel to give to."""
+
+    def __init__(
+        self, taking: Channel, giving: Channel, frame_max: int, rewrite: Rewrite, terms: Terms, life: Life
+    ) -> None:
+        self._taking = taking
+        self._giving = giving
+        self._writer = PublishWriter(giving.number, frame_max)
+        self._rewrite = rewrite
+        self._terms = terms
+        self._confirming = terms.ack_mode == ON_CONFIRM
+        self._life = life
+        self._tally = life.tally
+        self._loop = asyncio.get_running_loop()
+        # done when all that was wanted is, broken when the destination is
+        self.over: asyncio.Future[None] = self._loop.create_future()
+        # of what the source delivers
+        self._last_tag = 0
+        self._settled_before = life.tally.confirmed
+        self._published = 0
+        self._late_acks = LateAcks(terms.prefetch or PREFETCH_MAX)
+        self._settling = Settling(taking, life.tally, self._late_acks, self._call_later)
+        self._timers: list[asyncio.TimerHandle] = []
+        self._caught_up: asyncio.Event = asyncio.Event()
+        giving.publisher.follower = self
+
+    async def prefetch(self) -> None:
+        """Of a limited number no more is asked for than is wanted."""
+        limit, wanted = self._terms.limit, self._terms.prefetch
+        if limit is not None:
+            wanted = min(wanted or PREFETCH_MAX, limit)
+        if self._terms.ack_mode != NO_ACK and wanted:
+            await self._taking.prefetch(min(wanted, PREFETCH_MAX))
+
+    # taking and giving
+
+    async def forward(self, queue: str, tap: Tap | None) -> None:
+        while True:
+            while tap is not None and not tap.is_open:
+                await tap.turned()
+            consumer = await self._taking.consume(
+                queue,
+                tag=self._terms.consumer_tag,
+                no_ack=self._terms.ack_mode == NO_ACK,
+                exclusive=self._terms.exclusive,
+                arguments=self._terms.consumer_arguments or None,
+            )
+            shutting = None if tap is None else asyncio.ensure_future(_cancel_when_shut(consumer, tap))
+            try:
+                while deliveries := await consumer.batch():
+                    await self._forward(deliveries)
+            finally:
+                if shutting is not None:
+                    shutting.cancel()
+                    await asyncio.gather(shutting, return_exceptions=True)
+
+    async def _forward(self, deliveries: list[Delivery]) -> None:
+        self._tally.delivered += len(deliveries)
+        self._last_tag = int(deliveries[-1].delivery_tag)
+        at = 0
+        while at < len(deliveries):
+            wanted = await self._wanted(len(deliveries) - at)
+            part = deliveries[at : at + wanted]
+            at += wanted
+            await self._publish(part)
+
+    async def _wanted(self, count: int) -> int:
+        """How many of so many may be published; returns when that is one at least."""
+        limit = self._terms.limit
+        if limit is None:
+            return count
+        while True:
+            left = limit - self._done_for_limit() - self._settling.under_way
+            if left > 0:
+                return min(left, count)
+            self._caught_up.clear()
+            await self._caught_up.wait()
+
+    async def _publish(self, deliveries: list[Delivery]) -> None:
+        rewrite, write = self._rewrite, self._writer.write
+        mandatory = self._terms.mandatory and self._confirming
+        out = BytesWriter()
+        made: list[tuple[Delivery, Outgoing]] = []
+        for delivery in deliveries:
+            outgoing = rewrite(delivery)
+            if outgoing is None:
+                self._drop(delivery)
+                continue
+            exchange, routing_key, properties, body = outgoing
+            write(out, exchange, routing_key, mandatory, properties, body)
+            made.append((delivery, outgoing))
+            if len(out) > WRITE_BYTES:
+                await self._send(out, made)
+                out, made = BytesWriter(), []
+        if made:
+            await self._send(out, made)
+        if not self._confirming:
+            self._gave(deliveries)
+
+    async def _send(self, out: BytesWriter, made: list[tuple[Delivery, Outgoing]]) -> None:
+        await self._giving.send_encoded(out.getvalue(), len(made))
+        # not before: what waits for room is not on its way
+        self._tally.published += len(made)
+        self._published += len(made)
+        if self._confirming:
+            self._settling.published(made, self._terms.mandatory)
+
+    def _gave(self, deliveries: list[Delivery]) -> None:
+        """Without confirms, what is sent is done."""
+        if self._terms.ack_mode != NO_ACK:
+            self._taking.ack(deliveries[-1], multiple=True)
+        self._look_at_limit()
+
+    def _drop(self, delivery: Delivery) -> None:
+        self._tally.dropped += 1
+        if self._confirming:
+            self._taking.ack(delivery)
+
+    def _done_for_limit(self) -> int:
+        return self._tally.confirmed - self._settled_before if self._confirming else self._published
+
+    def _look_at_limit(self) -> None:
+        limit = self._terms.limit
+        self._caught_up.set()
+        if limit is not None and self._done_for_limit() >= limit and not self.over.done():
+            self.over.set_result(None)
+
+    # what the destination says
+
+    def decided(self, ranges: list[ConfirmRange]) -> None:
+        if self._taking.is_open:
+            self._settling.decided(ranges)
+            self._look_at_limit()
+
+    def came_back(self, message: ReturnedMessage) -> None:
+        self._settling.came_back(message)
+        if not self.over.done():
+            where = f"exchange {message.exchange!r} with routing key {message.routing_key!r}"
+            sentence = f"the destination has no queue for what is published to {where}: {message.text}"
+            self.over.set_exception(NoQueueThere(f"{sentence}; such messages stay at the source"))
+
+    def ended(self, error: Callable[[], ClientError]) -> None:
+        self._caught_up.set()
+        if not self.over.done():
+            self.over.set_exception(error())
+
+    def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        def if_open() -> None:
+            if self._taking.is_open:
+                call()
+
+        self._timers.append(self._loop.call_later(delay_s, if_open))
+
+    # the end
+
+    async def end(self) -> None:
+        """Wait for what is on its way, leave both ends, and tell what is in doubt."""
+        in_order = await self._leave_in_order()
+        for timer in self._timers:
+            timer.cancel()
+        self._giving.publisher.follower = None
+        # nobody may ask, and an error that nobody asks for is complained of
+        if self.over.done():
+            self.over.exception()
+        doubted = [delivery.header_payload for delivery in self._settling.undecided()]
+        if not in_order and self._confirming:
+            doubted = self._late_acks.unheard(self._last_tag) + doubted
+        if doubted:
+            ids = tell(self._life.host.log, dict(self._life.described), doubted)
+            self._tally.in_doubt(len(doubted), ids)
+
+    async def _leave_in_order(self) -> bool:
+        """Whether the source has heard every ack."""
+        try:
+            async with asyncio.timeout(LAST_CONFIRMS_S):
+                while self._settling.under_way and self._giving.is_open and self._taking.is_open:
+                    self._caught_up.clear()
+                    await self._caught_up.wait()
+                if not self._taking.is_open:
+                    return False
+                await self._taking.close()
+                return True
+        except (ClientError, OSError, TimeoutError):
+            return False
+        finally:
+            with contextlib.suppress(ClientError):
+                self._giving.leave()
+
+
+async def _cancel_when_shut(consumer: Consumer, tap: Tap) -> None:
+    while tap.is_open:
+        await tap.turned()
+    await consumer.cancel()

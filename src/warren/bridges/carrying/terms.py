@@ -49,6 +49,8 @@ class Terms:
 
     ack_mode: AckMode = ON_CONFIRM
     prefetch: int = PREFETCH
+    consumer_tag: str = ""
+    """Empty: one that the source invents."""
     consumer_arguments: Table = field(default_factory=dict)
     exclusive: bool = False
     mandatory: bool = False

@@ -1,0 +1,1 @@
+"""Messages that go from one broker to another."""

@@ -1,0 +1,83 @@
+"""A host for bridges that are tested without a node around them: what it says is what the test writes into it.
+
+Not here: a node that is a host (`test_node_host`).
+"""
+
+from collections.abc import Callable
+
+from warren.bridges.bridge import Life
+from warren.bridges.carrying.tally import Tally
+from warren.bridges.host import Federated, LocalBinding
+from warren.client.connection import Connection
+from warren.policy.parameters import Parameter
+
+
+class KeptLog:
+    """Remembers every line."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, object]]] = []
+
+    def info(self, event: str, **fields: object) -> None:
+        self.lines.append((event, fields))
+
+    warning = info
+    error = info
+
+    def of(self, event: str) -> list[dict[str, object]]:
+        return [fields for each, fields in self.lines if each == event]
+
+    def doubted_ids(self) -> set[str]:
+        """The message ids that were said to be in doubt."""
+        said = ",".join(str(fields["message_ids"]) for fields in self.of("bridge.doubted"))
+        return {each for each in said.split(",") if each}
+
+
+class LoneHost:
+    """Alone in its cluster, without definitions."""
+
+    def __init__(self) -> None:
+        self.node_name = "lone@test"
+        self.cluster_name = "lone@test"
+        self.log = KeptLog()
+        self.defined: list[Parameter] = []
+        self.responsible = True
+        self._callbacks: list[Callable[[], None]] = []
+
+    def parameters(self, component: str) -> list[Parameter]:
+        return [each for each in self.defined if each.component == component]
+
+    def global_parameter(self, name: str) -> object:
+        return None
+
+    def federated(self) -> list[Federated]:
+        return []
+
+    def bindings_of(self, vhost: str, exchange: str) -> list[LocalBinding]:
+        return []
+
+    def wants_more(self, vhost: str, queue: str) -> bool:
+        return True
+
+    def responsible_for(self, key: str) -> bool:
+        return self.responsible
+
+    async def connect_here(self, vhost: str, name: str, user: str) -> Connection:
+        raise AssertionError("there is no broker around this host")
+
+    async def forget(self, component: str, vhost: str, name: str) -> None:
+        self.defined = [
+            each for each in self.defined if (each.component, each.vhost, each.name) != (component, vhost, name)
+        ]
+
+    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        self._callbacks.append(callback)
+        return lambda: self._callbacks.remove(callback)
+
+    def change(self) -> None:
+        for callback in list(self._callbacks):
+            callback()
+
+
+def life_of(host: LoneHost) -> Life:
+    return Life(host, {"kind": "test", "name": "test"}, Tally(), lambda facts: None)
