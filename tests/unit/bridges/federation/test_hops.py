@@ -1,0 +1,96 @@
+"""How far messages and bindings go."""
+
+from warren.bridges.federation.bindings import differences, wanted_upstream
+from warren.bridges.federation.exchange_plan import ExchangePlan
+from warren.bridges.federation.hops import bound_from, may_be_forwarded
+from warren.bridges.federation.names import link_id, link_key, upstream_queue_name
+from warren.bridges.federation.upstream import Upstream
+from warren.bridges.host import LocalBinding
+from warren.wire.values import Table
+
+HERE: Table = {"cluster-name": "here", "vhost": "/", "exchange": "/:fx A"}
+
+
+def hop(cluster: str, vhost: str = "/", **more: object) -> dict[str, object]:
+    return {"cluster-name": cluster, "vhost": vhost, **more}
+
+
+def test_a_message_without_a_past_may_come() -> None:
+    assert may_be_forwarded(None, 1, "here", "/")
+
+
+def test_a_message_has_as_many_hops_as_allowed() -> None:
+    assert may_be_forwarded([hop("a")], 2, "here", "/")
+    assert not may_be_forwarded([hop("a"), hop("b")], 2, "here", "/")
+
+
+def test_a_message_does_not_come_back_to_a_broker_it_was_at() -> None:
+    assert not may_be_forwarded([hop("a"), hop("here")], 9, "here", "/")
+    assert may_be_forwarded([hop("a"), hop("here", "other")], 9, "here", "/")
+    assert may_be_forwarded(["not a table"], 9, "here", "/")
+
+
+def test_a_binding_of_this_broker_says_who_wants_it_and_how_far_it_goes() -> None:
+    assert bound_from({"x-match": "all"}, 2, "there", "/", HERE) == {
+        "x-match": "all",
+        "x-bound-from": [{**HERE, "hops": 2}],
+    }
+
+
+def test_a_binding_that_came_from_further_counts_down_from_the_most_modest_link() -> None:
+    came = hop("c", hops=2)
+    assert bound_from({"x-bound-from": [came]}, 5, "there", "/", HERE) == {"x-bound-from": [{**HERE, "hops": 1}, came]}
+    assert bound_from({"x-bound-from": [hop("c", hops=9)]}, 3, "there", "/", HERE) == {
+        "x-bound-from": [{**HERE, "hops": 3}, hop("c", hops=9)]
+    }
+
+
+def test_a_binding_ends_where_its_hops_do() -> None:
+    assert bound_from({"x-bound-from": [hop("c", hops=1)]}, 5, "there", "/", HERE) is None
+
+
+def test_a_binding_does_not_go_back_to_a_broker_it_was_at() -> None:
+    assert bound_from({"x-bound-from": [hop("there", hops=9)]}, 9, "there", "/", HERE) is None
+
+
+def test_a_binding_with_nonsense_for_a_past_goes_no_further() -> None:
+    assert bound_from({"x-bound-from": []}, 9, "there", "/", HERE) is None
+    assert bound_from({"x-bound-from": ["x"]}, 9, "there", "/", HERE) is None
+
+
+def plan(max_hops: int = 1) -> ExchangePlan:
+    upstream = Upstream("up", ("amqp://far",), "fx", "fx", "tag", max_hops=max_hops)
+    return ExchangePlan("/", "fx", "topic", upstream, "/", "here", "a link")
+
+
+def binding(key: str, destination: str, **arguments: object) -> LocalBinding:
+    return LocalBinding(key, dict(arguments), False, destination)
+
+
+def test_bindings_of_several_queues_that_are_the_same_are_one_upstream() -> None:
+    wanted = wanted_upstream([binding("a.*", "one"), binding("a.*", "two"), binding("b", "one")], plan(), "there", "A")
+    assert [key for key, _ in wanted.values()] == ["a.*", "b"]
+    assert wanted_upstream([binding("a.*", "two")], plan(), "there", "A").items() <= wanted.items()
+
+
+def test_bindings_with_other_arguments_are_others() -> None:
+    bindings = [binding("", "one", colour="red"), binding("", "one", colour="blue")]
+    assert len(wanted_upstream(bindings, plan(), "there", "A")) == 2
+
+
+def test_only_what_differs_is_bound_and_unbound() -> None:
+    made = wanted_upstream([binding("stays", "q"), binding("goes", "q")], plan(), "there", "A")
+    wanted = wanted_upstream([binding("stays", "q"), binding("comes", "q")], plan(), "there", "A")
+    missing, surplus = differences(made, wanted)
+    assert ([key for key, _ in missing], [key for key, _ in surplus]) == (["comes"], ["goes"])
+
+
+def test_the_queue_upstream_is_called_as_rabbitmq_calls_it() -> None:
+    assert upstream_queue_name("fx", "/", "here", "/", "fx") == "federation: fx -> here"
+    assert upstream_queue_name("fx", "/", "here", "/", "mine") == "federation: fx -> here:mine"
+    assert upstream_queue_name("fx", "/", "here", "v", "fx") == "federation: fx -> here:v:fx"
+
+
+def test_links_are_told_apart_whatever_their_names_have_in_them() -> None:
+    assert link_key("exchange", "a/b", "c", "up", "x") != link_key("exchange", "a", "b/c", "up", "x")
+    assert len(link_id(link_key("queue", "/", "q", "up", "q"))) == 8

@@ -1,0 +1,124 @@
+"""Which upstreams a policy means, and what each of them says."""
+
+from warren.bridges.federation.upstream import Upstream, Upstreams
+from warren.bridges.host import Federated
+from warren.policy.parameters import Parameter
+from warren.wire.values import Table
+
+URI = "amqp://user:secret@far:5672/there"
+
+
+def upstream(name: str, vhost: str = "/", **said: object) -> Parameter:
+    value = {"uri": URI, **{key.replace("_", "-"): each for key, each in said.items()}}
+    return Parameter(vhost, "federation-upstream", name, value)
+
+
+def upstream_set(name: str, *elements: object, vhost: str = "/") -> Parameter:
+    return Parameter(vhost, "federation-upstream-set", name, list(elements))
+
+
+def exchange(**policy: object) -> Federated:
+    definition: Table = {key.replace("_", "-"): each for key, each in policy.items()}
+    return Federated("exchange", "/", "orders", "a policy", definition, type="topic")
+
+
+def names(found: list[Upstream]) -> list[str]:
+    return [each.name for each in found]
+
+
+def test_an_upstream_that_says_nothing_else_has_rabbitmqs_defaults() -> None:
+    [found] = Upstreams([upstream("up")], []).of(exchange(federation_upstream="up"))
+    assert found == Upstream(
+        name="up",
+        uris=(URI,),
+        exchange="orders",
+        queue="orders",
+        consumer_tag="federation-link-up",
+        prefetch=1000,
+        reconnect_delay_s=5.0,
+        max_hops=1,
+        expires_ms=None,
+        message_ttl_ms=None,
+        trust_user_id=False,
+        ack_mode="on-confirm",
+        bind_nowait=False,
+        keeps_resources=False,
+    )
+
+
+def test_everything_an_upstream_says_counts() -> None:
+    said = upstream(
+        "up",
+        uri=[URI, "amqp://other"],
+        exchange="theirs",
+        queue="their-queue",
+        consumer_tag="me",
+        prefetch_count=7,
+        reconnect_delay=0.5,
+        max_hops=3,
+        expires=60000,
+        message_ttl=0,
+        trust_user_id=True,
+        ack_mode="no-ack",
+        bind_nowait=True,
+        resource_cleanup_mode="never",
+    )
+    [found] = Upstreams([said], []).of(exchange(federation_upstream="up"))
+    assert found == Upstream(
+        "up", (URI, "amqp://other"), "theirs", "their-queue", "me", 7, 0.5, 3, 60000, 0, True, "no-ack", True, True
+    )
+
+
+def test_the_set_all_has_every_upstream_of_the_virtual_host() -> None:
+    known = Upstreams([upstream("b"), upstream("a"), upstream("c", vhost="other")], [])
+    assert names(known.of(exchange(federation_upstream_set="all"))) == ["a", "b"]
+
+
+def test_a_pattern_means_the_upstreams_it_fits_anywhere() -> None:
+    known = Upstreams([upstream("berlin-1"), upstream("paris-1"), upstream("berlin-2")], [])
+    assert names(known.of(exchange(federation_upstream_pattern="berlin"))) == ["berlin-1", "berlin-2"]
+
+
+def test_an_element_of_a_set_may_say_otherwise_than_its_upstream() -> None:
+    chosen = upstream_set("chosen", {"upstream": "up", "max-hops": 5, "exchange": "renamed"})
+    [found] = Upstreams([upstream("up", max_hops=2)], [chosen]).of(exchange(federation_upstream_set="chosen"))
+    assert (found.max_hops, found.exchange) == (5, "renamed")
+
+
+def test_what_a_set_names_and_is_not_there_is_left_out_and_told() -> None:
+    known = Upstreams([upstream("up")], [upstream_set("both", {"upstream": "up"}, {"upstream": "gone"})])
+    federated = exchange(federation_upstream_set="both")
+    assert names(known.of(federated)) == ["up"]
+    assert known.missing(federated) == [
+        (
+            "gone",
+            "the upstream set 'both' names the upstream 'gone', which virtual host '/' does not have: "
+            "set the parameter federation-upstream of that name",
+        )
+    ]
+
+
+def test_an_upstream_or_a_set_that_does_not_exist_is_told() -> None:
+    known = Upstreams([upstream("up", vhost="other")], [])
+    [(name, sentence)] = known.missing(exchange(federation_upstream="up"))
+    assert (name, sentence.split(":")[0]) == (
+        "up",
+        "the policy names the upstream 'up', which virtual host '/' does not have",
+    )
+    [(name, sentence)] = known.missing(exchange(federation_upstream_set="none"))
+    assert (name, sentence.split(":")[0]) == (
+        "none",
+        "the policy names the upstream set 'none', which virtual host '/' does not have",
+    )
+    assert known.of(exchange(federation_upstream_set="none")) == []
+
+
+def test_nothing_is_missing_where_nothing_is_named() -> None:
+    nobody = Upstreams([], [])
+    assert nobody.missing(exchange(federation_upstream_set="all")) == []
+    assert nobody.missing(exchange(federation_upstream_pattern="x")) == []
+
+
+def test_the_uri_that_is_shown_has_no_password() -> None:
+    [found] = Upstreams([upstream("up")], []).of(exchange(federation_upstream="up"))
+    assert found.shown_uri == "amqp://far:5672/there"
