@@ -17,6 +17,8 @@ from warren import __version__
 from warren.cli import journal
 from warren.cli.client import commands as client
 from warren.cli.cluster import commands as cluster
+from warren.cli.ha import commands as ha
+from warren.cli.migrate.command import migrate
 from warren.cli.pipeline import commands as pipeline
 from warren.errors import ConfigError, WarrenError
 
@@ -116,6 +118,7 @@ app.add_typer(journal.app, name="journal")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(client.app, name="client")
+app.add_typer(ha.app, name="ha")
 
 
 @app.command(
@@ -127,6 +130,12 @@ def ctl(context: typer.Context) -> int:
     from warren.cli.ctl.run import run as run_verb
 
     return run_verb(context.args)
+
+
+app.command(
+    epilog="Example: warren migrate --from http://admin:secret@rabbit:15672 --to http://guest:guest@localhost:15672 "
+    "--dry-run"
+)(migrate)
 
 
 @app.command(epilog="Example: warren version")

@@ -1,0 +1,69 @@
+"""The command lines of `warren ha`.
+
+Standard output says what was written or found, standard error why something was refused.
+
+Exit codes: 0 done, nothing wrong; 1 refused, or something is wrong with the deployment; 2 wrong usage or a bad file.
+
+Not here: how it is done (`cli.ha.source`, `programs`, `writing`), what is rendered (`warren.ha`).
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+File = Annotated[str, typer.Argument(metavar="[FILE]", help="The deployment, as a TOML file.")]
+From = Annotated[str, typer.Option("--from", metavar="URL", help="Ask this node's HTTP API which nodes there are.")]
+User = Annotated[str, typer.Option(metavar="NAME", help="As whom to ask; WARREN_USER, or guest, unless given.")]
+Password = Annotated[str, typer.Option(metavar="WORD", help="WARREN_PASSWORD, or guest, unless given.")]
+Virtual = Annotated[
+    str, typer.Option(metavar="ADDRESS/LENGTH", help="With --from: the address that clients will know.")
+]
+Balancers = Annotated[
+    list[str] | None,
+    typer.Option("--balancer", metavar="NAME=ADDRESS", help="With --from: a load balancer; may be given again."),
+]
+Interface = Annotated[str, typer.Option(metavar="NAME", help="With --from: the balancers' network interface.")]
+ABOUT_FILES = "docs/frontdoor.md describes the file."
+
+
+@app.callback(epilog="Example: warren ha render deployment.toml --out rendered")
+def ha() -> None:
+    """Load balancers and a virtual address before a cluster."""
+
+
+@app.command(
+    epilog="Example: warren ha render deployment.toml --out rendered\n\n"
+    "Example: warren ha render --from http://n1:15672 --virtual 10.0.0.10/24 --balancer lb1=10.0.0.11 "
+    f"--balancer lb2=10.0.0.12 --out rendered\n\n{ABOUT_FILES}"
+)
+def render(
+    out: Annotated[str, typer.Option(metavar="DIR", help="Where to write: a folder for each machine.")],
+    file: File = "",
+    url: From = "",
+    user: User = "",
+    password: Password = "",
+    virtual: Virtual = "",
+    balancer: Balancers = None,
+    interface: Interface = "eth0",
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Do not have HAProxy and Keepalived check their configurations.")
+    ] = False,
+) -> int:
+    """Write configurations for HAProxy, Keepalived and the nodes, once the first two have nothing against theirs."""
+    from warren.cli.ha import programs
+    from warren.cli.ha.source import Source, deployment_of
+    from warren.cli.ha.writing import write_all
+    from warren.ha.bundle import bundle
+
+    deployment = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface))
+    files = bundle(deployment)
+    if not unchecked:
+        programs.checked(deployment)
+    write_all(Path(out), files)
+    for each in files:
+        print(f"{out.rstrip('/')}/{each.path}")
+    print("Not checked by HAProxy and Keepalived." if unchecked else "HAProxy and Keepalived have nothing against it.")
+    return 0

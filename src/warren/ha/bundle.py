@@ -1,0 +1,44 @@
+"""Everything that `warren ha render` writes: for each machine a folder, in which files lie where they belong there.
+
+Not here: checking and writing them (`cli.ha`).
+"""
+
+from dataclasses import dataclass
+
+from warren.ha import document
+from warren.ha.deployment import Balancer, Deployment
+from warren.ha.haproxy import haproxy_config
+from warren.ha.keepalived import check_script, keepalived_config, script_path
+from warren.ha.node_settings import node_config
+
+DEPLOYMENT_FILE = "deployment.toml"
+
+
+@dataclass(frozen=True)
+class RenderedFile:
+    """One file, by its path within the folder of all."""
+
+    path: str
+    text: str
+    executable: bool = False
+
+
+def bundle(deployment: Deployment) -> list[RenderedFile]:
+    files = [RenderedFile(DEPLOYMENT_FILE, document.write(deployment))]
+    for balancer in deployment.balancers:
+        files += balancer_files(deployment, balancer)
+    for node in deployment.nodes:
+        files.append(RenderedFile(f"{node.label}/etc/warren/warren.conf", node_config(deployment, node)))
+    return files
+
+
+def balancer_files(deployment: Deployment, balancer: Balancer) -> list[RenderedFile]:
+    script = f"{balancer.name}{script_path(deployment)}"
+    return [
+        RenderedFile(f"{balancer.name}/etc/haproxy/haproxy.cfg", haproxy_config(deployment, balancer)),
+        RenderedFile(
+            f"{balancer.name}{deployment.keepalived.directory.rstrip('/')}/keepalived.conf",
+            keepalived_config(deployment, balancer),
+        ),
+        RenderedFile(script, check_script(), executable=True),
+    ]
