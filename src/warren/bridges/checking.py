@@ -113,7 +113,7 @@ def uris(name: str, value: object) -> list[str]:
 
 def _shown(uri: str) -> str:
     """What of a URI that makes no sense can be no part of a password, wherever its marks stand."""
-    scheme, separator, rest = uri.rpartition("@")[0].partition("://")
+    scheme, separator, _rest = uri.rpartition("@")[0].partition("://")
     before = f"{scheme}{separator}" if separator else ""
     return (before + uri.rpartition("@")[2] if "@" in uri else uri).partition("?")[0]
 

@@ -1,0 +1,36 @@
+"""What operators see of the bridges of a node, and what they may order.
+
+Not here: who carries messages (`bridges`), the paths (`resources.shovels`).
+"""
+
+from typing import Protocol
+
+from warren.policy.parameters import Parameter
+
+Row = dict[str, object]
+
+
+class BridgesPort(Protocol):
+    """The bridges of this node."""
+
+    def vhosts_entered(self, parameter: Parameter) -> list[str]:
+        """The virtual hosts of this broker that a bridge of such a definition enters without a login."""
+
+    def shovel_rows(self) -> list[Row]:
+        """One for each shovel that this node runs."""
+
+    async def restart_shovel(self, vhost: str, name: str) -> bool:
+        """Whether there was one here to begin anew."""
+
+
+class NoBridges:
+    """Of a node that has none."""
+
+    def vhosts_entered(self, parameter: Parameter) -> list[str]:
+        return []
+
+    def shovel_rows(self) -> list[Row]:
+        return []
+
+    async def restart_shovel(self, vhost: str, name: str) -> bool:
+        return False

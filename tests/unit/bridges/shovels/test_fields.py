@@ -1,0 +1,126 @@
+"""What is wrong with a shovel's definition, in RabbitMQ 3.10.8's words; a few of them are our own."""
+
+import pytest
+
+from warren.bridges.shovels.fields import refusals
+from warren.policy.parameters import Parameter
+
+GOOD = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
+
+
+def refused(value: object) -> list[str]:
+    return refusals(Parameter("/", "shovel", "s", value))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"src-protocol": "amqp091", "dest-protocol": "amqp091"},
+        {"src-uri": ["amqp://u:p@one", "amqps://two/v?cacertfile=/ca&fail_if_no_peer_cert=true&depth=2"]},
+        {"src-prefetch-count": 0, "src-delete-after": "queue-length", "ack-mode": "no-ack"},
+        {"prefetch-count": 5, "delete-after": 0, "reconnect-delay": 0.5},
+        {"src-queue-args": {"x-queue-type": "stream"}, "src-consumer-args": [], "dest-queue-args": {}},
+        {"dest-publish-properties": {"delivery_mode": 2, "content_type": "x"}, "dest-add-forward-headers": True},
+        {"publish-properties": [], "add-forward-headers": False, "add-timestamp-header": True},
+        {"dest-queue": "a", "dest-uri": "amqp:///other"},
+    ],
+)
+def test_a_definition_that_rabbitmq_takes_is_taken(changes: dict[str, object]) -> None:
+    assert refused({**GOOD, **changes}) == []
+
+
+def test_an_exchange_is_a_source_and_no_destination_means_the_exchange_a_message_came_through() -> None:
+    source = {"src-uri": "amqp://", "src-exchange": "x", "src-exchange-key": "k"}
+    assert refused({**source, "dest-uri": "amqp://other"}) == []
+    assert refused({**source, "dest-uri": "amqp://", "dest-exchange": "x", "dest-exchange-key": "other"}) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"src-exchange": "x"}, "Cannot specify 'src-exchange' and 'src-queue'"),
+        ({"dest-exchange": "x"}, "Cannot specify 'dest-exchange' and 'dest-queue'"),
+        ({"src-queue": 5}, "src-queue should be binary, actually was 5"),
+        ({"src-uri": 5}, "src-uri should be list, actually was 5"),
+        ({"src-uri": ["amqp://", None]}, "src-uri should be list, actually was null"),
+        ({"src-prefetch-count": "10"}, 'src-prefetch-count should be a number, actually was <<"10">>'),
+        ({"reconnect-delay": "5"}, 'reconnect-delay should be a number, actually was <<"5">>'),
+        ({"add-forward-headers": 1}, "add-forward-headers should be boolean, actually was 1"),
+        (
+            {"ack-mode": "nosuch"},
+            'ack-mode should be one of [<<"no-ack">>,<<"on-publish">>,<<"on-confirm">>], actually was <<"nosuch">>',
+        ),
+        (
+            {"delete-after": -5},
+            'delete-after should be a number greater than or equal to 0, "never" or "queue-length", actually was -5',
+        ),
+        ({"ack-mode": "no-ack", "src-delete-after": 5}, "Cannot specify 'no-ack' and numerical 'delete-after'"),
+        ({"nosuch": 5, "z": {"a": [1]}}, 'Unrecognised terms [{<<"nosuch">>,5},{<<"z">>,#{<<"a">> => [1]}}] in s'),
+        ({"dest-publish-properties": 5}, "dest-publish-properties not a list 5"),
+        (
+            {"dest-publish-properties": {"headers": 5}},
+            'Unrecognised terms [{<<"headers">>,5}] in dest-publish-properties',
+        ),
+    ],
+)
+def test_what_rabbitmq_refuses_is_refused_in_its_words(changes: dict[str, object], reason: str) -> None:
+    assert refused({**GOOD, **changes}) == [reason]
+
+
+def test_reasons_come_in_the_order_of_rabbitmq() -> None:
+    assert refused([]) == [
+        "Must specify 'src-exchange' or 'src-queue'",
+        'Key "dest-uri" not found in s',
+        'Key "src-uri" not found in s',
+    ]
+    wrong = {"content_type": 5, "priority": "a", "headers": 5, "cluster_id": 3}
+    assert refused({**GOOD, "dest-publish-properties": wrong}) == [
+        'Unrecognised terms [{<<"headers">>,5}] in dest-publish-properties',
+        "cluster_id should be binary, actually was 3",
+        'priority should be a number, actually was <<"a">>',
+        "content_type should be binary, actually was 5",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"src-uri": "http://x"}, '"http://x" not a valid URI: an AMQP URL begins with amqp:// or amqps://'),
+        ({"src-uri": "amqp://u:secret@h:port/x"}, '"amqp://h:port/x" not a valid URI: a port is a number'),
+        ({"src-uri": "amqp://u:sec/ret@h"}, '"amqp://h" not a valid URI: '),
+        ({"src-uri": "secret@h"}, '"h" not a valid URI: '),
+        ({"src-uri": []}, "src-uri should name at least one URI"),
+        ({"src-queue": ""}, "src-queue should be a name, actually was empty"),
+        ({"src-protocol": "amqp10"}, 'src-protocol should be "amqp091", the one protocol there is here'),
+        ({"src-prefetch-count": 65_536}, "src-prefetch-count should be a whole number from 0 to 65535"),
+        ({"src-queue-args": 5}, "src-queue-args should be an object of arguments, actually was 5"),
+        ({"dest-publish-properties": {"delivery_mode": 300}}, "delivery_mode should be a whole number from 0 to 255"),
+    ],
+)
+def test_what_rabbitmq_stumbles_over_is_told_in_a_sentence_without_passwords(
+    changes: dict[str, object], words: str
+) -> None:
+    (reason,) = refused({**GOOD, **changes})
+    assert reason.startswith(words)
+    assert "sec" not in reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "source"),
+    [
+        ({"dest-queue": "a"}, "queue 'a'"),
+        (
+            {"src-uri": "amqp://h", "dest-uri": ["amqp://elsewhere", "amqp://u:p@H:5672/%2F"], "dest-queue": "a"},
+            "queue",
+        ),
+        ({"src-uri": "amqp://localhost", "dest-uri": "amqp://127.0.0.1:5672", "dest-queue": "a"}, "queue"),
+        ({"dest-queue": None}, "queue 'a'"),
+        ({"src-queue": None, "src-exchange": "x", "dest-queue": None, "dest-exchange": "x"}, "exchange 'x'"),
+    ],
+)
+def test_a_shovel_to_itself_is_refused(changes: dict[str, object], source: str) -> None:
+    merged = {name: value for name, value in {**GOOD, **changes}.items() if value is not None}
+    (reason,) = refused(merged)
+    assert reason.startswith(f"a shovel from {source}")
+    assert "would carry the same messages for ever" in reason
