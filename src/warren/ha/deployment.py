@@ -85,7 +85,10 @@ class KeepalivedSettings:
 
 @dataclass(frozen=True)
 class Deployment:
-    """All of it. `ports` are those of the virtual address; with `proxy_protocol` nodes are told who the client is."""
+    """All of it. `ports` are those of the virtual address; with `proxy_protocol` nodes are told who the client is.
+
+    `clients` and `operators` are the networks they come from; none given means anywhere.
+    """
 
     virtual_address: str
     prefix: int
@@ -93,6 +96,8 @@ class Deployment:
     nodes: tuple[BrokerNode, ...]
     ports: dict[str, int]
     proxy_protocol: bool = True
+    clients: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
     haproxy: HaproxySettings = HaproxySettings()
     keepalived: KeepalivedSettings = KeepalivedSettings()
 
@@ -126,6 +131,14 @@ def is_ip(text: str) -> bool:
     return True
 
 
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True
+
+
 def problem(deployment: Deployment) -> str | None:
     """What is wrong with it, in a sentence; None if nothing is."""
     return next(_problems(deployment), None)
@@ -136,6 +149,9 @@ def _problems(deployment: Deployment) -> Iterator[str]:
     yield from _problems_of_balancers(deployment)
     yield from _problems_of_nodes(deployment)
     yield from _problems_of_ports(deployment)
+    for network in (*deployment.clients, *deployment.operators):
+        if not _is_network(network):
+            yield f"clients and operators must be networks like 10.1.0.0/16, not {network!r}"
     settings = deployment.keepalived
     if not 1 <= settings.router_id <= 255:
         yield f"keepalived.router_id must be from 1 to 255, not {settings.router_id}"
@@ -207,6 +223,9 @@ def _problems_of_ports(deployment: Deployment) -> Iterator[str]:
         for kind, port in ports.items():
             if not 1 <= port <= 65535:
                 yield f"the {kind} port{whose} must be from 1 to 65535, not {port}"
+    for node in deployment.nodes:
+        if node.kind != RAM and len(deployment.nodes) > 1 and node.ports.get(PEER, 0) + max(ETCD_STEPS) > 65535:
+            yield f"the peer port of {node.name} must be at most {65535 - max(ETCD_STEPS)}: its etcd member is above it"
     served = [*deployment.ports.values(), deployment.haproxy.health_port]
     if len(set(served)) < len(served):
         yield "two ports of the balancers are the same (ports.* and haproxy.health_port)"

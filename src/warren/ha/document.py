@@ -26,7 +26,17 @@ from warren.ha.deployment import (
 )
 
 S = TypeVar("S", HaproxySettings, KeepalivedSettings)
-_TOP = ("virtual_address", "proxy_protocol", "ports", "balancers", "nodes", "haproxy", "keepalived")
+_TOP = (
+    "virtual_address",
+    "proxy_protocol",
+    "clients",
+    "operators",
+    "ports",
+    "balancers",
+    "nodes",
+    "haproxy",
+    "keepalived",
+)
 _NODE_KEYS = ("name", "address", "kind", *FRONT_KINDS, PEER)
 _WORDS: dict[type, str] = {str: "a string", int: "a number", bool: "true or false", float: "a number", dict: "a table"}
 
@@ -46,6 +56,8 @@ def write(deployment: Deployment) -> str:
         "",
         f'virtual_address = "{deployment.virtual_address}/{deployment.prefix}"',
         f"proxy_protocol = {_term(deployment.proxy_protocol)}",
+        f"clients = {_term(list(deployment.clients))}",
+        f"operators = {_term(list(deployment.operators))}",
         *_table("[ports]", deployment.ports),
         *_table("[haproxy]", asdict(deployment.haproxy)),
         *_table("[keepalived]", asdict(deployment.keepalived)),
@@ -70,6 +82,8 @@ def _table(heading: str, values: Mapping[str, object]) -> list[str]:
 def _term(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_term, value))}]"
     # what a deployment may hold has no quotes or backslashes in it
     return f'"{value}"' if isinstance(value, str) else str(value)
 
@@ -87,6 +101,8 @@ def _deployment(table: dict[str, Any]) -> Deployment:
         nodes=tuple(_node(each, number, ports) for number, each in _tables(table, "nodes")),
         ports=ports,
         proxy_protocol=_value(table, "proxy_protocol", bool, "", True),
+        clients=_networks(table, "clients"),
+        operators=_networks(table, "operators"),
         haproxy=_settings(HaproxySettings, table, "haproxy"),
         keepalived=_settings(KeepalivedSettings, table, "keepalived"),
     )
@@ -99,6 +115,13 @@ def _deployment(table: dict[str, Any]) -> Deployment:
 def _ports(table: dict[str, Any]) -> dict[str, int]:
     _know(table, FRONT_KINDS, "ports.")
     return {kind: _value(table, kind, int, "ports.") for kind in FRONT_KINDS if kind in table}
+
+
+def _networks(table: dict[str, Any], name: str) -> tuple[str, ...]:
+    found = table.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ValueError(f'{name} must be a list of networks, like ["10.1.0.0/16"]')
+    return tuple(found)
 
 
 def _tables(table: dict[str, Any], name: str) -> list[tuple[int, dict[str, Any]]]:

@@ -67,3 +67,28 @@ def render(
         print(f"{out.rstrip('/')}/{each.path}")
     print("Not checked by HAProxy and Keepalived." if unchecked else "HAProxy and Keepalived have nothing against it.")
     return 0
+
+
+@app.command(
+    epilog="Example: warren ha plan deployment.toml\n\n"
+    f"Example: warren ha plan deployment.toml --rules lb1 > warren.nft\n\n{ABOUT_FILES}"
+)
+def plan(
+    file: File = "",
+    url: From = "",
+    user: User = "",
+    password: Password = "",
+    virtual: Virtual = "",
+    balancer: Balancers = None,
+    interface: Interface = "eth0",
+    rules: Annotated[
+        str, typer.Option(metavar="MACHINE", help="Print nothing but the firewall's rules of this machine.")
+    ] = "",
+) -> int:
+    """Print which ports of which machine must be open for whom, and the rules of nftables that make it so."""
+    from warren.cli.ha.source import Source, deployment_of
+    from warren.ha import plan as planning
+
+    deployment = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface))
+    print(planning.rules_of(deployment, rules) if rules else planning.plan(deployment), end="")
+    return 0
