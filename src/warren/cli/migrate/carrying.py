@@ -1,0 +1,220 @@
+"""Contents on their way: which queue's shovel is there, what is left at RabbitMQ, and when a queue is done.
+
+A queue waits, moves, ends and is done:
+
+    waiting   its shovel is not there; only so many move at once
+    moving    its shovel carries; when RabbitMQ has no more of it twice in a row, and all is to end, the shovel is
+              deleted
+    ending    RabbitMQ may still hold what the shovel was given and has not acked: when the shovel's consumer is gone,
+              that is ready again, and the queue moves anew; if there is nothing, it is
+    done      empty, without a shovel. Others may fill it again, which the final count tells
+
+A stream gives nothing away: it is done when Warren's has as many messages. One that Warren has begun is not carried,
+as everything would come again.
+
+Not here: what is asked of the brokers (`cli.migrate.rabbitmq`, `cli.migrate.destination`), the verdict
+(`migrating.counting`).
+"""
+
+import time
+from dataclasses import dataclass
+from enum import Enum
+
+from warren.cli.migrate.destination import Destination, ShovelState
+from warren.cli.migrate.progress import CarryingProgress
+from warren.cli.migrate.rabbitmq import Count, RabbitMQ
+from warren.cli.migrate.trouble import Away
+from warren.migrating.counting import Account, Side
+from warren.migrating.queues import FoundQueue, QueueName
+
+TICK_S = 0.5
+STATES_EVERY_S = 2.0
+ENDING_MAX_S = 30.0
+COUNTED_WITHIN_S = 20.0
+"""RabbitMQ tells what was acked up to five seconds late, a busy one later."""
+
+HEALTHY = ("running", "starting")
+
+
+class Stage(Enum):
+    WAITING = 0
+    MOVING = 1
+    ENDING = 2
+    DONE = 3
+
+
+@dataclass
+class Carried:
+    """One queue on its way."""
+
+    found: FoundQueue
+    account: Account
+    stage: Stage = Stage.WAITING
+    left: int = 0
+    was_empty: bool = False
+    ending_since_s: float = 0.0
+
+    @property
+    def queue(self) -> QueueName:
+        return self.found.queue
+
+    @property
+    def others(self) -> int:
+        """Consumers that RabbitMQ had before the shovel."""
+        return self.account.source_before.consumers
+
+
+class Carrying:
+    """All queues of a move."""
+
+    def __init__(self, source: RabbitMQ, destination: Destination, queues: list[FoundQueue], at_once: int) -> None:
+        self._source = source
+        self._destination = destination
+        self._at_once = at_once
+        self._progress = CarryingProgress()
+        self._told: dict[QueueName, ShovelState] = {}
+        self._states_at_s = 0.0
+        self._away = ""
+        self.carried = self._begin(queues)
+
+    @property
+    def is_done(self) -> bool:
+        return all(each.stage is Stage.DONE for each in self.carried)
+
+    @property
+    def left(self) -> int:
+        return sum(each.left for each in self.carried)
+
+    def __enter__(self) -> "Carrying":
+        self._progress.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.__exit__()
+
+    def tick(self, ending: bool) -> None:
+        """Look at every queue once, then wait a moment; `ending`: a queue that is empty is done."""
+        begun_s = time.monotonic()
+        try:
+            self._step(ending)
+            if self._away:
+                self._progress.tell("both brokers answer again")
+            self._away = ""
+        except Away as away:
+            if str(away) != self._away:
+                self._progress.tell(f"{away}; waiting for it")
+            self._away = str(away)
+        time.sleep(max(0.0, begun_s + TICK_S - time.monotonic()))
+
+    def drain(self) -> None:
+        while not self.is_done:
+            self.tick(ending=True)
+
+    def settle(self) -> list[Account]:
+        """The final counts of every queue, as soon as they match, or when they had the time to."""
+        accounts = [each.account for each in self.carried]
+        deadline_s = time.monotonic() + COUNTED_WITHIN_S
+        unproven = accounts
+        while unproven:
+            there = self._destination.sides()
+            for account in unproven:
+                account.source_after = self._source.side(account.queue)
+                account.destination_after = there.get(account.queue, Side())
+            unproven = [account for account in unproven if not account.matches]
+            if time.monotonic() >= deadline_s:
+                break
+            time.sleep(TICK_S if unproven else 0)
+        return accounts
+
+    def _begin(self, queues: list[FoundQueue]) -> list[Carried]:
+        """Shovels that an earlier run has left are deleted first, so that what they hold is counted where it is."""
+        self._clear({found.queue for found in queues})
+        there = self._destination.sides()
+        carried: list[Carried] = []
+        for found in queues:
+            here = self._source.side(found.queue)
+            account = Account(found.queue, here, there.get(found.queue, Side()), is_stream=found.is_stream)
+            carried.append(Carried(found, account, left=here.messages))
+        return carried
+
+    def _clear(self, queues: set[QueueName]) -> None:
+        leftover = {queue: self._source.count(queue) for queue in self._destination.carried() if queue in queues}
+        for queue in leftover:
+            self._destination.stop_carrying(queue)
+        deadline_s = time.monotonic() + ENDING_MAX_S
+        for queue, before in leftover.items():
+            while before is not None and before.consumers and time.monotonic() < deadline_s:
+                now = self._source.count(queue)
+                if now is None or now.consumers < before.consumers:
+                    break
+                time.sleep(TICK_S)
+
+    def _step(self, ending: bool) -> None:
+        there = self._destination.sides()
+        for each in self.carried:
+            each.account.destination_after = there.get(each.queue, Side())
+            if each.stage in (Stage.MOVING, Stage.ENDING) or (each.stage is Stage.WAITING and self._has_room()):
+                self._look_at(each, ending)
+        done = sum(max(0, each.account.arrived) for each in self.carried)
+        undone = sum(each.stage is not Stage.DONE for each in self.carried)
+        self._progress.reach(done, self.left, undone)
+        if time.monotonic() >= self._states_at_s:
+            self._states_at_s = time.monotonic() + STATES_EVERY_S
+            self._tell_states()
+
+    def _look_at(self, each: Carried, ending: bool) -> None:
+        count = self._source.count(each.queue) or Count(0, 0)
+        if each.found.is_stream:
+            self._look_at_stream(each, count, ending)
+            return
+        each.left = count.ready
+        others = count.consumers - (each.stage is Stage.MOVING)
+        each.account.source_after = Side(count.ready, consumers=max(0, others))
+        if others > 0 and each.stage is not Stage.ENDING:
+            each.account.consumed_at_source = True
+        if each.stage is Stage.WAITING:
+            self._start(each, ending and not count.ready)
+        elif each.stage is Stage.MOVING:
+            if ending and each.was_empty and not count.ready:
+                self._end(each)
+            each.was_empty = not count.ready
+        elif count.consumers <= each.others or time.monotonic() > each.ending_since_s + ENDING_MAX_S:
+            each.stage = Stage.WAITING if count.ready else Stage.DONE
+
+    def _look_at_stream(self, each: Carried, count: Count, ending: bool) -> None:
+        begun = each.account.destination_before.messages
+        each.left = max(0, count.ready - each.account.destination_after.messages)
+        if each.stage is Stage.WAITING:
+            self._start(each, bool(begun) or (ending and not count.ready))
+        elif each.stage is Stage.MOVING and ending and not each.left:
+            self._end(each)
+        elif each.stage is Stage.ENDING:
+            each.stage = Stage.DONE
+
+    def _start(self, each: Carried, is_done: bool) -> None:
+        if is_done:
+            each.stage = Stage.DONE
+        else:
+            self._destination.carry(each.found, self._source.uri(each.queue.vhost))
+            each.stage, each.was_empty = Stage.MOVING, False
+
+    def _has_room(self) -> bool:
+        """Whether one more may move."""
+        if not self._at_once:
+            return True
+        return sum(each.stage in (Stage.MOVING, Stage.ENDING) for each in self.carried) < self._at_once
+
+    def _end(self, each: Carried) -> None:
+        self._destination.stop_carrying(each.queue)
+        each.stage, each.ending_since_s = Stage.ENDING, time.monotonic()
+
+    def _tell_states(self) -> None:
+        """Each time a shovel is not well in another way than before."""
+        moving = [each.queue for each in self.carried if each.stage is Stage.MOVING]
+        for queue, state in self._destination.states(moving).items():
+            if state.state in HEALTHY:
+                self._told.pop(queue, None)
+            elif self._told.get(queue) != state:
+                self._told[queue] = state
+                why = state.reason or "it does not say why"
+                self._progress.tell(f"the shovel of queue {queue} is {state.state}: {why}")

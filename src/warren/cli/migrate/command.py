@@ -1,0 +1,80 @@
+"""The command line of `warren migrate`.
+
+Standard output says what is planned and done, standard error how far it is and why something was refused.
+
+Exit codes: 0 done, and every count matches; 1 refused, failed, interrupted, or a count does not match; 2 wrong usage.
+
+Not here: the move itself (`cli.migrate.move`).
+"""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from warren.errors import ConfigError
+
+
+def _option(metavar: str, sentence: str, **given: Any) -> Any:
+    return typer.Option(metavar=metavar, help=sentence, **given)
+
+
+def migrate(
+    source: Annotated[
+        str,
+        typer.Option("--from", metavar="URL", envvar="WARREN_MIGRATE_FROM", help="RabbitMQ's HTTP API, with login."),
+    ],
+    destination: Annotated[
+        str, typer.Option("--to", metavar="URL", envvar="WARREN_MIGRATE_TO", help="Warren's HTTP API, with login.")
+    ] = "http://guest:guest@localhost:15672",
+    amqp: Annotated[
+        str,
+        _option("URI", "RabbitMQ's AMQP as Warren reaches it; worked out unless given.", envvar="WARREN_MIGRATE_AMQP"),
+    ] = "",
+    vhost: Annotated[
+        list[str] | None, _option("VHOST", "Move this virtual host; may be given again. All unless given.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
+    definitions_only: Annotated[
+        bool, typer.Option("--definitions-only", help="Leave contents where they are.")
+    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Go on where Warren has definitions otherwise.")] = False,
+    bridges: Annotated[
+        bool, typer.Option("--bridges", help="Bring RabbitMQ's own shovels and upstreams, too: they start at once.")
+    ] = False,
+    first: Annotated[str, _option("WHO", "Be led through a switch-over: consumers first, or publishers first.")] = "",
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Carry what comes to RabbitMQ until Enter is pressed.")
+    ] = False,
+    at_once: Annotated[int, typer.Option(min=1, metavar="N", help="How many queues move at the same time.")] = 32,
+    ca_file: Annotated[str, _option("FILE", "Certificates to trust, for https:// addresses.")] = "",
+) -> int:
+    """Move in from a live RabbitMQ 3: definitions, then queues' contents, counted."""
+    from warren.cli.migrate.destination import Destination
+    from warren.cli.migrate.guide import ORDERS
+    from warren.cli.migrate.move import Manner, Move
+    from warren.cli.migrate.rabbitmq import RabbitMQ
+    from warren.migrating.plan import Wishes
+
+    if first and first not in ORDERS:
+        raise ConfigError(f"--first takes {' or '.join(ORDERS)}, not {first}")
+    there = Destination(destination, ca_file)
+    here = RabbitMQ(source, amqp, ca_file)
+    wishes = Wishes(tuple(vhost or ()), keep, bridges, there.http.user)
+    manner = Manner(wishes, dry_run, definitions_only, follow, first, at_once)
+    try:
+        return 0 if Move(here, there, manner, _say).run() else 1
+    except KeyboardInterrupt:
+        print(
+            "warren: interrupted; shovels that were begun go on. The same command goes on from here, "
+            "and without --first and --follow it brings the rest",
+            file=sys.stderr,
+        )
+        return 1
+    finally:
+        here.close()
+        there.close()
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

@@ -1,0 +1,97 @@
+"""The Warren that is moved to, over its HTTP API: definitions are brought, shovels set and deleted, queues counted.
+
+Not here: what is brought (`migrating.plan`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from warren.cli.migrate.http_side import HttpSide
+from warren.cli.migrate.trouble import MoveFailed
+from warren.migrating.counting import Side
+from warren.migrating.definitions import Definition
+from warren.migrating.plan import Plan
+from warren.migrating.queues import FoundQueue, QueueName
+from warren.migrating.shovels import PREFIX, is_ours, shovel_name, shovel_value
+
+SHOVEL = "shovel"
+COLUMNS = "vhost,name,messages,consumers,message_stats.publish,message_stats.ack"
+
+
+@dataclass(frozen=True)
+class ShovelState:
+    state: str
+    reason: str
+
+
+class Destination:
+    """One node of it; it answers for its cluster."""
+
+    def __init__(self, url: str, ca_file: str) -> None:
+        self.http = HttpSide("Warren", url, ca_file)
+
+    def amqp(self) -> str:
+        """Where clients find it, as an address to be told."""
+        listeners = self.http.get("overview").get("listeners", [])
+        ports = [f"port {each['port']}" for each in listeners if each.get("protocol") in ("amqp", "amqp/ssl")]
+        return " or ".join([self.http.host, *ports[:1]]).replace(" or ", ", ", 1)
+
+    def definitions(self) -> dict[str, Any]:
+        found = self.http.get("definitions")
+        return found if isinstance(found, dict) else {}
+
+    def bring(self, plan: Plan) -> None:
+        """Import what is missing, whole or not at all, and then each bridge on its own."""
+        if plan.brought:
+            self.http.post("definitions", body=plan.document())
+        for bridge in plan.bridges:
+            self._bring_bridge(bridge)
+
+    def sides(self) -> dict[QueueName, Side]:
+        """What every queue has, and what came to it."""
+        rows = self.http.get("queues", columns=COLUMNS)
+        return {QueueName(row["vhost"], row["name"]): _side(row) for row in rows}
+
+    def carry(self, found: FoundQueue, source_uri: str) -> None:
+        queue = found.queue
+        body = {"value": shovel_value(found, source_uri)}
+        self.http.put("parameters", SHOVEL, queue.vhost, shovel_name(queue), body=body)
+
+    def stop_carrying(self, queue: QueueName) -> None:
+        self.http.remove("parameters", SHOVEL, queue.vhost, shovel_name(queue))
+
+    def carried(self) -> list[QueueName]:
+        """Queues whose shovels are there, from this move or from one before it."""
+        rows = self.http.find("parameters", SHOVEL) or []
+        found: list[QueueName] = []
+        for row in rows:
+            if row["name"].startswith(PREFIX):
+                if not is_ours(row["name"], row["value"]):
+                    place = f"'{row['name']}' in '{row['vhost']}'"
+                    raise MoveFailed(f"Warren has a shovel {place} of somebody's own; names with {PREFIX} are taken")
+                found.append(QueueName(row["vhost"], row["value"]["src-queue"]))
+        return found
+
+    def states(self, queues: Iterable[QueueName]) -> dict[QueueName, ShovelState]:
+        """How the shovels of these queues are."""
+        names = {(queue.vhost, shovel_name(queue)): queue for queue in queues}
+        found: dict[QueueName, ShovelState] = {}
+        for row in self.http.get("shovels"):
+            queue = names.get((row.get("vhost", ""), row.get("name", "")))
+            if queue is not None:
+                found[queue] = ShovelState(str(row.get("state", "")), str(row.get("reason") or ""))
+        return found
+
+    def close(self) -> None:
+        self.http.close()
+
+    def _bring_bridge(self, bridge: Definition) -> None:
+        component = str(bridge.value["component"])
+        self.http.put("parameters", component, bridge.vhost, bridge.name, body={"value": bridge.value["value"]})
+
+
+def _side(row: dict[str, Any]) -> Side:
+    stats = row.get("message_stats") or {}
+    counts = (int(row.get("messages") or 0), int(stats.get("publish") or 0), int(stats.get("ack") or 0))
+    return Side(*counts, int(row.get("consumers") or 0))

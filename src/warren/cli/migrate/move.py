@@ -1,0 +1,128 @@
+"""A whole move: both brokers are asked, the plan is told and carried out, contents are carried and counted.
+
+Not here: the command line (`cli.migrate.command`).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from warren.cli.migrate.carrying import Carrying
+from warren.cli.migrate.destination import Destination
+from warren.cli.migrate.guide import CONSUMERS, Guide, Listener, lead_consumers_first, lead_publishers_first
+from warren.cli.migrate.rabbitmq import RabbitMQ
+from warren.cli.migrate.trouble import MoveFailed
+from warren.migrating.counting import MATCHES, Account
+from warren.migrating.plan import Plan, Wishes, plan_move
+from warren.migrating.wording import listener_notes, plan_lines
+
+STATISTICS_SETTLE_S = 6.0
+"""RabbitMQ tells every five seconds what was acked; before a count that relies on it, it is given that time."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a move is done."""
+
+    wishes: Wishes
+    dry_run: bool = False
+    definitions_only: bool = False
+    follow: bool = False
+    first: str = ""
+    at_once: int = 0
+
+
+class Move:
+    """From one broker to the other."""
+
+    def __init__(self, source: RabbitMQ, destination: Destination, manner: Manner, tell: Callable[[str], None]) -> None:
+        self._source = source
+        self._destination = destination
+        self._manner = manner
+        self._tell = tell
+
+    def run(self) -> bool:
+        """Whether all is well: done and counted, or planned without anything in the way."""
+        plan = self._plan()
+        if plan.in_the_way:
+            raise MoveFailed(
+                f"{len(plan.in_the_way)} definitions are otherwise at Warren; nothing was changed. Delete them at one "
+                "of the brokers, make them the same, or leave Warren's as they are with --keep"
+            )
+        if self._manner.dry_run:
+            self._tell("nothing was changed: this was a dry run")
+            return True
+        self._destination.bring(plan)
+        self._tell(f"definitions brought: {len(plan.brought) + len(plan.bridges)}")
+        if self._manner.definitions_only:
+            return True
+        return self._carry(plan)
+
+    def _plan(self) -> Plan:
+        source, manner = self._source, self._manner
+        overview = source.overview()
+        name, version = overview.get("product_name", "RabbitMQ"), overview.get("rabbitmq_version", "")
+        if not str(version).startswith("3."):
+            raise MoveFailed(f"{source.http.address} is {name} {version}; this moves from RabbitMQ 3")
+        self._tell(f"from {name} {version} at {source.http.address} to Warren at {self._destination.http.address}")
+        plan = plan_move(source.definitions(), self._destination.definitions(), source.queues(), manner.wishes)
+        if plan.unknown_vhosts:
+            raise MoveFailed(f"RabbitMQ has no virtual host '{plan.unknown_vhosts[0]}'; nothing was changed")
+        for line in (*plan_lines(plan), *listener_notes(overview)):
+            self._tell(line)
+        return plan
+
+    def _carry(self, plan: Plan) -> bool:
+        if plan.closed_vhosts:
+            vhost, user = plan.closed_vhosts[0], self._destination.http.user
+            raise MoveFailed(
+                f"'{user}' may not enter virtual host '{vhost}' of Warren, which its shovels have to: "
+                f"warren ctl set_permissions -p {vhost} {user} '.*' '.*' '.*'"
+            )
+        for vhost in sorted({found.queue.vhost for found in plan.carried}):
+            self._source.enter(vhost)
+        carrying = self._carrying(plan)
+        with carrying:
+            carrying.drain()
+        self._tell("RabbitMQ's queues are empty; counting")
+        accounts = carrying.settle()
+        for account in accounts:
+            if account.had or account.arrived or not account.matches:
+                self._tell(count_line(account))
+        is_well = all(account.matches or account.is_explained for account in accounts)
+        if is_well and self._manner.first == CONSUMERS:
+            self._tell("everything has arrived: start the publishers at Warren")
+        elif is_well and self._manner.first:
+            self._tell("everything has arrived: start the consumers at Warren")
+        return is_well
+
+    def _carrying(self, plan: Plan) -> Carrying:
+        """What is on its way when only the rest is to come."""
+        manner, amqp = self._manner, self._destination.amqp()
+
+        def begin(at_once: int = 0) -> Carrying:
+            return Carrying(self._source, self._destination, plan.carried, at_once)
+
+        def begin_when_settled() -> Carrying:
+            time.sleep(STATISTICS_SETTLE_S)
+            return begin()
+
+        listener = Listener()
+        if manner.first == CONSUMERS:
+            return lead_consumers_first(Guide(listener), amqp, begin_when_settled)
+        if manner.first:
+            return lead_publishers_first(Guide(listener), amqp, begin_when_settled)
+        if not manner.follow:
+            return begin(manner.at_once)
+        carrying = begin_when_settled()
+        Guide(listener).ask_while_carrying("contents are carried until RabbitMQ's publishers are stopped", carrying)
+        return carrying
+
+
+def count_line(account: Account) -> str:
+    """One queue's final count."""
+    verdict = account.verdict()
+    counts = f"RabbitMQ had {account.had}, {account.arrived} arrived, Warren has {account.destination_after.messages}"
+    if account.is_stream:
+        counts = f"RabbitMQ has {account.source_after.messages}, Warren has {account.destination_after.messages}"
+    return f"  queue {account.queue}: {counts}: {'it matches' if verdict == MATCHES else verdict}"

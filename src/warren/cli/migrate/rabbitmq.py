@@ -1,0 +1,139 @@
+"""The RabbitMQ that is moved from: its definitions and statistics over HTTP, exact counts over AMQP.
+
+Its HTTP API shows a queue's length as it was up to five seconds ago; who declares the queue passively is told what it
+is.
+
+Invariant: nothing is changed there. What a move does to its queues, shovels do.
+
+Not here: what is made of it (`migrating`).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from warren.cli.migrate.http_side import HttpSide
+from warren.cli.migrate.trouble import Away, MoveFailed
+from warren.client import ChannelClosed, ClientError, LoginRefused, blocking
+from warren.client.errors import UriError
+from warren.client.uri import parse_uri
+from warren.errors import NOT_FOUND, ConfigError
+from warren.migrating.counting import Side
+from warren.migrating.queues import FoundQueue, QueueName, found_queue
+from warren.migrating.shovels import with_vhost
+
+CONNECTION_NAME = "warren migrate"
+
+
+@dataclass(frozen=True)
+class Count:
+    """What a passive declaration tells: what waits for a consumer, and how many consumers there are."""
+
+    ready: int
+    consumers: int
+
+
+class RabbitMQ:
+    """`amqp` is a URI of it as Warren reaches it; empty, it is worked out from what the HTTP API says."""
+
+    def __init__(self, url: str, amqp: str, ca_file: str) -> None:
+        self.http = HttpSide("RabbitMQ", url, ca_file)
+        self._given_amqp = amqp
+        if amqp:
+            try:
+                parse_uri(amqp)
+            except UriError as error:
+                raise ConfigError(f"--amqp: {error}") from error
+        self._amqp = amqp
+        self._channels: dict[str, tuple[blocking.Connection, blocking.Channel]] = {}
+
+    def overview(self) -> dict[str, Any]:
+        found = self.http.get("overview")
+        return found if isinstance(found, dict) else {}
+
+    def definitions(self) -> dict[str, Any]:
+        found = self.http.get("definitions")
+        if not isinstance(found, dict) or "vhosts" not in found:
+            raise MoveFailed(
+                f"RabbitMQ at {self.http.address} shows no definitions: its user is to be an administrator"
+            )
+        return found
+
+    def queues(self) -> list[FoundQueue]:
+        return [found_queue(row) for row in self.http.get("queues")]
+
+    def uri(self, vhost: str) -> str:
+        """Where its AMQP is, with a virtual host."""
+        if not self._amqp:
+            self._amqp = self._worked_out()
+        return with_vhost(self._amqp, vhost)
+
+    def count(self, queue: QueueName) -> Count | None:
+        """What a queue has at this moment; None if it is gone."""
+        try:
+            declared = self._channel(queue.vhost).declare_queue(queue.name, passive=True)
+        except ChannelClosed as closed:
+            self._drop(queue.vhost)
+            if closed.code == NOT_FOUND:
+                return None
+            raise MoveFailed(f"RabbitMQ says of queue {queue}: {closed.text}") from closed
+        except ClientError as error:
+            self._drop(queue.vhost)
+            raise Away(f"RabbitMQ's AMQP: {error}") from error
+        return Count(declared.messages, declared.consumers)
+
+    def side(self, queue: QueueName) -> Side:
+        """What a queue has, and what became of it so far."""
+        count = self.count(queue) or Count(0, 0)
+        row = self.http.find("queues", queue.vhost, queue.name) or {}
+        stats = row.get("message_stats") or {}
+        # what nobody consumes is with nobody; what the API says of it is left from before
+        unacked = int(row.get("messages_unacknowledged") or 0) if count.consumers else 0
+        return Side(count.ready + unacked, int(stats.get("publish", 0)), int(stats.get("ack", 0)), count.consumers)
+
+    def enter(self, vhost: str) -> None:
+        """Make sure that the shovels' user may come in; a sentence that says what to do if not."""
+        uri = self.uri(vhost)
+        try:
+            self._channel(vhost)
+        except LoginRefused as error:
+            raise MoveFailed(
+                f"RabbitMQ does not let '{parse_uri(uri).user}' in over AMQP: give a user and its password with --amqp"
+            ) from error
+        except ClientError as error:
+            user = parse_uri(uri).user
+            raise MoveFailed(
+                f"RabbitMQ's virtual host '{vhost}' cannot be entered by '{user}': {error}; it needs permissions: "
+                f"rabbitmqctl set_permissions -p {vhost} {user} '' '' '.*'"
+            ) from error
+
+    def close(self) -> None:
+        for vhost in list(self._channels):
+            self._drop(vhost)
+        self.http.close()
+
+    def _channel(self, vhost: str) -> blocking.Channel:
+        known = self._channels.get(vhost)
+        if known is None:
+            connection = blocking.connect(self.uri(vhost), name=CONNECTION_NAME)
+            try:
+                known = connection, connection.channel()
+            except BaseException:
+                connection.close()
+                raise
+            self._channels[vhost] = known
+        return known[1]
+
+    def _drop(self, vhost: str) -> None:
+        known = self._channels.pop(vhost, None)
+        if known is not None:
+            known[0].close()
+
+    def _worked_out(self) -> str:
+        listeners = self.overview().get("listeners", [])
+        ports = [each["port"] for each in listeners if each.get("protocol") == "amqp"]
+        if not ports:
+            raise MoveFailed("RabbitMQ does not listen for AMQP without TLS: give its address with --amqp amqps://…")
+        login = f"{quote(self.http.user, safe='')}:{quote(self.http.password, safe='')}"
+        host = f"[{self.http.host}]" if ":" in self.http.host else self.http.host
+        return f"amqp://{login}@{host}:{ports[0]}"

@@ -1,0 +1,100 @@
+"""Whether everything arrived: of each queue, what RabbitMQ had and gave away, and what Warren was given.
+
+Three counts can prove that nothing is missing, and each holds in a case in which others do not:
+
+    arrived = had                nobody published or consumed meanwhile
+    arrived = left               nobody else consumed at RabbitMQ; publishers may have gone on there
+    grown   = had                nobody used the queue at Warren, which may have been started anew meanwhile
+
+`had` is what RabbitMQ's queue held at the beginning, `left` what was acked there since then, `arrived` what was
+published to Warren's queue since then, `grown` by how much that is longer. RabbitMQ tells its acks a few seconds late.
+
+Not here: asking for the counts (`cli.migrate`).
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from warren.migrating.queues import QueueName
+
+MATCHES: Final = "matches"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One broker's queue at one moment; `published` and `acked` count since the broker knows the queue."""
+
+    messages: int = 0
+    published: int = 0
+    acked: int = 0
+    consumers: int = 0
+
+
+@dataclass
+class Account:
+    """One queue's counts, from the beginning of a move to its end."""
+
+    queue: QueueName
+    source_before: Side
+    destination_before: Side
+    source_after: Side = field(default_factory=Side)
+    destination_after: Side = field(default_factory=Side)
+    consumed_at_source: bool = False
+    """Whether somebody other than the shovel was seen to consume at RabbitMQ."""
+
+    is_stream: bool = False
+
+    @property
+    def had(self) -> int:
+        return self.source_before.messages
+
+    @property
+    def left(self) -> int:
+        return self.source_after.acked - self.source_before.acked
+
+    @property
+    def arrived(self) -> int:
+        return self.destination_after.published - self.destination_before.published
+
+    @property
+    def grown(self) -> int:
+        return self.destination_after.messages - self.destination_before.messages
+
+    @property
+    def remaining(self) -> int:
+        """What RabbitMQ still has; a stream gives nothing away."""
+        return 0 if self.is_stream else self.source_after.messages
+
+    @property
+    def matches(self) -> bool:
+        if self.remaining:
+            return False
+        if self.is_stream:
+            return self.destination_after.messages == self.source_after.messages
+        return self.had in (self.arrived, self.grown) or (self.arrived == self.left and not self.consumed_at_source)
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether what did not arrive may have been consumed at RabbitMQ, where others were seen to."""
+        return not self.remaining and self.consumed_at_source and self.arrived <= self.left
+
+    def verdict(self) -> str:
+        """In a few words, or in a sentence that says what is wrong and where to look."""
+        if self.matches:
+            return MATCHES
+        if self.remaining:
+            return f"{self.remaining} are still at RabbitMQ"
+        if self.is_stream:
+            return (
+                f"the stream has {self.source_after.messages} at RabbitMQ and {self.destination_after.messages} "
+                "at Warren; delete it at Warren and run this again"
+            )
+        if self.is_explained:
+            return f"{self.left - self.arrived} were consumed at RabbitMQ meanwhile"
+        missing = max(self.had, self.left) - self.arrived
+        if missing > 0:
+            return f"{missing} have not arrived; they may have expired or been dropped by a limit, at either side"
+        return (
+            f"{-missing} more than RabbitMQ had: others publish to it at Warren, dead letters came, or a shovel's "
+            "connection broke and it sent again what it had no answer for; Warren's log names those"
+        )

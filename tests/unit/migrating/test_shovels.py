@@ -1,0 +1,40 @@
+"""The shovels of a move, and the addresses in them."""
+
+import pytest
+
+from warren.migrating.queues import FoundQueue, QueueName
+from warren.migrating.shovels import is_ours, shovel_name, shovel_value, with_vhost
+
+ORDERS = FoundQueue(QueueName("a/b", "orders"))
+
+
+def test_a_shovel_carries_one_queue_to_that_of_the_same_name_here_and_acks_what_is_confirmed() -> None:
+    value = shovel_value(ORDERS, "amqp://user:word@old:5672/a%2Fb")
+    assert shovel_name(ORDERS.queue) == "migrate-orders"
+    assert (value["src-queue"], value["dest-queue"]) == ("orders", "orders")
+    assert (value["dest-uri"], value["ack-mode"]) == ("amqp:///a%2Fb", "on-confirm")
+    assert "src-consumer-args" not in value
+
+
+def test_a_stream_is_read_from_its_beginning() -> None:
+    value = shovel_value(FoundQueue(ORDERS.queue, type="stream"), "amqp://old")
+    assert value["src-consumer-args"] == {"x-stream-offset": "first"}
+
+
+def test_a_shovel_of_somebodys_own_is_told_from_ours() -> None:
+    value = shovel_value(ORDERS, "amqp://old")
+    assert is_ours("migrate-orders", value)
+    assert not is_ours("migrate-all", value)
+    assert not is_ours("migrate-orders", {**value, "dest-queue": "others"})
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("amqp://u:p@old:5672", "amqp://u:p@old:5672/a%2Fb"),
+        ("amqp://u:p@old:5672/%2F", "amqp://u:p@old:5672/a%2Fb"),
+        ("amqps://old/x?verify=verify_none", "amqps://old/a%2Fb?verify=verify_none"),
+    ],
+)
+def test_an_address_is_given_a_virtual_host(uri: str, expected: str) -> None:
+    assert with_vhost(uri, "a/b") == expected
