@@ -59,9 +59,14 @@ class LocalBinding:
 class Host(Protocol):
     """A node, for the bridges that run on it."""
 
-    node_name: str
-    cluster_name: str
-    log: HostLog
+    @property
+    def node_name(self) -> str: ...
+
+    @property
+    def cluster_name(self) -> str: ...
+
+    @property
+    def log(self) -> HostLog: ...
 
     def parameters(self, component: str) -> list[Parameter]:
         """All of a component, of all virtual hosts."""

@@ -35,6 +35,8 @@ class Supervisor:
         self._task: asyncio.Task[None] | None = None
         # done, and not to be begun again as long as they are defined like this
         self._done: dict[str, Bridge] = {}
+        # of each kind, what it wanted last
+        self._known: dict[int, list[Bridge]] = {}
         self._retiring: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -42,16 +44,19 @@ class Supervisor:
         self._changed.set()
         self._task = asyncio.get_running_loop().create_task(self._supervise(), name="bridges")
 
-    async def stop(self) -> None:
-        """Ends all of them in good order."""
-        if self._task is None:
-            return
-        self._forget_change()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        self._task = None
+    def cancel(self) -> None:
+        """Begin no more."""
+        if self._task is not None:
+            self._forget_change()
+            self._task.cancel()
         for retiring in self._retiring:
             retiring.cancel()
+
+    async def stop(self) -> None:
+        """End all of them in good order."""
+        self.cancel()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
         await asyncio.gather(*(keeper.stop() for keeper in self.keepers.values()))
         self.keepers.clear()
 
@@ -70,7 +75,7 @@ class Supervisor:
             await self._look()
 
     async def _look(self) -> None:
-        wanted = {bridge.key: bridge for kind in self._kinds for bridge in kind.wanted(self._host)}
+        wanted = {bridge.key: bridge for kind in self._kinds for bridge in self._wanted(kind)}
         self._done = {key: bridge for key, bridge in self._done.items() if wanted.get(key) == bridge}
         own = {key: bridge for key, bridge in wanted.items() if key not in self._done and self._is_own(bridge)}
         over = [keeper for key, keeper in self.keepers.items() if own.get(key) != keeper.bridge]
@@ -83,6 +88,14 @@ class Supervisor:
             if key not in self.keepers:
                 self.keepers[key] = Keeper(self._host, bridge, self._bridge_done)
                 self.keepers[key].start()
+
+    def _wanted(self, kind: Kind) -> list[Bridge]:
+        """One kind that cannot say what it wants must not cost the others their bridges."""
+        try:
+            self._known[id(kind)] = list(kind.wanted(self._host))
+        except Exception as defect:
+            self._host.log.error("bridges.failed", reason=str(defect), exc_info=defect)
+        return self._known.get(id(kind), [])
 
     def _is_own(self, bridge: Bridge) -> bool:
         return bridge.home == self._host.node_name if bridge.home else self._host.responsible_for(bridge.key)

@@ -40,6 +40,8 @@ class Appliers(Applier):
     """All of them."""
 
     def __init__(self) -> None:
+        # moves whenever anything was made or unmade
+        self.version: int = 0
         self._by_kind: dict[str, Applier] = {}
 
     def add(self, applier: Applier) -> None:
@@ -54,9 +56,11 @@ class Appliers(Applier):
 
     def put_under(self, key: str, definition: Definition, revision: int) -> None:
         """The same, for whoever knows the key that it has."""
+        self.version += 1
         self._of_kind(key[: key.index("/")]).put(definition, revision)
 
     def delete(self, parts: list[str]) -> None:
+        self.version += 1
         self._of_kind(parts[0]).delete(parts)
 
     def delete_key(self, key: str) -> None:

@@ -95,8 +95,8 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         self._closing_books: bool = False
         self._rested: bool = False
         self._storage: Storage | None = None
-        self._appliers: Appliers = Appliers()
-        self._lone: LoneAgreement = LoneAgreement(self._appliers)
+        self.appliers: Appliers = Appliers()
+        self._lone: LoneAgreement = LoneAgreement(self.appliers)
         self._charter: Charter = Charter(self._lone)
         self.control: Control = Control(self.turn, self._charter)
         self.policies: Policies = Policies()
@@ -111,7 +111,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
             self,
             self._lone,
             self._charter,
-            self._appliers,
+            self.appliers,
             self.vhosts,
             self.policies,
             self._names,
@@ -150,7 +150,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
             return []
         recorded = self._storage.other_definitions()
         for definition in recorded:
-            self._appliers.put(definition, 0)
+            self.appliers.put(definition, 0)
         for name in self._storage.vhost_names():
             if name not in self.vhosts:
                 self.add_vhost(name)
@@ -190,9 +190,9 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
                 channel.ledger.check()
 
     def _add_appliers(self) -> None:
-        self._appliers.add(AccessApplier(self.access, self._logins, self._population, self, self.vhosts))
-        self._appliers.add(PolicyApplier(self.policies, self.vhosts))
-        self._appliers.add(TopologyApplier(self.vhosts, self.figures))
+        self.appliers.add(AccessApplier(self.access, self._logins, self._population, self, self.vhosts))
+        self.appliers.add(PolicyApplier(self.policies, self.vhosts))
+        self.appliers.add(TopologyApplier(self.vhosts, self.figures))
 
     def _add_handlers(self) -> None:
         self.control.add(UserCommands(self.access, self.vhosts))
@@ -215,7 +215,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         if found is None:
             raise ConnectionFault(NOT_ALLOWED, f"vhost {vhost} not found")
         self._population.check_room(connection, found)
-        if (connection.user, vhost) not in self.access.permissions:
+        if (connection.user, vhost) not in self.access.permissions and not connection.opened.by_the_node:
             raise ConnectionFault(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{connection.user}'")
         self._population.came(connection, vhost)
         return found

@@ -47,9 +47,11 @@ class ConnectionOpened(Event):
         # what the TLS handshake agreed upon, in OpenSSL's names
         self.tls_protocol = tls_protocol
         self.tls_suite = tls_suite
-        # a link within the process: it is this user without further proof, and nobody's client to list or to count
+        # a link within the process: it is this user without further proof, and nobody's client to list or to count;
+        # without a user it is the node itself
         self.internal = internal
         self.trusted_user = trusted_user
+        self.by_the_node = internal and not trusted_user
 
 
 @final

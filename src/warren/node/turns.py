@@ -91,6 +91,7 @@ class Turns:
         "_stop",
         "_stopped",
         "_wanted_ms",
+        "after_turn",
         "lingering",
         "links",
         "loop",
@@ -102,6 +103,8 @@ class Turns:
         self.loop = loop
         self.links: dict[int, Link] = {}
         self.lingering: set[Link] = set()
+        # who looks at the core when a turn is over; it may not be entered from there
+        self.after_turn: Callable[[], None] | None = None
         self._core = core
         self._clock = clock
         self._log = log
@@ -181,6 +184,8 @@ class Turns:
                 effects.sort(key=_is_for_this_node)
             for effect in effects:
                 carry_out[type(effect)](effect)
+            if self.after_turn is not None:
+                self.after_turn()
         except Exception:
             self.halt()
             self._log.critical("core.failed", exc_info=True)

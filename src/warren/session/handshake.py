@@ -188,5 +188,6 @@ def open_vhost(connection: Connection, method: Method) -> None:
         raise ConnectionFault(CHANNEL_ERROR, "unexpected method in connection state opening")
     vhost = connection.node.enter(connection, method.virtual_host)
     connection.rights = connection.node.rights(connection.user, vhost.name)
+    connection.rights.unlimited = connection.opened.by_the_node
     connection.entered(vhost)
     connection.send(ConnectionOpenOk())

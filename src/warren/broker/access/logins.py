@@ -52,7 +52,8 @@ class Logins:
         """`waiter.login_decided` follows, within this call or later."""
         user = self._catalog.users.get(attempt.user)
         if attempt.external:
-            self._decide(attempt, waiter, user is not None)
+            # whoever the node trusts without a name is the node itself
+            self._decide(attempt, waiter, user is not None or (attempt.trusted and not attempt.user))
             return
         algorithm = self._usual_algorithm
         password_hash = NO_SLOW_HASH if is_slow(algorithm) else NO_QUICK_HASH

@@ -1,0 +1,33 @@
+"""A core with turns in this process, as a host of bridges: a node without disk, sockets and listeners."""
+
+import asyncio
+import io
+from itertools import count
+
+from warren.admin.desk import Desk
+from warren.broker.broker import Broker
+from warren.model.commands import Command
+from warren.model.settings import BrokerSettings
+from warren.node.bridging.host import NodeHost
+from warren.node.clock import Clock
+from warren.node.log_levels import LogLevels
+from warren.node.logs import Log
+from warren.node.turns import Turns
+
+
+class InnerNode:
+    """Runs on the loop that runs."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.core = Broker(BrokerSettings(node_name="inner@test"), seed=b"seed")
+        self.log_text = io.StringIO()
+        self.exit_codes: list[int] = []
+        log = Log(LogLevels({}), stream=self.log_text)
+        self.turns = Turns(self.core, loop, Clock(), log, self.exit_codes.append)
+        self._desk = Desk(loop, self.turns.add)
+        self.turns.attach(self._desk.orders())
+        self.host = NodeHost(self.core, self.turns, self._desk, log, count(1).__next__)
+
+    async def order(self, command: Command) -> object:
+        return await self._desk.carry_out(command)
