@@ -1,6 +1,6 @@
 """What operators see of the bridges of a node, and what they may order.
 
-Not here: who carries messages (`bridges`), the paths (`resources.shovels`).
+Not here: who carries messages (`bridges`), the paths (`resources.shovels`, `resources.federation`).
 """
 
 from typing import Protocol
@@ -22,6 +22,12 @@ class BridgesPort(Protocol):
     async def restart_shovel(self, vhost: str, name: str) -> bool:
         """Whether there was one here to begin anew."""
 
+    def federation_rows(self) -> list[Row]:
+        """One for each link of this node, and for each upstream that a policy names in vain."""
+
+    async def restart_federation_link(self, vhost: str, link_id: str) -> bool:
+        """Whether there was one here to begin anew."""
+
 
 class NoBridges:
     """Of a node that has none."""
@@ -33,4 +39,10 @@ class NoBridges:
         return []
 
     async def restart_shovel(self, vhost: str, name: str) -> bool:
+        return False
+
+    def federation_rows(self) -> list[Row]:
+        return []
+
+    async def restart_federation_link(self, vhost: str, link_id: str) -> bool:
         return False

@@ -3,6 +3,8 @@
 Not here: who may ask, and the other nodes (`admin`), how bridges come and go (`bridges.supervisor`).
 """
 
+from warren.bridges.federation import standing as federation_standing
+from warren.bridges.federation.links import FederationLinks
 from warren.bridges.host import Host
 from warren.bridges.parameters import vhosts_entered
 from warren.bridges.shovels import standing as shovel_standing
@@ -28,3 +30,12 @@ class BridgesDesk:
 
     async def restart_shovel(self, vhost: str, name: str) -> bool:
         return await self._supervisor.restart(key_of(vhost, name))
+
+    def federation_rows(self) -> list[Row]:
+        kinds = [kind for kind in self._supervisor.kinds if isinstance(kind, FederationLinks)]
+        missing = [one for kind in kinds for one in kind.missing if self._host.responsible_for(one.key)]
+        return federation_standing.rows(self._host.node_name, self._supervisor.keepers, missing)
+
+    async def restart_federation_link(self, vhost: str, link_id: str) -> bool:
+        key = federation_standing.key_of(vhost, link_id, self._supervisor.keepers)
+        return key is not None and await self._supervisor.restart(key)

@@ -1,22 +1,29 @@
 """The components whose parameters define bridges.
 
-Not here: what each of them takes (`shovels.fields`, `federation`).
+Not here: what each of them takes (`shovels.fields`, `federation.parameters`).
 """
 
 from typing import Final
 
 from warren.bridges.checking import vhosts_here
+from warren.bridges.federation.parameters import LocalComponent, UpstreamComponent, UpstreamSetComponent
+from warren.bridges.federation.upstream import UPSTREAM, UPSTREAM_SET
 from warren.bridges.shovels.definition import DEFAULT_VHOST
 from warren.bridges.shovels.fields import ShovelComponent
 from warren.bridges.shovels.shovel import COMPONENT as SHOVEL
 from warren.policy.parameters import Parameter, ParameterComponent
 
-UPSTREAM: Final = "federation-upstream"
+FEDERATION: Final = "federation"
 
 
 def components() -> dict[str, ParameterComponent]:
     """By name, for a broker that is to take them."""
-    return {SHOVEL: ShovelComponent()}
+    return {
+        SHOVEL: ShovelComponent(),
+        UPSTREAM: UpstreamComponent(),
+        UPSTREAM_SET: UpstreamSetComponent(),
+        FEDERATION: LocalComponent(),
+    }
 
 
 def vhosts_entered(parameter: Parameter) -> list[str]:

@@ -29,7 +29,7 @@ class Supervisor:
 
     def __init__(self, host: Host, kinds: Sequence[Kind]) -> None:
         self._host = host
-        self._kinds = kinds
+        self.kinds = kinds
         self.keepers: dict[str, Keeper] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -75,7 +75,7 @@ class Supervisor:
             await self._look()
 
     async def _look(self) -> None:
-        wanted = {bridge.key: bridge for kind in self._kinds for bridge in self._wanted(kind)}
+        wanted = {bridge.key: bridge for kind in self.kinds for bridge in self._wanted(kind)}
         self._done = {key: bridge for key, bridge in self._done.items() if wanted.get(key) == bridge}
         own = {key: bridge for key, bridge in wanted.items() if key not in self._done and self._is_own(bridge)}
         over = [keeper for key, keeper in self.keepers.items() if own.get(key) != keeper.bridge]

@@ -26,9 +26,13 @@ def rows(node: str, keepers: Mapping[str, Keeper], missing: Iterable[Missing]) -
     return found + [_missing_row(node, one) for one in missing]
 
 
-def key_of(wanted_id: str, keepers: Mapping[str, Keeper]) -> str | None:
-    """Which link has that id, if one of this node has."""
-    return next((key for key in keepers if link_id(key) == wanted_id), None)
+def key_of(vhost: str, wanted_id: str, keepers: Mapping[str, Keeper]) -> str | None:
+    """Which link of that virtual host has that id, if one of this node has."""
+    for key, keeper in keepers.items():
+        link = keeper.bridge
+        if isinstance(link, ExchangeLink | QueueLink) and link.vhost == vhost and link_id(key) == wanted_id:
+            return key
+    return None
 
 
 def _link_row(node: str, link: ExchangeLink | QueueLink, keeper: Keeper) -> Row:

@@ -31,7 +31,8 @@ def queue(name: str = "fq", **more: object) -> Federated:
 
 
 def upstream(name: str = "up", **said: object) -> Parameter:
-    return Parameter("/", "federation-upstream", name, {"uri": "amqp://u:p@far/%2F", **said})
+    value = {"uri": "amqp://u:p@far/%2F", **{key.replace("_", "-"): each for key, each in said.items()}}
+    return Parameter("/", "federation-upstream", name, value)
 
 
 def test_each_pair_of_something_federated_and_an_upstream_is_a_link() -> None:
@@ -62,7 +63,7 @@ def test_a_link_is_another_one_only_if_something_of_it_has_changed() -> None:
     [one] = FederationLinks().wanted(host)
     host.things = [Federated("exchange", "/", "fx", "fed", {"federation-upstream": "up", "extra": 1}, type="topic")]
     [same] = FederationLinks().wanted(host)
-    host.defined = [upstream(**{"max-hops": 4})]
+    host.defined = [upstream(max_hops=4)]
     [other] = FederationLinks().wanted(host)
     assert one == same
     assert one != other
@@ -129,8 +130,9 @@ def test_a_link_is_found_by_its_id() -> None:
     host.defined = [upstream()]
     keepers = {link.key: Keeper(host, link, lambda keeper: None) for link in FederationLinks().wanted(host)}
     [row] = rows("n1", keepers, [])
-    assert key_of(str(row["id"]), keepers) == next(iter(keepers))
-    assert key_of("00000000", keepers) is None
+    assert key_of("/", str(row["id"]), keepers) == next(iter(keepers))
+    assert key_of("/", "00000000", keepers) is None
+    assert key_of("other", str(row["id"]), keepers) is None
 
 
 def test_nothing_takes_from_itself() -> None:
