@@ -34,8 +34,9 @@ class HttpServer:
     def start(self) -> None:
         self._look()
 
-    def accept(self) -> HttpLink:
-        return HttpLink(self._config, self._state, self._limits, self._crowd)
+    def accept(self, client: tuple[str, int] | None = None) -> HttpLink:
+        """The protocol of a connection; `client` is where it comes from, if a load balancer stands between."""
+        return HttpLink(self._config, self._state, self._limits, self._crowd, client)
 
     def connection_count(self) -> int:
         return len(self._links)

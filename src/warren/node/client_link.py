@@ -18,6 +18,7 @@ from typing import cast
 
 from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, WritesPaused, WritesResumed
 from warren.node.certificates import CertificateNaming
+from warren.node.proxy.header import Ends
 from warren.node.turns import Turns
 
 WRITE_HIGH_WATER_BYTES = 1024 * 1024
@@ -28,12 +29,14 @@ CLOSE_PATIENCE_S = 3.0
 class ClientLink(asyncio.Protocol):
     """A connection between the loop's transport and the turns."""
 
-    __slots__ = ("_closing", "_connection_id", "_deadline", "_links", "_turns", "transport")
+    __slots__ = ("_closing", "_connection_id", "_deadline", "_ends", "_links", "_turns", "transport")
 
     transport: asyncio.Transport
 
-    def __init__(self, links: "ClientLinks") -> None:
+    def __init__(self, links: "ClientLinks", ends: Ends | None) -> None:
         self._links = links
+        # None: those of the socket
+        self._ends = ends
         self._turns = links.turns
         self._connection_id = 0
         self._closing = False
@@ -44,7 +47,7 @@ class ClientLink(asyncio.Protocol):
         self.transport.set_write_buffer_limits(WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES)
         self._connection_id = self._links.next_id()
         self._turns.links[self._connection_id] = self
-        self._turns.add(self._links.describe(self._connection_id, self.transport))
+        self._turns.add(self._links.describe(self._connection_id, self.transport, self._ends))
 
     def data_received(self, data: bytes) -> None:
         if not self._closing:
@@ -108,13 +111,13 @@ class ClientLinks:
         # None on a listener without TLS
         self._naming = naming
 
-    def accept(self) -> ClientLink:
-        return ClientLink(self)
+    def accept(self, ends: Ends | None = None) -> ClientLink:
+        return ClientLink(self, ends)
 
-    def describe(self, connection_id: int, transport: asyncio.Transport) -> ConnectionOpened:
+    def describe(self, connection_id: int, transport: asyncio.Transport, ends: Ends | None) -> ConnectionOpened:
         # a client that is gone already has no address any more
-        peer = transport.get_extra_info("peername") or ("", 0)
-        local = transport.get_extra_info("sockname") or ("", 0)
+        peer = ends.peer if ends is not None else transport.get_extra_info("peername") or ("", 0)
+        local = ends.local if ends is not None else transport.get_extra_info("sockname") or ("", 0)
         if self._naming is None:
             return ConnectionOpened(connection_id, peer[0], peer[1], local[0], local[1])
         name = self._naming.name_of(transport.get_extra_info("peercert"))

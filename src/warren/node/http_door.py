@@ -31,12 +31,13 @@ from warren.broker.broker import Broker
 from warren.node.config.http_settings import HttpSettings
 from warren.node.control import ProcessControl
 from warren.node.disk.names import TRACES
+from warren.node.door import Opened, let_in
 from warren.node.facts import ProcessFacts
-from warren.node.listeners import ListenAddress, bind_all, bound_address, listen
+from warren.node.listeners import ListenAddress, bind_all, bound_address
 from warren.node.logs import Log
 from warren.node.metrics_door import PROTOCOL, MetricsDoor
+from warren.node.proxy.header import Ends
 from warren.node.tls import server_context
-from warren.node.tls_door import TlsDoor
 
 _CHOOSE_TCP = "choose another with --http HOST:PORT (port 0 picks a free one) or management.tcp.port"
 _CHOOSE_SSL = "choose another with management.ssl.port"
@@ -54,8 +55,7 @@ class HttpDoor:
         self._tcp_sockets = bind_all(settings.tcp_listeners, _CHOOSE_TCP)
         self._ssl_sockets = bind_all(settings.ssl_listeners, _CHOOSE_SSL)
         self._metrics = MetricsDoor(settings.prometheus, log)
-        self._servers: list[asyncio.Server] = []
-        self._tls_door: TlsDoor | None = None
+        self._opened: list[Opened] = []
         self._server: HttpServer | None = None
         # what answers, as uvicorn calls it
         self._application: Any = None
@@ -114,13 +114,16 @@ class HttpDoor:
         facts.counts_sockets((await self._metrics.open(station, metrics, self._settings.limits)).connection_count)
 
     async def _listen(self) -> HttpServer:
-        self._server = HttpServer(self._pass_on, asyncio.get_running_loop(), self._settings.limits)
-        self._server.start()
-        self._servers += await listen(self._tcp_sockets, self._server.accept)
-        if self._context is not None:
-            self._tls_door = TlsDoor(self._server.accept, self._context, self._tls_patience_s, self._log)
-            self._tls_door.open(self._ssl_sockets)
-        return self._server
+        self._server = server = HttpServer(self._pass_on, asyncio.get_running_loop(), self._settings.limits)
+        server.start()
+
+        def accept(ends: Ends | None = None) -> asyncio.Protocol:
+            return server.accept(None if ends is None else ends.peer)
+
+        for sockets, context in ((self._tcp_sockets, None), (self._ssl_sockets, self._context)):
+            balancers = self._settings.balancers
+            self._opened += await let_in(sockets, accept, context, self._tls_patience_s, self._log, balancers)
+        return server
 
     async def _pass_on(self, scope: Any, receive: Any, send: Any) -> None:
         await self._application(scope, receive, send)
@@ -130,11 +133,9 @@ class HttpDoor:
         self._metrics.close()
         if self._traces is not None:
             self._traces.node_stops()
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
-        if self._tls_door is not None:
-            self._tls_door.close()
+        for opened in self._opened:
+            opened.close()
+        self._opened.clear()
         for bound in [*self._tcp_sockets, *self._ssl_sockets]:
             bound.close()
         if self._server is not None:

@@ -5,7 +5,7 @@ A port without a host means every interface, IPv4 and IPv6: some clients try onl
 A backlog of thousands lets a whole fleet reconnect at once. When the process runs out of file descriptors, clients
 wait in the backlog (asyncio) or are refused (uvloop); the listener stays.
 
-Not here: what an accepted socket does (`node.client_link`), TLS (`node.tls`, `node.tls_door`).
+Not here: what an accepted socket does (`node.client_link`), TLS and PROXY headers (`node.door`).
 """
 
 import asyncio

@@ -33,6 +33,7 @@ from warren.model.effects import PauseService, ResumeService, StartAnew
 from warren.model.events import StopRequested
 from warren.node import process
 from warren.node.boot_definitions import import_all
+from warren.node.bridging.bridging import Bridging
 from warren.node.client_link import ClientLinks
 from warren.node.clock import Clock
 from warren.node.cluster.control_room import STARTING, ControlRoom, Standing
@@ -43,14 +44,14 @@ from warren.node.disk.disk import Disk
 from warren.node.disk.durable import reason_of
 from warren.node.disk.space import DiskWatch
 from warren.node.disk.writer import CLOSE_PATIENCE_S
+from warren.node.door import Opened, let_in
 from warren.node.facts import ProcessFacts
 from warren.node.http_door import HttpDoor
-from warren.node.listeners import bind, bind_all, bound_address, listen
+from warren.node.listeners import bind, bind_all, bound_address
 from warren.node.logs import Log
 from warren.node.memory import MemoryWatch
 from warren.node.password_checks import PasswordChecks
 from warren.node.tls import server_context
-from warren.node.tls_door import TlsDoor
 from warren.node.turns import Core, Turns
 from warren.store.recovery import Found
 
@@ -82,10 +83,10 @@ class Node:
         self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
         self._tcp_sockets = bind_all(settings.tcp_listeners, _CHOOSE_TCP)
         self._ssl_sockets = bind_all(settings.ssl_listeners, _CHOOSE_SSL)
-        self._servers: list[asyncio.Server] = []
-        self._tls_door: TlsDoor | None = None
+        self._opened: list[Opened] = []
         self._http = HttpDoor(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
         self._life: ClusterLife | None = None
+        self._bridging: Bridging | None = None
         # there is a core, which can be told to stop
         self._started = False
         # of connections
@@ -186,6 +187,7 @@ class Node:
         if isinstance(core, Broker):
             desk = Desk(loop, self._turns.add)
             self._turns.attach(desk.orders())
+            self._bridging = Bridging(core, self._turns, desk, self._log, self._serial.__next__)
             if self._life is not None:
                 self._life.attach(core, self._turns, desk, *self._addresses())
                 await self._unless_finished(self._life.cleared())
@@ -196,6 +198,8 @@ class Node:
         self._open = self._goes_on()
         if self._open and not self._paused:
             await self._listen()
+        if self._open and self._bridging is not None:
+            self._bridging.start()
 
     def _goes_on(self) -> bool:
         return not self._stopping and not self._finished.done()
@@ -260,13 +264,11 @@ class Node:
         return plain + [("amqps", bound) for bound in self._ssl_sockets]
 
     async def _listen(self) -> None:
-        plain = ClientLinks(self._turns, self._serial)
-        self._servers += await listen(self._tcp_sockets, plain.accept)
-        if self._context is not None:
-            secured = ClientLinks(self._turns, self._serial, self._settings.certificate_naming)
-            patience_s = self._settings.tls_handshake_timeout_ms / 1000
-            self._tls_door = TlsDoor(secured.accept, self._context, patience_s, self._log)
-            self._tls_door.open(self._ssl_sockets)
+        patience_s, balancers = self._settings.tls_handshake_timeout_ms / 1000, self._settings.balancers
+        plain = ClientLinks(self._turns, self._serial).accept
+        self._opened += await let_in(self._tcp_sockets, plain, None, patience_s, self._log, balancers)
+        secured = ClientLinks(self._turns, self._serial, self._settings.certificate_naming).accept
+        self._opened += await let_in(self._ssl_sockets, secured, self._context, patience_s, self._log, balancers)
 
     def _pause(self, effect: PauseService) -> None:
         """Take no clients; operators are still answered."""
@@ -356,7 +358,10 @@ class Node:
             return
         self._stopping = True
         self._close_listeners()
-        self._turns.add(StopRequested())
+        if self._bridging is None:
+            self._turns.add(StopRequested())
+        else:
+            self._bridging.stop_before(lambda: self._turns.add(StopRequested()))
         asyncio.get_running_loop().call_later(STOP_PATIENCE_S, self._stop_overdue)
 
     def _stop_overdue(self) -> None:
@@ -373,11 +378,9 @@ class Node:
         self._http.close()
 
     def _close_amqp(self) -> None:
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
-        if self._tls_door is not None:
-            self._tls_door.close()
+        for opened in self._opened:
+            opened.close()
+        self._opened.clear()
         for _protocol, bound in self._amqp_sockets():
             bound.close()
 

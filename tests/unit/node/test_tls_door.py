@@ -16,11 +16,11 @@ from warren.model.effects import CloseConnection, Effect, SendBytes
 from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
 from warren.node.certificates import CertificateNaming
 from warren.node.client_link import ClientLinks
+from warren.node.door import Door
 from warren.node.listeners import ListenAddress, bind
 from warren.node.log_levels import LogLevels
 from warren.node.logs import Log
 from warren.node.tls import TlsSettings, server_context
-from warren.node.tls_door import TlsDoor
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 
@@ -37,7 +37,7 @@ async def open_door(core: ScriptedCore, authority: Authority, patience_s: float 
     shell.port = sockets[0].getsockname()[1]
     settings = TlsSettings(authority.server.certificate, authority.server.key, authority.path, verify_peer=True)
     links = ClientLinks(shell.turns, count(1), CertificateNaming())
-    door = TlsDoor(
+    door = Door(
         links.accept, server_context(settings), patience_s, Log(LogLevels({"default": "info"}), stream=shell.log)
     )
     door.open(sockets)

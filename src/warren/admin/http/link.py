@@ -14,7 +14,7 @@ request is told 408, if nothing was answered yet, and the connection ends.
 An offer to speak something else (`upgrade: h2c`, which Java's client makes with its first request) is passed over: the
 parser would stop at it and leave a body unread, so it never gets to see the header.
 
-Not here: the size of a body (`http.call`), TLS (`node.tls_door`).
+Not here: the size of a body (`http.call`), TLS and PROXY headers (`node.door`).
 """
 
 import asyncio
@@ -42,8 +42,17 @@ _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-leng
 class HttpLink(HttpToolsProtocol):
     """A connection that knows what it waits for, and since when."""
 
-    def __init__(self, config: Config, state: ServerState, limits: LinkLimits, crowd: Crowd) -> None:
+    def __init__(
+        self,
+        config: Config,
+        state: ServerState,
+        limits: LinkLimits,
+        crowd: Crowd,
+        client: tuple[str, int] | None = None,
+    ) -> None:
+        """`client` is where it comes from, if that is not where the socket comes from."""
         super().__init__(config, state, {})
+        self._behind_socket = client
         self._limits = limits
         self._crowd = crowd
         # where it comes from, once it is let in
@@ -60,6 +69,7 @@ class HttpLink(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
+        self.client = self._behind_socket or self.client
         self._head_since = self.loop.time()
         host = self.client[0] if self.client else ""
         if self._crowd.enter(host):

@@ -14,7 +14,9 @@ from warren.admin.history.sampler import SAMPLE_EVERY_MS
 from warren.admin.http.settings import ApplicationSettings, CrossOrigin, LinkLimits
 from warren.admin.metrics.resource import PATH
 from warren.admin.tracing.trace_file import Rotation
+from warren.node.config.proxy_settings import balancers_of
 from warren.node.listeners import ListenAddress
+from warren.node.proxy.balancers import Balancers
 from warren.node.tls import TlsSettings
 
 DEFAULT_HTTP_PORT = 15672
@@ -49,6 +51,8 @@ class HttpSettings:
     # of trace files; empty: within the data directory
     trace_directory: str = ""
     trace_rotation: Rotation = field(default_factory=Rotation)
+    # who sends a PROXY header; None: nobody
+    balancers: Balancers | None = None
 
 
 def http_settings(
@@ -70,6 +74,7 @@ def http_settings(
         prometheus=_prometheus(values, flag),
         trace_directory=values.get("traces.directory", ""),
         trace_rotation=_trace_rotation(values),
+        balancers=balancers_of("management.proxy_protocol", values, families),
     )
 
 

@@ -28,9 +28,11 @@ from warren.node.config.file import Setting, read_file
 from warren.node.config.http_settings import HttpSettings, http_settings
 from warren.node.config.keys import ACTING, find_acting, is_without_effect, nearest
 from warren.node.config.log_settings import LogSettings, log_settings
+from warren.node.config.proxy_settings import balancers_of
 from warren.node.disk.space import DEFAULT_LIMIT_BYTES
 from warren.node.listeners import ListenAddress
 from warren.node.memory import DEFAULT_WATERMARK, MEASURE_EVERY_S, total_memory_bytes
+from warren.node.proxy.balancers import Balancers
 from warren.node.tls import TlsSettings
 
 ENVIRONMENT_PREFIX = "WARREN_"
@@ -95,6 +97,8 @@ class NodeSettings:
     tls: TlsSettings = field(default_factory=TlsSettings)
     tls_handshake_timeout_ms: int = TLS_HANDSHAKE_TIMEOUT_MS
     certificate_naming: CertificateNaming = field(default_factory=CertificateNaming)
+    # who sends a PROXY header to the AMQP listeners; None: nobody
+    balancers: Balancers | None = None
     memory_total_bytes: int = 0
     memory_limit_bytes: int = 0
     memory_interval_s: float = MEASURE_EVERY_S
@@ -159,6 +163,7 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
         stopped=flags.stopped,
         tls=_tls_settings(gathered),
         certificate_naming=_certificate_naming(gathered),
+        balancers=balancers_of("proxy_protocol", gathered.values, gathered.families),
         memory_total_bytes=_total_memory_bytes(gathered),
         memory_limit_bytes=_memory_limit_bytes(gathered),
         memory_interval_s=gathered.values.get("memory_interval_ms", MEASURE_EVERY_S * 1000) / 1000,

@@ -9,6 +9,7 @@ G.
 Not here: which key takes which (`config.keys`).
 """
 
+import ipaddress
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -45,6 +46,14 @@ def endpoint(value: str) -> str:
     if not value.endswith(f":{found.port}"):
         raise ValueError("HOST:PORT")
     return str(found)
+
+
+def network(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """One address, or all of a network."""
+    try:
+        return ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        raise ValueError("an IP address, or a network like 10.0.0.0/24") from None
 
 
 def url_path(value: str) -> str:
