@@ -92,3 +92,34 @@ def plan(
     deployment = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface))
     print(planning.rules_of(deployment, rules) if rules else planning.plan(deployment), end="")
     return 0
+
+
+@app.command(
+    epilog="Example: warren ha check deployment.toml --user ops --password secret\n\n"
+    "Run it from a machine of the clients. Without a user it looks at the balancers and the nodes; with one, who needs "
+    f"the tag monitoring, also at the cluster behind them.\n\n{ABOUT_FILES}"
+)
+def check(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The deployment, as a TOML file.")],
+    user: Annotated[str, typer.Option(metavar="NAME", help="As whom to ask; WARREN_USER unless given.")] = "",
+    password: Annotated[str, typer.Option(metavar="WORD", help="WARREN_PASSWORD unless given.")] = "",
+    ca_file: Annotated[str, typer.Option(metavar="FILE", help="The authority of the nodes' certificates.")] = "",
+) -> int:
+    """Look at a deployment from outside, and say in words what is wrong; 1 if anything is."""
+    import os
+
+    from warren.cli.ha.looking import Visitor, look
+    from warren.cli.ha.source import read_file
+    from warren.ha.findings import WRONG
+    from warren.ha.verdict import judge
+
+    deployment = read_file(file)
+    user, password = user or os.environ.get("WARREN_USER", ""), password or os.environ.get("WARREN_PASSWORD", "")
+    findings = judge(deployment, look(deployment, Visitor(user, password, ca_file)))
+    for finding in findings:
+        print(f"{finding.level:8} {finding.sentence}")
+    if not user:
+        print("remark   without --user nobody was asked about members, versions, mirrors and the clients' addresses")
+    bad = sum(finding.level == WRONG for finding in findings)
+    print(f"{bad} wrong" if bad else "nothing is wrong")
+    return 1 if bad else 0

@@ -1,0 +1,82 @@
+"""What was seen of a deployment from outside; facts, without a judgement.
+
+Not here: looking (`cli.ha.looking`), judging (`ha.verdict`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from warren.ha.deployment import Balancer, BrokerNode
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """How an AMQP port answered; `refusal` says why it did not, `silent` that it took the connection and closed it."""
+
+    port: int
+    product: str = ""
+    version: str = ""
+    refusal: str = ""
+    silent: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How the fitness resource of an HTTP port answered; `refusal` says why it did not."""
+
+    port: int
+    status: int = 0
+    balancer: str = ""
+    """Which balancer the answer came by, as it says."""
+    standing: str = ""
+    node: str = ""
+    reasons: tuple[str, ...] = ()
+    ahead_s: float = 0.0
+    """How far the answering clock is ahead of ours."""
+    refusal: str = ""
+    silent: bool = False
+
+
+@dataclass(frozen=True)
+class Door:
+    """Where clients come in: the virtual address, or a balancer by its own."""
+
+    address: str
+    balancer: Balancer | None
+    """None for the virtual address."""
+    greetings: tuple[Greeting, ...]
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True)
+class NodeSighting:
+    """A node asked directly; `wants_header` if it answers only who begins with a PROXY header."""
+
+    node: BrokerNode
+    answer: Answer
+    greeting: Greeting | None
+    wants_header: bool = False
+
+
+@dataclass(frozen=True)
+class ClusterSighting:
+    """What the cluster tells a user of itself, asked through a door; `refusal` says why it was not told."""
+
+    nodes: tuple[Mapping[str, Any], ...] = ()
+    queues: tuple[Mapping[str, Any], ...] = ()
+    called_from: str = ""
+    """Our address, as we know it."""
+    seen_from: str = ""
+    """The address with which the node shows our connection."""
+    login_refusal: str = ""
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class Sightings:
+    """All of it; `cluster` is None if nobody said as whom to ask."""
+
+    doors: tuple[Door, ...]
+    nodes: tuple[NodeSighting, ...]
+    cluster: ClusterSighting | None = None

@@ -1,0 +1,167 @@
+"""What is wrong with a deployment, judged by what was seen of it from outside.
+
+Not here: what the cluster tells of itself (`ha.cluster_verdict`).
+"""
+
+from collections.abc import Iterator
+
+from warren.ha.cluster_verdict import judge_cluster
+from warren.ha.deployment import FITNESS_PATH, Deployment, endpoint
+from warren.ha.findings import Finding, good, remark, warning, wrong
+from warren.ha.sightings import Answer, ClusterSighting, Door, Greeting, NodeSighting, Sightings
+
+CLOCKS_APART_S = 2.0
+_PRODUCT = "Warren"
+_MISMATCH = (
+    "HAProxy there finds no node that serves, or one side speaks the PROXY protocol and the other does not: compare "
+    "send-proxy-v2 in haproxy.cfg with proxy_protocol and proxy_protocol.from.* in warren.conf"
+)
+
+
+def judge(deployment: Deployment, seen: Sightings) -> list[Finding]:
+    """All findings, in the order of a client's way: doors, nodes, cluster."""
+    found = [finding for door in seen.doors for finding in _of_door(deployment, door)]
+    for sighting in seen.nodes:
+        found += _of_node(deployment, sighting, seen.cluster)
+    found += _of_clocks(seen.nodes)
+    if seen.cluster is not None:
+        found += judge_cluster(deployment, seen.cluster)
+    return found
+
+
+def _of_door(deployment: Deployment, door: Door) -> Iterator[Finding]:
+    for greeting in door.greetings:
+        yield _of_greeting(deployment, door, greeting)
+    for answer in door.answers:
+        yield from _of_answer(deployment, door, answer)
+
+
+def _called(door: Door) -> str:
+    return f"balancer {door.balancer.name}" if door.balancer is not None else "the virtual address"
+
+
+def _of_greeting(deployment: Deployment, door: Door, greeting: Greeting) -> Finding:
+    who, where = _called(door), endpoint(door.address, greeting.port)
+    if greeting.silent:
+        return wrong(f"{who} takes AMQP connections at {where} and closes them without a word: {_MISMATCH}")
+    if greeting.refusal:
+        return wrong(f"{who} does not answer AMQP clients at {where} ({greeting.refusal}): {_advice(deployment, door)}")
+    if greeting.product != _PRODUCT:
+        return wrong(f"{who} leads AMQP clients at {where} to {greeting.product or 'something'}, and not to {_PRODUCT}")
+    return good(f"{who} leads AMQP clients at {where} to {greeting.product} {greeting.version}")
+
+
+def _advice(deployment: Deployment, door: Door) -> str:
+    if door.balancer is not None:
+        return "HAProxy does not run there, or a firewall is in between"
+    names = " and ".join(balancer.name for balancer in deployment.balancers)
+    return (
+        f"no balancer has the address, or no way leads there from here; look at systemctl status keepalived on {names}"
+    )
+
+
+def _of_answer(deployment: Deployment, door: Door, answer: Answer) -> Iterator[Finding]:
+    who, where = _called(door), endpoint(door.address, answer.port)
+    if answer.silent:
+        yield wrong(f"{who} takes HTTP connections at {where} and closes them without a word: {_MISMATCH}")
+        return
+    if answer.refusal:
+        yield wrong(f"{who} does not answer over HTTP at {where} ({answer.refusal}): {_advice(deployment, door)}")
+        return
+    if not answer.standing:
+        yield wrong(
+            f"{who} answers {FITNESS_PATH} at {where} with status {answer.status}, not as a node would: {_MISMATCH}"
+        )
+        return
+    yield good(f"{who} leads HTTP clients at {where} to a node")
+    yield from _of_identity(deployment, door, answer)
+
+
+def _of_identity(deployment: Deployment, door: Door, answer: Answer) -> Iterator[Finding]:
+    """Whose haproxy.cfg it is; TLS that is passed on says nothing of it."""
+    known = [balancer.name for balancer in deployment.balancers]
+    if not answer.balancer:
+        return
+    if door.balancer is None and answer.balancer in known:
+        yield good(f"the virtual address is on {answer.balancer}")
+    elif answer.balancer not in known:
+        yield wrong(f"{_called(door)} is answered by a balancer {answer.balancer}, which is none of this deployment's")
+    elif door.balancer is not None and answer.balancer != door.balancer.name:
+        yield wrong(
+            f"{door.address} should be {door.balancer.name} and says that it is {answer.balancer}: it has the "
+            "haproxy.cfg of another machine, or the addresses are mixed up"
+        )
+
+
+def _of_node(deployment: Deployment, seen: NodeSighting, cluster: ClusterSighting | None) -> Iterator[Finding]:
+    name, answer = seen.node.name, seen.answer
+    where = endpoint(seen.node.address, answer.port)
+    if answer.refusal:
+        yield _unreached(name, where, answer, cluster)
+        return
+    if seen.wants_header:
+        yield _of_header(deployment, name)
+    if answer.status == 404 and not answer.standing:
+        yield wrong(f"whatever answers at {where} does not know {FITNESS_PATH}: it is no node of this version")
+        return
+    if not answer.standing:
+        yield wrong(f"node {name} answers {FITNESS_PATH} with status {answer.status}, and not how it is")
+        return
+    if answer.node != name:
+        yield wrong(f"at {where} there is node {answer.node}, not {name}: addresses or names are mixed up")
+        return
+    yield _of_fitness(name, answer)
+    if answer.standing == "fit" and seen.greeting is not None and seen.greeting.refusal and not seen.greeting.silent:
+        yield remark(
+            f"node {name} cannot be reached for AMQP from here, at {endpoint(seen.node.address, seen.greeting.port)} "
+            f"({seen.greeting.refusal}), which is as it should be if only the balancers may"
+        )
+
+
+def _unreached(name: str, where: str, answer: Answer, cluster: ClusterSighting | None) -> Finding:
+    rows = cluster.nodes if cluster is not None else ()
+    if any(row.get("name") == name and row.get("running") for row in rows):
+        return remark(
+            f"node {name} cannot be asked from here, at {where} ({answer.refusal}); the others say that it runs"
+        )
+    return wrong(
+        f"node {name} cannot be asked how it is, at {where} ({answer.refusal}): it does not run, or a firewall is in "
+        "between"
+    )
+
+
+def _of_header(deployment: Deployment, name: str) -> Finding:
+    if not deployment.proxy_protocol:
+        return wrong(
+            f"node {name} wants a PROXY header, and the balancers of this deployment send none: "
+            "set proxy_protocol = false there, or true in the deployment and render again"
+        )
+    return warning(
+        f"node {name} wants a PROXY header from us, who are no balancer, so everybody who reaches it can claim any "
+        "address: name the balancers in proxy_protocol.from.*"
+    )
+
+
+def _of_fitness(name: str, answer: Answer) -> Finding:
+    why = " ".join(answer.reasons) or "it does not say why"
+    if answer.standing == "fit":
+        return good(f"node {name} is fit")
+    if answer.standing == "reluctant":
+        return warning(f"node {name} takes no new clients while others do: {why}")
+    return wrong(f"node {name} is unfit to serve clients: {why}")
+
+
+def _of_clocks(nodes: tuple[NodeSighting, ...]) -> Iterator[Finding]:
+    clocks = sorted((seen.answer.ahead_s, seen.node.name) for seen in nodes if seen.answer.status)
+    if not clocks:
+        return
+    (earliest, behind), (latest, ahead) = clocks[0], clocks[-1]
+    if latest - earliest > CLOCKS_APART_S:
+        yield warning(
+            f"the clock of {ahead} is {latest - earliest:.0f} s ahead of that of {behind}: let NTP set both, or logs "
+            "and timestamps of messages cannot be compared"
+        )
+    elif max(abs(earliest), abs(latest)) > CLOCKS_APART_S:
+        yield remark(
+            f"the nodes' clocks agree, but differ from the one here by {max(abs(earliest), abs(latest)):.0f} s"
+        )
