@@ -1,0 +1,1 @@
+"""What stands before a cluster: read, rendered, planned and judged, without a machine."""
