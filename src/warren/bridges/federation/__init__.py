@@ -19,8 +19,7 @@ priority, and only while it is empty and has consumers that wait.
 **Loops end.** A message has a list of the brokers it came through (`x-received-from`), and goes no further when that
 has `max-hops`, or this broker, in it. Bindings have one, too (`x-bound-from`).
 
-All names, headers and arguments are RabbitMQ's, so each end may be either. Where this differs: what a federated
-exchange has upstream is deleted when it is federated no more, and not when its node stops.
+All names, headers and arguments are RabbitMQ's, so each end may be either.
 
 Not here: carrying (`bridges.carrying`), what is a good upstream (`federation.parameters`).
 """
