@@ -10,6 +10,7 @@ ALLOWED_OF_WARREN = {
     "client": {"client", "wire", "errors"},
     "spark": {"spark", "client", "wire", "errors"},
     "pipeline": {"pipeline", "spark", "client", "wire", "errors"},
+    "bridges": {"bridges", "client", "policy", "model", "wire", "errors"},
     "ha": {"ha", "errors"},
 }
 # What is pure beside the layers: a part of a package whose rest is not.
