@@ -95,7 +95,7 @@ def test_the_table_of_flags_is_that_of_the_command() -> None:
 def test_the_table_of_log_events_is_that_of_the_code() -> None:
     sources = [
         path
-        for part in ("node", "admin", "broker", "queue", "remote", "session", "store", "stream")
+        for part in ("node", "admin", "bridges", "broker", "queue", "remote", "session", "store", "stream")
         for path in (ROOT / "src/warren" / part).rglob("*.py")
     ]
     written = {event for path in sources for event in LOGGED.findall(path.read_text())} | {"log.dropped"}
