@@ -1,5 +1,9 @@
 """The shovels that carry queues' contents: one for each queue, so that each keeps its order.
 
+A message keeps its routing key, by which consumers know what it is about and dead letters find their way. So it is not
+published to the queue by name, but to an exchange that was made for it and leads to that queue alone; a `CC` header
+leads nowhere else there, either.
+
 A shovel is known by its name, `migrate-` and the queue's, in the queue's virtual host; what it says is the same each
 time it is asked for, so that asking again changes nothing. It goes on until it is deleted.
 
@@ -7,6 +11,7 @@ Not here: what a shovel does (`bridges.shovels`).
 """
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -15,10 +20,18 @@ from warren.migrating.queues import FoundQueue, QueueName
 PREFIX: Final = "migrate-"
 PREFETCH: Final = 1000
 RECONNECT_DELAY_S: Final = 1
+NAME_OCTETS_MAX: Final = 255
 
 
 def shovel_name(queue: QueueName) -> str:
     return f"{PREFIX}{queue.name}"
+
+
+def exchange_name(queue: QueueName) -> str:
+    """Of the exchange that leads to the queue; a queue's name may be as long as a name can be."""
+    name = f"{PREFIX}{queue.name}"
+    octets = name.encode("utf-8", "surrogateescape")
+    return name if len(octets) <= NAME_OCTETS_MAX else f"{PREFIX}{sha256(octets).hexdigest()}"
 
 
 def shovel_value(found: FoundQueue, source_uri: str) -> dict[str, Any]:
@@ -32,7 +45,7 @@ def shovel_value(found: FoundQueue, source_uri: str) -> dict[str, Any]:
         "src-delete-after": "never",
         "dest-protocol": "amqp091",
         "dest-uri": f"amqp:///{quote(queue.vhost, safe='')}",
-        "dest-queue": queue.name,
+        "dest-exchange": exchange_name(queue),
         "dest-add-forward-headers": False,
         "ack-mode": "on-confirm",
         "reconnect-delay": RECONNECT_DELAY_S,
@@ -44,8 +57,8 @@ def shovel_value(found: FoundQueue, source_uri: str) -> dict[str, Any]:
 
 def is_ours(name: str, value: Mapping[str, Any]) -> bool:
     """Whether a shovel that is there is one that carries contents over, and not somebody's own of such a name."""
-    queue = value.get("src-queue")
-    return queue == value.get("dest-queue") and name == f"{PREFIX}{queue}" and value.get("src-delete-after") == "never"
+    queue = QueueName("", str(value.get("src-queue")))
+    return name == shovel_name(queue) and value.get("dest-exchange") == exchange_name(queue)
 
 
 def with_vhost(uri: str, vhost: str) -> str:

@@ -3,15 +3,16 @@
 import pytest
 
 from warren.migrating.queues import FoundQueue, QueueName
-from warren.migrating.shovels import is_ours, shovel_name, shovel_value, with_vhost
+from warren.migrating.shovels import exchange_name, is_ours, shovel_name, shovel_value, with_vhost
 
 ORDERS = FoundQueue(QueueName("a/b", "orders"))
 
 
-def test_a_shovel_carries_one_queue_to_that_of_the_same_name_here_and_acks_what_is_confirmed() -> None:
+def test_a_shovel_carries_one_queue_by_an_exchange_of_its_own_and_acks_what_is_confirmed() -> None:
     value = shovel_value(ORDERS, "amqp://user:word@old:5672/a%2Fb")
     assert shovel_name(ORDERS.queue) == "migrate-orders"
-    assert (value["src-queue"], value["dest-queue"]) == ("orders", "orders")
+    assert (value["src-queue"], value["dest-exchange"]) == ("orders", "migrate-orders")
+    assert "dest-exchange-key" not in value
     assert (value["dest-uri"], value["ack-mode"]) == ("amqp:///a%2Fb", "on-confirm")
     assert "src-consumer-args" not in value
 
@@ -25,7 +26,11 @@ def test_a_shovel_of_somebodys_own_is_told_from_ours() -> None:
     value = shovel_value(ORDERS, "amqp://old")
     assert is_ours("migrate-orders", value)
     assert not is_ours("migrate-all", value)
-    assert not is_ours("migrate-orders", {**value, "dest-queue": "others"})
+    assert not is_ours("migrate-orders", {**value, "dest-exchange": "others"})
+
+
+def test_a_queue_with_the_longest_of_names_has_an_exchange_too() -> None:
+    assert len(exchange_name(QueueName("/", "ü" * 127)).encode()) < 255
 
 
 @pytest.mark.parametrize(

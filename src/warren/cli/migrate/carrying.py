@@ -107,8 +107,10 @@ class Carrying:
         time.sleep(max(0.0, begun_s + TICK_S - time.monotonic()))
 
     def drain(self) -> None:
+        """Bring the rest, and leave nothing behind."""
         while not self.is_done:
             self.tick(ending=True)
+        self._destination.tidy(each.queue for each in self.carried)
 
     def settle(self) -> list[Account]:
         """The final counts of every queue, as soon as they match, or when they had the time to."""

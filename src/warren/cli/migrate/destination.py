@@ -13,7 +13,7 @@ from warren.migrating.counting import Side
 from warren.migrating.definitions import Definition
 from warren.migrating.plan import Plan
 from warren.migrating.queues import FoundQueue, QueueName
-from warren.migrating.shovels import PREFIX, is_ours, shovel_name, shovel_value
+from warren.migrating.shovels import PREFIX, exchange_name, is_ours, shovel_name, shovel_value
 
 SHOVEL = "shovel"
 COLUMNS = "vhost,name,messages,consumers,message_stats.publish,message_stats.ack"
@@ -54,12 +54,23 @@ class Destination:
         return {QueueName(row["vhost"], row["name"]): _side(row) for row in rows}
 
     def carry(self, found: FoundQueue, source_uri: str) -> None:
+        """Set a queue's shovel, and the exchange that leads to the queue."""
         queue = found.queue
+        exchange = exchange_name(queue)
+        self.http.put("exchanges", queue.vhost, exchange, body={"type": "fanout", "durable": True})
+        self.http.post("bindings", queue.vhost, "e", exchange, "q", queue.name, body={"routing_key": ""})
         body = {"value": shovel_value(found, source_uri)}
         self.http.put("parameters", SHOVEL, queue.vhost, shovel_name(queue), body=body)
 
     def stop_carrying(self, queue: QueueName) -> None:
         self.http.remove("parameters", SHOVEL, queue.vhost, shovel_name(queue))
+
+    def tidy(self, queues: Iterable[QueueName]) -> None:
+        """Delete the exchanges of queues that no shovel carries any more."""
+        there = {(row["vhost"], row["name"]) for row in self.http.get("exchanges", columns="vhost,name")}
+        for queue in queues:
+            if (queue.vhost, exchange_name(queue)) in there:
+                self.http.remove("exchanges", queue.vhost, exchange_name(queue))
 
     def carried(self) -> list[QueueName]:
         """Queues whose shovels are there, from this move or from one before it."""
