@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 from warren.admin.changes import connections as connection_changes
 from warren.admin.changes import definitions as definition_changes
+from warren.admin.changes import federation as federation_changes
 from warren.admin.changes import messages, moving, service, topology, users, vhosts
 from warren.admin.changes import policies as policy_changes
+from warren.admin.changes import shovels as shovel_changes
 from warren.admin.http.answers import Answer
 from warren.admin.http.call import Call
 from warren.admin.http.router import Resource, Router
@@ -22,11 +24,13 @@ from warren.admin.resources import (
     control,
     definitions,
     exchanges,
+    federation,
     health,
     membership,
     node,
     policies,
     queues,
+    shovels,
     streams,
 )
 from warren.admin.static import page_routes
@@ -42,18 +46,22 @@ _FAMILIES: list[Callable[[Station], Routes]] = [
     control.routes,
     definitions.routes,
     exchanges.routes,
+    federation.routes,
     health.routes,
     membership.routes,
     node.routes,
     policies.routes,
     queues.routes,
+    shovels.routes,
     streams.routes,
     definition_changes.routes,
     connection_changes.routes,
+    federation_changes.routes,
     messages.routes,
     moving.routes,
     service.routes,
     policy_changes.routes,
+    shovel_changes.routes,
     topology.routes,
     users.routes,
     vhosts.routes,

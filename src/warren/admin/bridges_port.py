@@ -27,22 +27,3 @@ class BridgesPort(Protocol):
 
     async def restart_federation_link(self, vhost: str, link_id: str) -> bool:
         """Whether there was one here to begin anew."""
-
-
-class NoBridges:
-    """Of a node that has none."""
-
-    def vhosts_entered(self, parameter: Parameter) -> list[str]:
-        return []
-
-    def shovel_rows(self) -> list[Row]:
-        return []
-
-    async def restart_shovel(self, vhost: str, name: str) -> bool:
-        return False
-
-    def federation_rows(self) -> list[Row]:
-        return []
-
-    async def restart_federation_link(self, vhost: str, link_id: str) -> bool:
-        return False

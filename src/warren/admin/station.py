@@ -1,5 +1,5 @@
 """All that a resource works on: the broker to read, the desk for changes, the node's facts, the history of figures,
-the traces, the process itself, and the nodes around it.
+the traces, the process itself, the nodes around it, and the bridges to other brokers.
 
 Not here: the request (`http.call`).
 """
@@ -7,6 +7,7 @@ Not here: the request (`http.call`).
 from dataclasses import dataclass
 
 from warren.admin.accounts import Accounts
+from warren.admin.bridges_port import BridgesPort
 from warren.admin.cluster.peers import Peers
 from warren.admin.desk import Desk
 from warren.admin.direct_link import DirectLinks
@@ -30,3 +31,4 @@ class Station:
     control: NodeControl
     traces: Traces
     peers: Peers
+    bridges: BridgesPort

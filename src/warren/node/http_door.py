@@ -13,6 +13,7 @@ from typing import Any
 
 from warren.admin.accounts import Accounts
 from warren.admin.api import router_of
+from warren.admin.bridges_port import BridgesPort
 from warren.admin.cluster.answering import PeerAnswers
 from warren.admin.cluster.peer_port import PeerPort
 from warren.admin.cluster.peers import Peers
@@ -94,6 +95,7 @@ class HttpDoor:
         links: DirectLinks,
         control: ProcessControl,
         peer_links: PeerPort | None,
+        bridges: BridgesPort,
     ) -> None:
         """Serve this broker, to operators and to the operators of other nodes."""
         accounts, peers = Accounts(broker, desk), Peers(broker, facts.name, peer_links)
@@ -101,7 +103,7 @@ class HttpDoor:
         self._history.start(asyncio.get_running_loop(), facts.now_ms())
         directory = TraceDirectory(self._settings.trace_directory or os.path.join(facts.data_dir, TRACES))
         self._traces = Traces(broker, desk, links, facts, directory, self._settings.trace_rotation, self._log)
-        station = Station(broker, desk, accounts, facts, self._history, links, control, self._traces, peers)
+        station = Station(broker, desk, accounts, facts, self._history, links, control, self._traces, peers, bridges)
         metrics = Metrics(station, self._settings.prometheus.per_object)
         router = router_of(station)
         for template, resource in metrics.routes().items():

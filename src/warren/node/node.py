@@ -233,11 +233,12 @@ class Node:
             self._log.info("definitions.imported", paths=",".join(paths), definitions=count)
 
     async def _open_http(self, core: Broker, desk: Desk, facts: ProcessFacts, memory: MemoryWatch) -> None:
+        assert self._bridging is not None
         links = DirectLinks(self._turns, self._serial.__next__, self._settings.broker.frame_max)
         control = ProcessControl(self._settings, facts, memory, self._disk_watch, self._log, self._stop_asked)
         control.part_in_cluster(self._life, self._stop_app)
         peers = None if self._life is None else self._life.links
-        await self._http.open(core, desk, facts, links, control, peers)
+        await self._http.open(core, desk, facts, links, control, peers, self._bridging.desk)
 
     def _facts(self, loop_name: str) -> ProcessFacts:
         disk = self._disk
@@ -393,8 +394,7 @@ class Node:
             link.abort()
 
     def _loop_trouble(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What the loop could not hand to anybody: a fault of the shell, unless descriptors ran out."""
+        """What the loop could not hand to anybody: a fault of the shell, unless watched descriptors ran out."""
         error = context.get("exception")
-        # repeated for every client that waits; the watch on descriptors says it once
         if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
             self._log.error("loop.failed", reason=context.get("message", ""), exc_info=error)

@@ -2,6 +2,7 @@
 
 Limits of virtual hosts are parameters, too, of the component `vhost-limits`, and operator policies of the component
 `operator_policy`; scripts set them as such. Both bind policymakers, so they are for administrators on this path, too.
+Shovels and upstreams are parameters, and may lead into virtual hosts of this very broker.
 
 RabbitMQ writes the reasons of some refusals as it would into a page, with `<` and `&` escaped; scripts know them so.
 
@@ -32,6 +33,7 @@ from warren.policy.commands import (
     SetParameter,
     SetPolicy,
 )
+from warren.policy.parameters import Parameter
 from warren.policy.validation import policy_of
 
 VHOST_LIMITS = "vhost-limits"
@@ -100,9 +102,18 @@ async def put_parameter(call: Call) -> Answer:
     if component == "policy":
         raise bad_request("policies may not be set using this method")
     is_new = not _has_parameter(call, vhost, component, name)
+    _check_bridge(call, Parameter(vhost, component, name, document["value"]))
     with _escaped_reasons():
         await carry_out(call, parameter_command(vhost, component, name, document["value"]))
     return created() if is_new else no_content()
+
+
+def _check_bridge(call: Call, parameter: Parameter) -> None:
+    """Who defines a bridge that enters this broker without a login has to be somebody who may enter."""
+    for vhost in call.station.bridges.vhosts_entered(parameter):
+        if vhost not in call.visitor.vhosts:
+            reason = f'user "{call.visitor.name}" may not connect to vhost "{vhost}"'
+            raise bad_request(f"Validation failed\n\n{reason}\n")
 
 
 def _has_parameter(call: Call, vhost: str, component: str, name: str) -> bool:

@@ -7,6 +7,8 @@ connection: what is published while it is not connected does not wait for it.
 Not here: who begins a life (`bridges.keeper`), when what is acked (`bridges.carrying`).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +21,7 @@ from warren.bridges.shovels.definition import DEFAULT_VHOST, QUEUE_LENGTH, Defin
 from warren.bridges.shovels.loops import check_ends
 from warren.bridges.shovels.rewriting import ends, rewriting
 from warren.client.connection import Connection
-from warren.client.errors import ChannelClosed
+from warren.client.errors import ChannelClosed, ClientError
 from warren.client.topology import DeclaredQueue
 from warren.wire.values import Table
 
@@ -51,13 +53,17 @@ class Shovel(Bridge):
     async def live(self, life: Life) -> None:
         definition, host = self.definition, life.host
         shown = f"Shovel {definition.name}"
-        source = await reach(host, definition.source.uris, DEFAULT_VHOST, shown)
+        with _told_of("source"):
+            source = await reach(host, definition.source.uris, DEFAULT_VHOST, shown)
         async with source.connection as taking:
-            destination = await reach(host, definition.destination.uris, DEFAULT_VHOST, shown)
+            with _told_of("destination"):
+                destination = await reach(host, definition.destination.uris, DEFAULT_VHOST, shown)
             async with destination.connection as giving:
                 await check_ends(definition, taking, giving)
-                await self._prepare(giving)
-                queue = await self._source_queue(taking)
+                with _told_of("destination"):
+                    await self._prepare(giving)
+                with _told_of("source"):
+                    queue = await self._source_queue(taking)
                 life.is_up(
                     src_uri=source.uri,
                     src_protocol="amqp091",
@@ -106,6 +112,21 @@ class Shovel(Bridge):
             mandatory=definition.destination.queue is not None,
             limit=limit,
         )
+
+
+class NotReady(ClientError):
+    """An end of a shovel cannot be had, or not as the definition wants it."""
+
+    retriable = True
+
+
+@contextmanager
+def _told_of(end: str) -> Iterator[None]:
+    """Whoever reads why it broke wants to know at which end."""
+    try:
+        yield
+    except (ClientError, OSError) as trouble:
+        raise NotReady(f"{end}: {trouble}") from trouble
 
 
 class Shovels:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from warren.admin.desk import Desk
+from warren.bridges.desk import BridgesDesk
 from warren.bridges.kinds import kinds
 from warren.bridges.parameters import components
 from warren.bridges.supervisor import Supervisor
@@ -28,6 +29,7 @@ class Bridging:
         core.parameters.components.update(components())
         self.host = NodeHost(core, turns, desk, log, next_id)
         self.supervisor = Supervisor(self.host, kinds())
+        self.desk = BridgesDesk(self.host, self.supervisor)
 
     def start(self) -> None:
         self.supervisor.start()
