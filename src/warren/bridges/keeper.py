@@ -71,7 +71,7 @@ class Keeper:
                 self._broke(f"a defect: {type(defect).__name__}: {defect}", defect)
             else:
                 self.is_done = True
-                self._host.log.info("bridge.completed", **self.bridge.describe(), messages=self.tally.confirmed)
+                self._host.log.info("bridge.completed", **self.bridge.describe(), messages=self.tally.confirmed or self.tally.published)
                 self._on_done(self)
                 return
             if not self.bridge.reconnect_delay_s:

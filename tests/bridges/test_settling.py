@@ -1,0 +1,146 @@
+"""What a source is told when a destination confirms, refuses and sends back; events in, calls compared as lists."""
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warren.bridges.carrying.settling import PAUSE_S, Settling
+from warren.bridges.carrying.tally import Tally
+from warren.bridges.carrying.terms import Outgoing
+from warren.bridges.carrying.uncertain import LateAcks, message_ids
+from warren.client import ConfirmRange, Delivery, Properties, ReturnedMessage
+from warren.client.machine.confirms import ConfirmLedger
+from warren.wire.properties import encode_header_payload
+
+
+class ToldSource:
+    """Writes down what it is told; a refused or acked delivery may not be settled again."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.open: list[int] = []
+
+    def delivered(self, tag: int) -> Delivery:
+        self.open.append(tag)
+        header = encode_header_payload(Properties(message_id=f"m{tag}"), 1)
+        return Delivery(1, "c", tag, False, b"\0\0", header, b"%d" % tag)
+
+    def ack(self, delivery: Delivery, *, multiple: bool = False) -> None:
+        tag = delivery.delivery_tag
+        assert tag in self.open
+        self.told.append(f"ack {tag}+" if multiple else f"ack {tag}")
+        self.open = [each for each in self.open if (each > tag if multiple else each != tag)]
+
+    def nack(self, delivery: Delivery, *, multiple: bool = False, requeue: bool = True) -> None:
+        assert delivery.delivery_tag in self.open
+        assert requeue
+        self.told.append(f"nack {delivery.delivery_tag}")
+        self.open.remove(delivery.delivery_tag)
+
+
+class Scene:
+    def __init__(self, prefetch: int = 100) -> None:
+        self.source, self.tally = ToldSource(), Tally()
+        self.later: list[tuple[float, Callable[[], None]]] = []
+        self.late = LateAcks(prefetch)
+        self.settling = Settling(self.source, self.tally, self.late, lambda wait, call: self.later.append((wait, call)))
+
+    def publish(self, *tags: int, mandatory: bool = False) -> None:
+        made = [(self.source.delivered(tag), Outgoing("", "q", b"\0\0", b"%d" % tag)) for tag in tags]
+        self.settling.published(made, mandatory)
+
+    def confirm(self, first: int, last: int, acked: bool = True) -> None:
+        self.settling.decided([ConfirmRange(first, last, acked)])
+
+
+def test_a_run_from_the_oldest_on_is_acked_by_one_word() -> None:
+    scene = Scene()
+    scene.publish(1, 2, 3, 4, 5)
+    scene.confirm(1, 3)
+    scene.confirm(4, 5)
+    assert scene.source.told == ["ack 3+", "ack 5+"]
+    assert scene.tally.confirmed == 5
+
+
+def test_what_is_confirmed_out_of_turn_is_acked_singly() -> None:
+    scene = Scene()
+    scene.publish(1, 2, 3, 4)
+    scene.confirm(3, 3)
+    scene.confirm(1, 2)
+    scene.confirm(4, 4)
+    assert scene.source.told == ["ack 3", "ack 1", "ack 2", "ack 4+"]
+    assert scene.settling.under_way == 0
+
+
+def test_a_refused_one_goes_back_after_a_pause_that_grows_and_is_not_acked_by_a_word_for_all() -> None:
+    scene = Scene()
+    scene.publish(1, 2, 3)
+    scene.confirm(1, 1, acked=False)
+    scene.confirm(2, 3)
+    [(pause_s, give_back)] = scene.later
+    assert pause_s == PAUSE_S
+    assert scene.source.told == ["ack 2", "ack 3"]
+    give_back()
+    assert scene.source.told[-1] == "nack 1"
+
+    scene.publish(4, 5)
+    scene.confirm(4, 4, acked=False)
+    scene.later[-1][1]()
+    scene.confirm(5, 5, acked=False)
+    assert [round(wait / PAUSE_S) for wait, _ in scene.later] == [1, 1, 2]
+
+
+def test_one_that_came_back_is_refused_although_it_is_confirmed() -> None:
+    scene = Scene()
+    scene.publish(1, 2, 3, mandatory=True)
+    header = encode_header_payload(Properties(), 1)
+    scene.settling.came_back(ReturnedMessage(312, "NO_ROUTE", "", "q", header, b"2"))
+    scene.confirm(1, 3)
+    assert scene.source.told == ["ack 1", "ack 3"]
+    scene.later[0][1]()
+    assert scene.source.told[-1] == "nack 2"
+    assert (scene.tally.confirmed, scene.tally.refused) == (2, 1)
+
+
+def test_what_is_in_doubt_is_what_was_not_decided_and_what_the_source_may_not_have_heard_of() -> None:
+    scene = Scene(prefetch=3)
+    scene.publish(1, 2, 3)
+    scene.confirm(1, 3)
+    scene.publish(4, 5, 6)
+    scene.confirm(4, 4)
+    scene.confirm(6, 6)
+    assert message_ids(each.header_payload for each in scene.settling.undecided()) == ["m5"]
+    # the sixth was delivered, so the source has heard of what is three before it
+    assert message_ids(scene.late.unheard(6)) == ["m4", "m6"]
+
+
+@given(st.lists(st.tuples(st.integers(1, 8), st.booleans(), st.booleans(), st.booleans()), max_size=60))
+def test_whatever_a_destination_says_every_delivery_is_settled_once_and_rightly(
+    steps: list[tuple[int, bool, bool, bool]],
+) -> None:
+    scene, ledger = Scene(), ConfirmLedger()
+    decided: dict[int, bool] = {}
+    tag = 0
+    for count, multiple, acked, early in steps:
+        scene.publish(*range(tag + 1, tag + 1 + count))
+        tag += count
+        ledger.last_no += count
+        undecided = [number for number in range(1, tag + 1) if number not in decided]
+        number = undecided[0 if early else -1]
+        ledger.decide(number, multiple, acked)
+        for told in undecided:
+            if told == number or (multiple and told < number):
+                decided[told] = acked
+        scene.settling.decided(ledger.take())
+        if early:
+            for _, give_back in scene.later:
+                give_back()
+            scene.later.clear()
+    for _, give_back in scene.later:
+        give_back()
+    assert scene.source.open == [number for number in range(1, tag + 1) if number not in decided]
+    assert [each.delivery_tag for each in scene.settling.undecided()] == scene.source.open
+    refused = {int(line.split()[1]) for line in scene.source.told if line.startswith("nack")}
+    assert refused == {number for number, acked in decided.items() if not acked}
+    assert scene.tally.confirmed == sum(decided.values())
