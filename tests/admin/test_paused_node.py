@@ -13,6 +13,9 @@ def test_a_node_that_paused_says_so(tmp_path: Path) -> None:
         pair.run("kill", "n2")
         rows = eventually(lambda: pair[0].api.read("nodes"), lambda found: found[0].get("paused") is True)
         assert [(row["name"], row["running"]) for row in rows] == [(pair.names[0], False), (pair.names[1], False)]
+        fitness = pair[0].api.get("warren/fitness?reluctant=200", user=None)
+        assert (fitness.status, fitness.json["status"]) == (503, "unfit")
+        assert [reason["code"] for reason in fitness.json["reasons"]] == ["paused"]
         pair.run("start", "n2")
         eventually(
             lambda: [(row["running"], "paused" in row) for row in pair[0].api.read("nodes")],

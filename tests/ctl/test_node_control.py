@@ -38,6 +38,13 @@ def test_settings_are_changed_while_the_node_runs_and_shown(ctl: Ctl) -> None:
     lines(ctl("set_log_level", "info"))
 
 
+def test_a_node_is_drained_and_revived(ctl: Ctl) -> None:
+    assert lines(ctl("drain")) == [f"Draining node {NAME} ..."]
+    assert json.loads(ctl("status", "--formatter", "json").out)["is_under_maintenance"] is True
+    assert lines(ctl("revive")) == [f"Reviving node {NAME} ..."]
+    assert json.loads(ctl("status", "--formatter", "json").out)["is_under_maintenance"] is False
+
+
 def test_the_report_has_every_part(ctl: Ctl) -> None:
     found = lines(ctl("report"))
     expected = [

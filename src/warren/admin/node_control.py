@@ -29,6 +29,9 @@ class NodeControl(Protocol):
     def stop_app(self, user: str) -> None:
         """The same, but the process stays, and answers nothing but orders about its membership."""
 
+    def drain(self, user: str, draining: bool) -> None:
+        """Be known to load balancers as one that wants no new clients, or as one that does. Whoever is here stays."""
+
     async def forget_node(self, user: str, name: str) -> None:
         """Remove a node that does not run from the cluster. `ForgettingRefused` if that cannot be."""
 

@@ -58,6 +58,8 @@ class NodeFacts(Protocol):
     descriptors_total: int
     # after which a link to another node is given up
     silence_s: int
+    # an operator wants it to have no new clients
+    draining: bool
 
     def now_ms(self) -> int: ...
 

@@ -56,6 +56,13 @@ class ProcessControl:
         self._log.info("stop.requested", user=user, app=True)
         self._stop_app()
 
+    def drain(self, user: str, draining: bool) -> None:
+        self._facts.draining = draining
+        if draining:
+            self._log.info("drain.requested", user=user)
+        else:
+            self._log.info("drain.revoked", user=user)
+
     async def forget_node(self, user: str, name: str) -> None:
         self._log.info("forget.requested", user=user, node=name)
         try:

@@ -50,6 +50,7 @@ class ProcessFacts:
         self.disk_limit_bytes = settings.disk_limit_bytes
         self.descriptors_total = descriptors
         self.silence_s = settings.cluster.silence_s
+        self.draining = False
         self._clock = clock
         self._listeners: list[ListenerFacts] = []
         self._certificates: list[CertificateFacts] = []

@@ -129,6 +129,7 @@ WITHOUT_BODY = {
     ("POST", "/api/rebalance/queues"),
     ("POST", "/api/vhosts/{vhost}/start/{node}"),
     ("POST", "/api/nodes/{node}/stop"),
+    ("PUT", "/api/nodes/{node}/draining"),
     ("POST", "/api/warren/membership/stop_app"),
     ("POST", "/api/warren/membership/start_app"),
     # a form, of a browser

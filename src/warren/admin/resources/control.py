@@ -19,6 +19,7 @@ from warren.admin.station import Station
 def routes(station: Station) -> dict[str, Resource]:
     return {
         "/api/nodes/{node}/stop": Resource(administrator, {"POST": at_node(stop)}),
+        "/api/nodes/{node}/draining": Resource(administrator, {"PUT": at_node(drain), "DELETE": at_node(revive)}),
         "/api/warren/settings": Resource(administrator, {"GET": settings}),
         "/api/warren/settings/{key}": Resource(administrator, {"PUT": set_setting}),
         "/api/warren/log-levels": Resource(administrator, {"GET": log_levels, "PUT": set_log_levels}),
@@ -28,6 +29,18 @@ def routes(station: Station) -> dict[str, Resource]:
 
 async def stop(call: Call) -> Answer:
     call.station.control.stop(call.visitor.name)
+    return no_content()
+
+
+async def drain(call: Call) -> Answer:
+    """Tell load balancers to send nobody new."""
+    call.station.control.drain(call.visitor.name, True)
+    return no_content()
+
+
+async def revive(call: Call) -> Answer:
+    """Tell load balancers to send clients again."""
+    call.station.control.drain(call.visitor.name, False)
     return no_content()
 
 

@@ -1,4 +1,5 @@
-"""Health checks: 200 and `ok`, or 503 and the reason.
+"""Health checks: 200 and `ok`, or 503 and the reason. Beside RabbitMQ's, which want a password, one for load balancers,
+which have none.
 
 Not here: the aliveness test, which sends a message.
 """
@@ -11,6 +12,7 @@ from warren.admin.http.levels import manager
 from warren.admin.http.router import Resource
 from warren.admin.station import Station
 from warren.admin.views.alarms import cluster_alarms, local_alarms
+from warren.admin.views.fitness import PATH, RELUCTANT_STATUSES, UNFIT_STATUS, fitness_row, reasons_of, status_of
 from warren.admin.views.rings import Mirrors
 from warren.remote.remote_queue import RemoteQueue
 from warren.remote.seat import Seat
@@ -33,7 +35,19 @@ def routes(station: Station) -> dict[str, Resource]:
         "/api/health/checks/node-is-mirror-sync-critical": mirror_sync_critical,
         "/api/health/checks/node-is-quorum-critical": quorum_critical,
     }
-    return {template: Resource(manager, {"GET": check}) for template, check in checks.items()}
+    found = {template: Resource(manager, {"GET": check}) for template, check in checks.items()}
+    return {**found, PATH: Resource(None, {"GET": fitness})}
+
+
+async def fitness(call: Call) -> Answer:
+    """Whether load balancers should send clients here, and if not, why."""
+    wanted = call.query.get("reluctant", str(UNFIT_STATUS))
+    if wanted not in RELUCTANT_STATUSES:
+        raise bad_request(f"reluctant must be one of {', '.join(RELUCTANT_STATUSES)}, not {wanted!r}")
+    station = call.station
+    reasons = reasons_of(station.broker, station.facts)
+    status = status_of(reasons, RELUCTANT_STATUSES[wanted])
+    return json_answer(fitness_row(station.facts.name, reasons), status)
 
 
 def _good(**facts: object) -> Answer:

@@ -81,6 +81,7 @@ def node_row(broker: Broker, facts: NodeFacts, history: HistoryPort, span: Span 
         "event_loop_lag_ms": round(facts.loop_lag_ms(), 3),
         "event_loop": facts.loop_name,
         "core": facts.core_kind,
+        "being_drained": facts.draining,
         **({"paused": True} if peers.paused() else {}),
     }
 

@@ -3,6 +3,7 @@
     GET  /api/warren/membership           to everybody: its name, and whether it is starting or stopped;
                                           to whoever proves that it has the cookie: also why it did not start
     POST /api/warren/membership/VERB      a JSON object of arguments; only with proof
+    GET  /api/warren/fitness              to everybody, as load balancers ask: 503, and why
 
 Everything else is 503: there is nobody who could tell. Orders are carried out one after another.
 
@@ -20,6 +21,8 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from warren.admin.views.fitness import PATH as FITNESS
+from warren.admin.views.fitness import UNFIT_STATUS, Reason, fitness_row
 from warren.errors import ConfigError, StoreError
 from warren.node.cluster.proof import HEADER, Verifier
 from warren.node.cluster.refusal import MembershipRefused
@@ -57,6 +60,8 @@ class ControlRoom:
 
     async def _answer(self, request: Request) -> Response:
         path = request.scope["path"].rstrip("/")
+        if path == FITNESS:
+            return self._unfit()
         if path != PATH and not path.startswith(f"{PATH}/"):
             return self._absent()
         body = await _body_of(request)
@@ -89,6 +94,11 @@ class ControlRoom:
         except (ValueError, KeyError, TypeError, AttributeError):
             return _fault(400, "bad_request", "the arguments make no sense to this version of Warren")
         return Response(status_code=204)
+
+    def _unfit(self) -> Response:
+        standing = self._standing
+        reasons = [Reason(standing.app, f"The node is {standing.app}, and serves nobody.")]
+        return JSONResponse(fitness_row(standing.name, reasons), UNFIT_STATUS)
 
     def _absent(self) -> Response:
         reason = f"the node {self._standing.name} is {self._standing.app}"

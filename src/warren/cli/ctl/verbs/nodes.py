@@ -6,6 +6,7 @@ Not here: what a node is like (`status`), whether it is well (`checks`).
 import os
 import re
 import time
+from collections.abc import Callable
 from typing import Final
 
 from warren import __version__
@@ -90,6 +91,23 @@ def shutdown(call: Call) -> None:
     call.api.close()
     if not call.own("no-wait"):
         _wait_until_gone(call, lambda: not _answers(call))
+
+
+def drain(call: Call) -> None:
+    _tell_balancers(lambda: call.api.put("nodes", call.node, "draining", body={}))
+
+
+def revive(call: Call) -> None:
+    _tell_balancers(lambda: call.api.delete("nodes", call.node, "draining"))
+
+
+def _tell_balancers(ask: Callable[[], None]) -> None:
+    try:
+        ask()
+    except Declined as answer:
+        if answer.status == 405 or answer.error in ("Object Not Found", ""):
+            raise failed("this server does not tell load balancers whether it wants clients") from answer
+        raise
 
 
 def _process(path: str) -> int:
@@ -243,6 +261,22 @@ VERBS: Final = [
         "shutdown",
         "Shutting down node {node} ...",
         switches={"wait": bool, "no-wait": bool},
+    ),
+    Verb(
+        "drain",
+        "Tells load balancers to send nobody new to a node; who is there stays, until it is stopped",
+        drain,
+        "",
+        "drain",
+        "Draining node {node} ...",
+    ),
+    Verb(
+        "revive",
+        "Tells load balancers to send clients to a node again",
+        revive,
+        "",
+        "revive",
+        "Reviving node {node} ...",
     ),
 ]
 SETTINGS: Final = [

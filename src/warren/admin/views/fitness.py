@@ -1,0 +1,90 @@
+"""Whether a node is fit to serve clients, as a load balancer asks: three standings, and the reasons in words.
+
+    fit        send clients here
+    reluctant  who is here is served, but those who come had better go elsewhere
+    unfit      nobody is served here
+
+Which reason makes which standing:
+
+- *Unfit:* `starting`, `stopped` (`stop_app`), `paused` (cut off from too many others). A node that is stopping, or is
+  gone, does not answer at all.
+- *Reluctant:* `memory_alarm` and `disk_alarm` of this node: its publishers wait, and so would one who comes; but its
+  consumers are what ends the alarm, and have to be left alone. `draining`: an operator wants it empty. `behind`: it has
+  not heard from the metadata store for seconds; clients go on with what there is, but can declare nothing.
+- *No reason:* a mirror that is not in sync yet. A client reaches each queue's master from any node, and one that
+  catches up serves its clients like any other. Nor an alarm of another node, which holds back publishers everywhere.
+
+Not here: the paths (`resources.health`, `node.cluster.control_room`), RabbitMQ's checks (`resources.health`).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from warren.admin.node_facts import NodeFacts
+from warren.admin.views.alarms import own_alarm
+from warren.broker.broker import Broker
+
+PATH = "/api/warren/fitness"
+FIT = "fit"
+RELUCTANT = "reluctant"
+UNFIT = "unfit"
+FIT_STATUS = 200
+UNFIT_STATUS = 503
+RELUCTANT_STATUSES = {"200": 200, "404": 404, "503": UNFIT_STATUS}
+"""What whoever asks may want to hear of a node that is reluctant. To HAProxy, 404 means: nobody new."""
+
+_UNFIT_CODES = ("starting", "stopped", "paused")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Against sending clients to a node: a word for programs, a sentence for people."""
+
+    code: str
+    sentence: str
+
+
+def reasons_of(broker: Broker, facts: NodeFacts) -> list[Reason]:
+    """All that speaks against a node that runs."""
+    return [*_of_cluster(broker, facts.now_ms()), *_of_alarm(own_alarm(broker)), *_of_operator(facts.draining)]
+
+
+def standing_of(reasons: list[Reason]) -> str:
+    if any(reason.code in _UNFIT_CODES for reason in reasons):
+        return UNFIT
+    return RELUCTANT if reasons else FIT
+
+
+def status_of(reasons: list[Reason], reluctant: int = UNFIT_STATUS) -> int:
+    """What to answer with; `reluctant`: of a node that serves, and would rather have nobody new."""
+    return {FIT: FIT_STATUS, RELUCTANT: reluctant, UNFIT: UNFIT_STATUS}[standing_of(reasons)]
+
+
+def fitness_row(node: str, reasons: list[Reason]) -> dict[str, Any]:
+    told = [{"code": reason.code, "sentence": reason.sentence} for reason in reasons]
+    return {"status": standing_of(reasons), "node": node, "reasons": told}
+
+
+def _of_cluster(broker: Broker, now_ms: int) -> list[Reason]:
+    clustering = broker.clustering
+    if clustering is None:
+        return []
+    if clustering.membership.paused:
+        return [Reason("paused", "It is cut off from too many nodes of its cluster, and serves nobody.")]
+    if clustering.shared.is_stale(now_ms):
+        return [Reason("behind", "It has not heard from the metadata store for seconds; nothing can be declared.")]
+    return []
+
+
+def _of_alarm(alarm: str) -> list[Reason]:
+    held_back = "so publishers wait"
+    found = []
+    if "memory" in alarm:
+        found.append(Reason("memory_alarm", f"It uses more memory than it may, {held_back}."))
+    if "disk" in alarm:
+        found.append(Reason("disk_alarm", f"It has less free disk space than it needs, {held_back}."))
+    return found
+
+
+def _of_operator(draining: bool) -> list[Reason]:
+    return [Reason("draining", "An operator wants it to have no new clients.")] if draining else []
