@@ -338,8 +338,11 @@ class Master(FlushWaiter, Timed):
         return self._as_wanted(ring)
 
     def _as_wanted(self, ring: Ring) -> Ring:
-        """Members are added at once, and dropped when as many as are wanted are in sync without them."""
-        if not self._wanted or self._wanted == ring.members:
+        """Members are added at once, and dropped when as many as are wanted are in sync without them.
+
+        Those that stay keep their order: of two orders each could be proposed in the place of the other for ever.
+        """
+        if not self._wanted:
             return ring
         missing = [name for name in self._wanted if name not in ring.members]
         if missing:
@@ -349,7 +352,8 @@ class Master(FlushWaiter, Timed):
         others_in_sync = [name for name in synced if name not in self._wanted]
         if waits and others_in_sync:
             return ring
-        return ring.with_members(self._wanted)
+        stay = [name for name in ring.members if name in self._wanted]
+        return ring if stay == ring.members else ring.with_members(stay)
 
     def _wait(self, for_ms: i64) -> None:
         """Look again by then."""
