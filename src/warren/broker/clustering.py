@@ -34,6 +34,7 @@ from warren.broker.membership import LifeWatcher, Membership
 from warren.broker.mirrors.catching_up import SyncPace
 from warren.broker.mirrors.checked_removal import CheckedRemoval
 from warren.broker.mirrors.rings import Rings
+from warren.broker.mirrors.upstream import ask_anew
 from warren.broker.mirrors.wishes import Wishes
 from warren.broker.names import FreshNames
 from warren.broker.shared_agreement import SharedAgreement
@@ -163,6 +164,8 @@ class Clustering(Home, Whereabouts, LifeWatcher, Timed):
         elif isinstance(event, DefinitionsReplaced):
             self.shared.replaced(event)
             self._let_rings_act()
+            if self.rings is not None:
+                ask_anew(self.rings)
         elif isinstance(event, DefinitionsCurrent):
             self.shared.current(event)
 

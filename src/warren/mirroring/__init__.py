@@ -61,6 +61,9 @@ The rules
 14. It has caught up when all that is on its disk, and the step it began behind is settled; then it is counted, then
     proposed, then admitted. So is one that was dropped and has kept all it had, once it holds, settled, whatever its
     master inherited: some of that may have been settled without it.
+15. Who is to hold the queue is changed by the master: others are added at once, and taken out when as many as are
+    wanted are in sync without them. Whoever is taken out drops its copy when it hears of that. If it is taken in again,
+    its master does not hear it before it knows that it was gone: it would count with what it is about to drop.
 
 Publishes carry their *origin* (a node, its incarnation, and its own count of publishes to this queue). Every member
 keeps the highest count of each origin, so a new master can tell a node what it has of what that node sent.

@@ -15,8 +15,7 @@ Whoever is about to be proposed is waited for, too: it must have all that is set
 
 Invariants: `settled` never falls; every counted member holds every step up to it. All `steps` above are here, in order.
 
-Not here: the theory (`mirroring`), what a step is about (`broker.mirrors`), what a newcomer lacks
-(`mirroring.catching_up`).
+Not here: the theory (`mirroring`), what a step is about, and what a newcomer lacks (`broker.mirrors`).
 """
 
 from abc import ABC, abstractmethod
@@ -24,6 +23,7 @@ from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
+from warren.mirroring.entrance import Entrance
 from warren.mirroring.epochs import Epochs, last_common
 from warren.mirroring.follower import Follower
 from warren.mirroring.marks import Marks
@@ -96,7 +96,8 @@ class Master(FlushWaiter, Timed):
         # the first step of this epoch
         self.opening: i64 = end + 1
         self.followers: dict[str, Follower] = {}
-        # who came while a step was being written: whatever it says may be new to them
+        self._entrance: Entrance = Entrance()
+        # who came while a step was being written, which may be new to them
         self._arrivals: list[tuple[str, int, JoinRequest]] = []
         self._own: Run = own
         self._downstream: Downstream = downstream
@@ -181,6 +182,8 @@ class Master(FlushWaiter, Timed):
     def joined(self, node: str, incarnation: int, request: JoinRequest) -> None:
         """A mirror wants to follow. It begins behind a step of this epoch, so that it knows of which one that is."""
         self._forget(node)
+        if not self._entrance.lets_in((node, incarnation, request), self.ring.members):
+            return
         if len(self.writer) or self.end < self.opening:
             self._arrivals.append((node, incarnation, request))
         else:
@@ -206,7 +209,6 @@ class Master(FlushWaiter, Timed):
         self._look()
 
     def told(self, node: str, spans: list[Span]) -> None:
-        """A newcomer says what it has."""
         if node in self.followers:
             self._owner.lacks(node, spans)
 
@@ -234,6 +236,7 @@ class Master(FlushWaiter, Timed):
 
     def _forget(self, node: str) -> None:
         self.followers.pop(node, None)
+        self._entrance.forget(node)
         self._arrivals = [arrival for arrival in self._arrivals if arrival[0] != node]
 
     # -- the ring
@@ -244,8 +247,7 @@ class Master(FlushWaiter, Timed):
         self._improve()
 
     def want_master(self, name: str, anyhow: bool = False, leaves: bool = False) -> None:
-        """Let another node be master as soon as it is in sync, or none if there is no name; `anyhow`: in sync or not.
-        This one goes on as a mirror, unless it `leaves`.
+        """Let another be master as soon as it is in sync, or `anyhow`; this one is a mirror then, unless it `leaves`.
 
         Nothing has to come to rest for that: whatever is settled is held by all who count, the other one among them,
         and once it hears that it is master this one settles nothing without it.
@@ -255,14 +257,17 @@ class Master(FlushWaiter, Timed):
         self._leaves = leaves
         self._improve()
 
-    def changed(self, ring: Ring) -> None:
-        """The ring, with this master in this epoch, was agreed upon anew."""
+    def changed(self, ring: Ring, version: int = 0) -> None:
+        """The ring, with this master in this epoch, was agreed upon anew; versions grow."""
+        asked = self._entrance.changed(self.ring.members, ring.members, version)
         self.ring = ring
         self._proposals = []
         self._under_way = False
         self._resting = False
         for node in [node for node in self.followers if node not in ring.members]:
             del self.followers[node]
+        for one, incarnation, request in asked:
+            self.joined(one, incarnation, request)
         self._improve()
         self._look()
 

@@ -8,7 +8,7 @@
 The *tag* is an epoch and a number that the mirror chose for its attempt to join it. Everything that follows from this
 attempt, both ways, bears it, and says nothing to whoever has begun another meanwhile.
 
-    mirror to master    JOIN         whole, end, settled, then each epoch and its first step
+    mirror to master    JOIN         whole, end, settled, the revision it knows, then each epoch and its first step
                         SAFE         number
                         HAS          spans: first, last
                         CAUGHT_UP
@@ -85,7 +85,7 @@ def words(kind: i64, queue_id: int, tag: int, values: list[int]) -> bytes:
 
 
 def join(queue_id: int, tag: int, request: JoinRequest) -> bytes:
-    values = [1 if request.whole else 0, int(request.end), int(request.settled)]
+    values = [1 if request.whole else 0, int(request.end), int(request.settled), request.known]
     for epoch, first in request.beginnings:
         values += [epoch, first]
     return words(JOIN, queue_id, tag, values)
@@ -145,12 +145,12 @@ class MessageReader:
         return self._at >= self._end
 
     def join(self) -> JoinRequest:
-        whole, end, settled = self.word(), self.word(), self.word()
+        whole, end, settled, known = self.word(), self.word(), self.word(), int(self.word())
         beginnings: list[Beginning] = []
         while not self.at_end():
             epoch = int(self.word())
             beginnings.append((epoch, int(self.word())))
-        return JoinRequest(epoch_of(self.tag), whole != 0, end, settled, beginnings)
+        return JoinRequest(epoch_of(self.tag), whole != 0, end, settled, beginnings, known)
 
     def spans(self) -> list[Span]:
         found: list[Span] = []

@@ -37,13 +37,17 @@ FOLLOWING: Final = "following"
 class JoinRequest:
     """What a mirror tells a master that it wants to follow."""
 
-    def __init__(self, epoch: int, whole: bool, end: i64, settled: i64, beginnings: list[Beginning]) -> None:
+    def __init__(
+        self, epoch: int, whole: bool, end: i64, settled: i64, beginnings: list[Beginning], known: int = 0
+    ) -> None:
         self.epoch: int = epoch
         # it holds the whole queue up to `end`, so that it may go on from there
         self.whole: bool = whole
         self.end: i64 = end
         self.settled: i64 = settled
         self.beginnings: list[Beginning] = beginnings
+        # how far it has followed what is agreed upon; whoever sends the request knows
+        self.known: int = known
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

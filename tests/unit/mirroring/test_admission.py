@@ -1,4 +1,196 @@
+"""Whom a master counts, admits and drops, and what it makes of proposals of which it hears nothing."""
 
+from tests.unit.mirroring.stage import MasterStage, newcomer
+from tests.unit.mirroring.test_master import ALONE, BOTH, promoted, resumed
+from warren.mirroring.master import AGAIN_MS, JOIN_PATIENCE_MS
+from warren.mirroring.mirror import JoinRequest
+from warren.model.rings import Ring
+
+WITH_B = ALONE.admitting([("b", 1)])
+
+
+def caught_up(stage: MasterStage, node: str = "b") -> None:
+    """A newcomer that has all there is."""
+    stage.master.joined(node, 1, newcomer())
+    stage.master.safe(node, stage.master.end)
+    stage.master.caught_up(node)
+
+
+def test_a_newcomer_is_admitted_when_it_has_caught_up() -> None:
+    stage = MasterStage(ALONE).opened()
+    stage.master.joined("b", 1, newcomer())
+    stage.master.safe("b", 1)
+    assert stage.proposed == []
+    stage.master.caught_up("b")
+    assert stage.proposed == [WITH_B]
+
+
+def test_a_newcomer_counts_from_when_it_is_proposed() -> None:
+    stage = MasterStage(ALONE).opened()
+    caught_up(stage)
+    assert stage.master.counted() == [("a", 1), ("b", 1)]
+    stage.step_of(5)
+    assert stage.master.settled == 1
+    stage.master.safe("b", 2)
+    assert stage.master.settled == 2
+
+
+def test_a_newcomer_is_waited_for_until_it_has_all_that_is_settled_and_then_proposed() -> None:
+    stage = MasterStage(ALONE).opened()
+    stage.master.joined("b", 1, newcomer())
+    stage.master.safe("b", 1)
+    stage.step_of(5)
+    stage.step_of(6)
+    stage.master.caught_up("b")
+    # it lacks steps 2 and 3, which are settled
+    assert [stage.master.settled, stage.proposed] == [3, []]
+    stage.step_of(7)
+    assert stage.master.settled == 3
+    stage.master.safe("b", 3)
+    assert [stage.master.settled, stage.proposed] == [3, [WITH_B]]
+    stage.master.safe("b", 4)
+    assert stage.master.settled == 4
+
+
+def test_a_mirror_that_was_dropped_is_not_admitted_without_what_its_master_inherited() -> None:
+    """The master before may have settled steps 2 and 3 without it."""
+    stage = promoted(BOTH.with_members(["a", "b", "c"])).opened()
+    resumed(stage, "c", 1)
+    assert ("resume", "c", 1, 1) in stage.said
+    stage.master.safe("c", 1)
+    resumed(stage, "b", 3)
+    stage.master.safe("b", 4)
+    assert [stage.master.settled, stage.proposed] == [4, []]
+    stage.master.safe("c", 3)
+    assert stage.proposed == []
+    stage.master.safe("c", 4)
+    assert [ring.synced_names() for ring in stage.proposed] == [["a", "b", "c"]]
+
+
+def test_a_newcomer_is_not_admitted_before_the_step_it_began_behind_is_settled() -> None:
+    stage = promoted(BOTH.with_members(["a", "b", "c"])).opened()
+    resumed(stage, "b", 3)
+    stage.master.joined("c", 1, newcomer(2))
+    stage.master.safe("c", 4)
+    stage.master.caught_up("c")
+    assert stage.proposed == []
+    stage.master.safe("b", 4)
+    assert [ring.in_sync for ring in stage.proposed] == [[("a", 1), ("b", 1), ("c", 1)]]
+
+
+def test_who_is_no_member_is_neither_admitted_nor_waited_for() -> None:
+    stage = MasterStage(ALONE).opened()
+    caught_up(stage, "x")
+    stage.step_of(5)
+    assert [stage.proposed, stage.master.settled] == [[], 2]
+
+
+def test_a_newcomer_that_is_lost_before_it_was_proposed_counts_no_more() -> None:
+    stage = MasterStage(ALONE).opened()
+    stage.master.joined("b", 1, newcomer())
+    stage.step_of(5)
+    stage.master.safe("b", 1)
+    stage.master.caught_up("b")
+    stage.step_of(6)
+    assert stage.master.settled == 2
+    stage.master.lost("b")
+    assert [stage.master.settled, stage.proposed] == [3, []]
+
+
+def test_one_that_is_lost_counts_until_it_is_known_to_be_dropped() -> None:
+    stage = promoted().opened()
+    resumed(stage, "b", 3)
+    stage.unreached.add("b")
+    stage.master.lost("b")
+    alone = BOTH.dropping(["b"])
+    assert [stage.proposed, stage.master.settled] == [[alone], 1]
+    stage.master.changed(alone)
+    assert stage.master.settled == 4
+
+
+def test_a_new_master_waits_for_those_who_are_reached_and_not_for_others() -> None:
+    ring = Ring(2, "a", ["a", "b", "c"], [("a", 1), ("b", 1), ("c", 1)])
+    stage = promoted(ring)
+    stage.unreached.add("c")
+    stage.opened()
+    stage.master.lost("c")
+    assert stage.proposed == [ring.dropping(["c"])]
+    stage.master.changed(ring.dropping(["c"]))
+    stage.elapse(JOIN_PATIENCE_MS - 1)
+    assert len(stage.proposed) == 1
+    stage.elapse(1)
+    assert stage.proposed[1:] == [BOTH.with_members(["a", "b", "c"]).dropping(["b"])]
+
+
+def test_what_was_proposed_counts_until_the_ring_is_seen_to_change() -> None:
+    stage = MasterStage(ALONE).opened()
+    caught_up(stage)
+    stage.master.refused()
+    stage.master.lost("b")
+    stage.step_of(5)
+    assert [stage.master.settled, stage.master.counted()] == [1, [("a", 1), ("b", 1)]]
+    stage.master.changed(ALONE)
+    assert stage.master.settled == 2
+
+
+def test_the_same_ring_is_proposed_again_to_be_sure_of_it() -> None:
+    stage = MasterStage(ALONE).opened()
+    caught_up(stage)
+    stage.master.refused()
+    stage.master.lost("b")
+    stage.elapse(JOIN_PATIENCE_MS)
+    assert stage.proposed == [WITH_B, ALONE]
+    stage.master.changed(ALONE)
+    stage.elapse(JOIN_PATIENCE_MS)
+    assert stage.proposed == [WITH_B, ALONE]
+
+
+def test_what_came_to_nothing_is_proposed_again_after_a_while_and_not_at_once() -> None:
+    stage = MasterStage(ALONE).opened()
+    stage.elapse(JOIN_PATIENCE_MS)
+    caught_up(stage)
+    stage.master.refused()
+    stage.step_of(5)
+    stage.master.safe("b", 2)
+    stage.elapse(AGAIN_MS - 1)
+    assert stage.proposed == [WITH_B]
+    stage.elapse(1)
+    assert stage.proposed == [WITH_B, WITH_B]
+
+
+def test_one_proposal_is_under_way_at_a_time() -> None:
+    stage = MasterStage(ALONE).opened()
+    caught_up(stage, "b")
+    caught_up(stage, "c")
+    assert stage.proposed == [WITH_B]
+    stage.master.changed(WITH_B)
+    assert stage.proposed[1:] == [WITH_B.admitting([("c", 1)])]
+
+
+def test_members_that_are_wanted_are_added_and_others_go_when_these_are_in_sync() -> None:
+    stage = promoted().opened()
+    resumed(stage, "b", 3)
+    stage.master.safe("b", 4)
+    stage.master.want(["a", "c"])
+    with_c = BOTH.with_members(["a", "b", "c"])
+    assert stage.proposed == [with_c]
+    stage.master.changed(with_c)
+    assert len(stage.proposed) == 1
+    stage.master.joined("c", 1, newcomer(2))
+    stage.master.safe("c", 4)
+    stage.master.caught_up("c")
+    assert stage.proposed[1].in_sync == [("a", 1), ("c", 1)]
+    stage.master.changed(stage.proposed[1])
+    assert [stage.master.ring.members, sorted(stage.master.followers)] == [["a", "c"], ["c"]]
+
+
+def test_a_member_that_is_not_reached_is_not_waited_for_before_others_go() -> None:
+    stage = promoted().opened()
+    resumed(stage, "b", 3)
+    stage.unreached.add("c")
+    stage.master.changed(BOTH.with_members(["a", "b", "c"]))
+    stage.master.want(["a", "c"])
+    assert [ring.members for ring in stage.proposed] == [["a", "c"]]
 
 
 def test_an_order_of_members_is_as_good_as_another() -> None:
@@ -16,3 +208,34 @@ def test_members_that_stay_keep_their_order_when_others_go() -> None:
     stage.unreached |= {"c", "d"}
     stage.master.want(["a", "d", "b"])
     assert [ring.members for ring in stage.proposed] == [["a", "b", "d"]]
+
+
+def taken_in_again(known: int) -> MasterStage:
+    """One that was taken out with version 7, and taken in again with 8, asks to follow and says what it knows."""
+    stage = MasterStage(ALONE).opened()
+    stage.master.changed(ALONE.with_members(["a", "c"]), 7)
+    stage.master.changed(ALONE, 8)
+    stage.master.joined("b", 1, JoinRequest(1, True, 1, 1, [(1, 1)], known))
+    return stage
+
+
+def test_one_that_was_taken_out_and_in_again_is_not_heard_before_it_knows_of_that() -> None:
+    """It is about to drop what it has."""
+    stage = taken_in_again(known=6)
+    assert [stage.said, list(stage.master.followers)] == [[], []]
+    stage = taken_in_again(known=8)
+    assert stage.said == [("resume", "b", 1, 1)]
+
+
+def test_one_that_asks_before_its_master_knows_it_to_be_a_member_is_heard_when_it_does() -> None:
+    alone = ALONE.with_members(["a"])
+    stage = MasterStage(alone).opened()
+    stage.master.joined("b", 1, newcomer())
+    assert stage.said == []
+    stage.master.changed(ALONE, 5)
+    assert stage.said == [("start", "b", 1)]
+    stage = MasterStage(alone).opened()
+    stage.master.joined("b", 1, newcomer())
+    stage.master.lost("b")
+    stage.master.changed(ALONE, 5)
+    assert stage.said == []

@@ -340,7 +340,7 @@ class Mastery(RingOwner, Timed, RestWaiter):
 
     def changed(self, ring: Ring) -> None:
         self.may_go(False)
-        self.master.changed(ring)
+        self.master.changed(ring, self._rings.agreement.modified(self._part.definition.key()))
         self._rings.placing.look(self._part)
         self._rings.partners_changed()
         self._let_in()

@@ -10,7 +10,6 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.agreement import Agreement
 from warren.broker.membership import Membership
 from warren.broker.mirrors.catching_up import SyncPace
 from warren.broker.mirrors.downlink import Unsaid
@@ -26,6 +25,7 @@ from warren.broker.moves.placing import RingPlacing
 from warren.broker.moves.proposals import RingProposals
 from warren.broker.moves.retreat import Retreat
 from warren.broker.names import FreshNames
+from warren.broker.shared_agreement import SharedAgreement
 from warren.broker.storage import Storage
 from warren.broker.stream_files import StreamFiles
 from warren.broker.vhost import Vhost
@@ -57,7 +57,7 @@ class Rings(Timed):
         self,
         turn: Turn,
         membership: Membership,
-        agreement: Agreement,
+        agreement: SharedAgreement,
         links: Links,
         vhosts: dict[str, Vhost],
         storage: Storage,
@@ -67,7 +67,7 @@ class Rings(Timed):
     ) -> None:
         self.turn: Turn = turn
         self.membership: Membership = membership
-        self.agreement: Agreement = agreement
+        self.agreement: SharedAgreement = agreement
         self.links: Links = links
         self.own_run: Run = (membership.own, membership.incarnation)
         # masters with something to put into a step before the turn ends

@@ -32,6 +32,7 @@ class LinkUpstream(Upstream):
         self._rings.attempts += 1
         self.tag = messages.tag_of(request.epoch, self._rings.attempts)
         self._taken_bytes = 0
+        request.known = self._rings.agreement.applied
         self._send(messages.join(self._queue_id, self.tag, request))
 
     def safe(self, number: i64) -> None:
@@ -50,3 +51,15 @@ class LinkUpstream(Upstream):
 
     def _send(self, message: bytes) -> None:
         self._rings.links.send_ring(self.node, message, b"")
+
+
+def ask_anew(rings: "Rings") -> None:
+    """Have every newcomer ask its master once more.
+
+    A node that was told how things are, and not what they were in between, may have been taken out of a ring and taken
+    in again. Its master does not take it for a follower any more.
+    """
+    for part in rings.parts():
+        if part.mastery is None and rings.own_run not in part.ring.in_sync:
+            part.mirror.leave()
+            part.act()
