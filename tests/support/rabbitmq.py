@@ -67,6 +67,11 @@ class RabbitMQ:
         host, port = self.http
         return f"http://{host}:{port}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it runs"
+        return self._process.pid
+
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 
