@@ -1,7 +1,7 @@
 """Links between two brokers: what they declare upstream, what they carry, and what they leave."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
@@ -28,13 +28,6 @@ def run(work: Coroutine[Any, Any, T]) -> T:
             return await work
 
     return asyncio.run(within())
-
-
-@pytest.fixture(scope="session")
-def federating_rabbitmq() -> Iterator[RabbitMQ]:
-    broker = RabbitMQ(plugins=["rabbitmq_federation"])
-    yield broker
-    broker.close()
 
 
 @pytest.fixture(params=["warren", "rabbitmq", "rabbitmq with federation"])
