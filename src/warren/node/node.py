@@ -31,7 +31,8 @@ from warren.broker.broker import Broker
 from warren.errors import ConfigError, StoreError
 from warren.model.effects import PauseService, ResumeService, StartAnew
 from warren.model.events import StopRequested
-from warren.node import process
+from warren.node import process, service_manager
+from warren.node.announcing import Presence, announce
 from warren.node.boot_definitions import import_all
 from warren.node.bridging.bridging import Bridging
 from warren.node.client_link import ClientLinks
@@ -122,6 +123,7 @@ class Node:
 
     async def _begin(self, life: ClusterLife) -> Found | None:
         """What the core starts with; nothing if the node is stopped while it waits for others."""
+        service_manager.status("is starting, and waits for a majority of its cluster's disc nodes, if it has any")
         http, amqp = self._addresses()
         await self._http.stand_in(self._control_room(life))
         return await self._unless_finished(life.begin(self.clock.now_ms(), http, amqp))
@@ -274,12 +276,14 @@ class Node:
     def _pause(self, effect: PauseService) -> None:
         """Take no clients; operators are still answered."""
         self._paused = True
+        service_manager.status("is cut off from too many nodes of its cluster, and serves nobody")
         self._close_amqp()
         if self._life is not None:
             self._life.pause()
 
     def _resume(self, effect: ResumeService) -> None:
         self._paused = False
+        service_manager.status("serves again, after it was cut off from too many nodes of its cluster")
         if not self._stopping:
             self._tcp_sockets = self._bound_again("amqp", _CHOOSE_TCP)
             self._ssl_sockets = self._bound_again("amqps", _CHOOSE_SSL)
@@ -297,34 +301,18 @@ class Node:
         self._begin_stop()
 
     def _announce(self, loop_name: str) -> None:
-        broker, log = self._settings.broker, self._log
-        log.info(
-            "node.started",
-            name=broker.node_name,
-            pid=os.getpid(),
-            core=process.core_kind(),
-            loop=loop_name,
-            memory_limit_bytes=self._settings.memory_limit_bytes,
-            data=self._disk.path if self._disk is not None else "none",
-        )
         operators = [(protocol, bound_address(bound)) for protocol, bound in self._http.listeners()]
-        for protocol, where in [*self._amqp_addresses, *operators]:
-            log.info("listener.opened", protocol=protocol, address=where)
-        if self._settings.without_effect:
-            log.warning(
-                "settings.accepted", keys=",".join(self._settings.without_effect), effect="accepted, no effect yet"
-            )
-        if self._disk is not None and self._disk.strangers:
-            log.warning("files.ignored", names=",".join(self._disk.strangers), directory="journal")
-        if self._settings.unknown_variables:
-            log.warning("environment.ignored", variables=",".join(self._settings.unknown_variables))
-        if (broker.default_user, broker.default_pass) == ("guest", "guest") and not broker.starts_empty:
-            log.warning("credentials.defaulted", user="guest", advice="set default_user and default_pass")
-        log.settle()
-        amqps = f" amqps={self._first_address('amqps')}" if self._ssl_sockets else ""
-        peer = "" if self._life is None or not self._life.peer_address else f" peer={self._life.peer_address}"
-        addresses = f"amqp={self._first_address('amqp')} http={self._http.address()}{amqps}{peer}"
-        print(f"ready name={broker.node_name} {addresses}", flush=True)
+        presence = Presence(
+            loop_name,
+            [*self._amqp_addresses, *operators],
+            amqp=self._first_address("amqp"),
+            http=str(self._http.address()),
+            amqps=self._first_address("amqps") if self._ssl_sockets else "",
+            peer="" if self._life is None else self._life.peer_address,
+            data=self._disk.path if self._disk is not None else "none",
+            strangers=[] if self._disk is None else self._disk.strangers,
+        )
+        announce(self._settings, presence, self._log)
 
     def _watch_descriptors(self, loop: asyncio.AbstractEventLoop) -> None:
         """uvloop refuses clients without a word when descriptors run out; the operator should hear of it."""
@@ -358,6 +346,8 @@ class Node:
         if self._stopping:
             return
         self._stopping = True
+        if self.sequel == END:
+            service_manager.stopping()
         self._close_listeners()
         if self._bridging is None:
             self._turns.add(StopRequested())
