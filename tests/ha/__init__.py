@@ -1,0 +1,1 @@
+"""What `warren ha` renders, plans and checks, with Debian's HAProxy, Keepalived and nft, and with real nodes."""

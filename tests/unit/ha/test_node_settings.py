@@ -1,0 +1,45 @@
+"""The lines that are rendered for a node, as the node understands them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.ha.deployments import NODE_PORTS, deployment, node
+from warren.ha.deployment import BrokerNode, Deployment
+from warren.ha.node_settings import node_config
+from warren.node.config.settings import Flags, NodeSettings, read_settings
+
+
+def understood(folder: Path, told: Deployment, one: BrokerNode) -> NodeSettings:
+    file = folder / "warren.conf"
+    file.write_text(node_config(told, one))
+    return read_settings(Flags(config=str(file)), {})
+
+
+@pytest.mark.parametrize("proxied", [True, False])
+def test_the_node_and_its_balancers_agree_about_headers(tmp_path: Path, proxied: bool) -> None:
+    settings = understood(tmp_path, deployment(proxy_protocol=proxied), node(1))
+    assert settings.without_effect == []
+    for balancers in (settings.balancers, settings.http.balancers):
+        assert (balancers is not None and balancers.include("10.0.0.12")) == proxied
+        assert balancers is None or not balancers.include("10.9.0.1")
+
+
+def test_the_node_listens_where_the_balancers_look_for_it(tmp_path: Path) -> None:
+    ports = {"amqp": 5673, "http": 15673, "peer": 25672}
+    settings = understood(tmp_path, deployment(), node(1, ports=ports))
+    assert [listener.port for listener in settings.tcp_listeners] == [5673]
+    assert [listener.port for listener in settings.http.tcp_listeners] == [15673]
+
+
+def test_the_cluster_is_founded_by_a_disc_node(tmp_path: Path) -> None:
+    told = deployment(nodes=(node(1, "ram"), node(2, "witness"), node(3, ports={**NODE_PORTS, "peer": 25700})))
+    cluster = understood(tmp_path, told, told.nodes[0]).cluster
+    assert [str(each.address) for each in cluster.discovery_nodes] == ["n3:25700", "n1:25672", "n2:25672"]
+    assert (cluster.ram, cluster.partition_handling) == (True, "pause_minority")
+    assert understood(tmp_path, told, told.nodes[1]).cluster.witness
+
+
+def test_a_node_alone_is_no_cluster(tmp_path: Path) -> None:
+    told = deployment(nodes=(node(1),))
+    assert understood(tmp_path, told, told.nodes[0]).cluster.discovery_nodes == []
