@@ -116,9 +116,8 @@ class Master(FlushWaiter, Timed):
         self._timer_at_ms: i64 = 0
         self._opened_at_ms: i64 = 0
         self._patience_over: bool = False
-        # who is to hold the queue; empty: whoever does
+        # who is to hold the queue, and who is to be master; empty: whoever does and is
         self._wanted: list[str] = []
-        # who is to be master; empty: this node
         self._heir: str = ""
         self._heir_anyhow: bool = False
         self._leaves: bool = False
@@ -249,8 +248,9 @@ class Master(FlushWaiter, Timed):
     def want_master(self, name: str, anyhow: bool = False, leaves: bool = False) -> None:
         """Let another be master as soon as it is in sync, or `anyhow`; this one is a mirror then, unless it `leaves`.
 
-        Nothing has to come to rest for that: whatever is settled is held by all who count, the other one among them,
-        and once it hears that it is master this one settles nothing without it.
+        Nothing has to come to rest for that: all who count, the other among them, hold whatever is settled, and once it
+        knows this one settles nothing without it. But to stay in sync its epoch must be open: before, what it has is not
+        certain.
         """
         self._heir = name
         self._heir_anyhow = anyhow
@@ -336,9 +336,9 @@ class Master(FlushWaiter, Timed):
         if heir is not None:
             run = (heir.node, heir.incarnation)
             has_all = run in self.ring.in_sync and run in ring.in_sync and heir.complete
-            if has_all and not self._leaves:
+            if has_all and not self._leaves and self.opened:
                 return ring.handing_over(run)
-            if has_all or self._heir_anyhow:
+            if (has_all and self._leaves) or self._heir_anyhow:
                 return ring.promoting(run)
         return self._as_wanted(ring)
 
@@ -395,6 +395,6 @@ class Master(FlushWaiter, Timed):
             if follower.began <= settled:
                 self._downstream.settle(node, settled)
         self._owner.settled(settled)
-        # whoever is in sync follows, or nothing would have been settled: are there others?
-        if len(self.followers) >= len(self.ring.in_sync):
+        # whoever is in sync follows, or nothing would have been settled: are there others, or is one to be master?
+        if self._heir or len(self.followers) >= len(self.ring.in_sync):
             self._improve()

@@ -239,3 +239,20 @@ def test_one_that_asks_before_its_master_knows_it_to_be_a_member_is_heard_when_i
     stage.master.lost("b")
     stage.master.changed(ALONE, 5)
     assert stage.said == []
+
+
+def test_a_master_hands_over_when_its_epoch_is_open() -> None:
+    """Before it is not certain of what it has; it would be in sync without the whole queue."""
+    stage = promoted().opened()
+    stage.master.want_master("b")
+    resumed(stage, "b", 3)
+    assert stage.proposed == []
+    stage.master.safe("b", 4)
+    assert stage.proposed == [BOTH.handing_over(("b", 1))]
+
+
+def test_a_master_that_leaves_does_not_wait_for_that() -> None:
+    stage = promoted().opened()
+    stage.master.want_master("b", leaves=True)
+    resumed(stage, "b", 3)
+    assert stage.proposed == [BOTH.promoting(("b", 1))]

@@ -341,6 +341,9 @@ class Mastery(RingOwner, Timed, RestWaiter):
     def changed(self, ring: Ring) -> None:
         self.may_go(False)
         self.master.changed(ring, self._rings.agreement.modified(self._part.definition.key()))
+        for newcomer in self.newcomers.all():
+            if newcomer.node not in ring.members:
+                self.newcomers.forget(newcomer.node)
         self._rings.placing.look(self._part)
         self._rings.partners_changed()
         self._let_in()
