@@ -52,6 +52,12 @@ class Operator:
         body = {"pattern": pattern, "definition": dict(definition), "apply-to": "queues"}
         self._change("PUT", ["policies", vhost, name], body)
 
+    def parameter(self, component: str, name: str, value: Mapping[str, object], vhost: str = "/") -> None:
+        self._change("PUT", ["parameters", component, vhost, name], {"value": dict(value)})
+
+    def delete_parameter(self, component: str, name: str, vhost: str = "/") -> None:
+        self._change("DELETE", ["parameters", component, vhost, name])
+
     def delete_user(self, name: str) -> None:
         self._change("DELETE", ["users", name])
 
