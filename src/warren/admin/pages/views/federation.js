@@ -1,0 +1,172 @@
+// Federation: the links of exchanges and queues, how each stands, and the upstreams they take from.
+
+import { get, path, put, remove } from "../app/api.js";
+import { count, tableText } from "../app/format.js";
+import { may } from "../app/session.js";
+import { chosenVhost } from "../app/settings.js";
+import { folded, h, panel } from "../parts/dom.js";
+import { areaField, textField } from "../parts/fields.js";
+import { actFromTable, answerPlace, FieldError, form } from "../parts/form.js";
+import { mapField } from "../parts/map_field.js";
+import { Table } from "../parts/table.js";
+import { UPSTREAM_KEYS } from "../sections/known_arguments.js";
+import { vhostField } from "../sections/vhost_choice.js";
+
+const UPSTREAM = "federation-upstream";
+
+export default function federation() {
+  const parts = [may("monitoring") && linksPart(), may("policymaker") && upstreamsPart()].filter(Boolean);
+  const lead = h(
+    "p",
+    { class: "lead" },
+    "An exchange or a queue takes from its like in another broker when a policy names an upstream for it: federation-upstream for one, federation-upstream-set for several, all for all.",
+  );
+  return {
+    title: "Federation",
+    content: [lead, ...parts.flatMap((part) => part.content)],
+    refresh: (signal) => Promise.all(parts.map((part) => part.refresh(signal))),
+  };
+}
+
+function linksPart() {
+  const answer = answerPlace();
+  const table = new Table({
+    caption: "Links",
+    keyOf: (row) => JSON.stringify([row.node, row.id]),
+    empty: "No links: no policy names an upstream for an exchange or a queue that is there.",
+    columns: [
+      { key: "name", title: "Name", cell: (row) => row.exchange ?? row.queue },
+      { key: "type", title: "Type", cell: (row) => row.type },
+      { key: "vhost", title: "Virtual host", cell: (row) => row.vhost },
+      { key: "upstream", title: "Upstream", cell: (row) => row.upstream },
+      { key: "takes", title: "Takes from", cell: (row) => row.upstream_exchange ?? row.upstream_queue },
+      { key: "uri", title: "URI", cell: (row) => ({ text: row.uri, class: "code" }) },
+      { key: "status", title: "State", wrap: true, cell: linkState },
+      { key: "forwarded", title: "Carried", number: true, cell: (row) => count(row.forwarded) },
+      { key: "since", title: "Since", cell: (row) => row.timestamp },
+      { key: "node", title: "Node", cell: (row) => row.node },
+      ...(may("policymaker") ? [restartColumn(answer.told)] : []),
+    ],
+  });
+  const refresh = async (signal) => {
+    const place = chosenVhost() ? path("federation-links", chosenVhost()) : "federation-links";
+    table.update(await get(place, {}, signal));
+  };
+  return { content: [panel("Links", table.element, answer.element)], refresh };
+}
+
+function linkState({ status, error }) {
+  const kind = { running: "good", starting: "warn" }[status] ?? "bad";
+  return [{ badge: status, kind }, error ?? ""];
+}
+
+function restartColumn(told) {
+  const act = (row, button) =>
+    actFromTable(button, {
+      told,
+      act: async () => {
+        await remove(path("federation-links", "vhost", row.vhost, row.id, row.node, "restart"));
+        return `The link of “${row.exchange ?? row.queue}” begins anew.`;
+      },
+    });
+  return {
+    key: "actions",
+    title: "Actions",
+    cell: (row) =>
+      row.uri
+        ? { button: "Restart", label: `Restart the link of ${row.exchange ?? row.queue} with ${row.upstream}`, act }
+        : "",
+  };
+}
+
+function upstreamsPart() {
+  const answer = answerPlace();
+  const edit = upstreamForm();
+  const fold = folded("Add or change an upstream", edit.element);
+  const table = new Table({
+    caption: "Upstreams",
+    keyOf: (row) => JSON.stringify([row.vhost, row.name]),
+    empty: "None.",
+    columns: [
+      { key: "name", title: "Name", cell: (row) => row.name },
+      { key: "vhost", title: "Virtual host", cell: (row) => row.vhost },
+      { key: "uri", title: "URIs", wrap: true, cell: (row) => ({ text: shownUris(row.value.uri), class: "code" }) },
+      { key: "rest", title: "Settings", wrap: true, cell: (row) => tableText(withoutUri(row.value)) },
+      {
+        key: "actions",
+        title: "Actions",
+        cell: (row) => [
+          { button: "Change", label: `Change ${row.name}`, act: (current) => edit.load(current, fold) },
+          {
+            button: "Delete",
+            danger: true,
+            label: `Delete ${row.name}`,
+            act: (current, button) => deleteUpstream(current, button, answer.told),
+          },
+        ],
+      },
+    ],
+  });
+  const refresh = async (signal) => {
+    const place = chosenVhost() ? path("parameters", UPSTREAM, chosenVhost()) : path("parameters", UPSTREAM);
+    table.update(await get(place, {}, signal));
+    await edit.vhost.learn(signal);
+  };
+  return { content: [panel("Upstreams", table.element, answer.element), fold], refresh };
+}
+
+const urisOf = (uri) => (Array.isArray(uri) ? uri : [uri]);
+
+/** Without user and password. */
+const shownUris = (uri) =>
+  urisOf(uri)
+    .map((one) => one.replace(/\/\/[^/]*@/, "//"))
+    .join(" ");
+
+function withoutUri({ uri: _, ...rest }) {
+  return rest;
+}
+
+function upstreamForm() {
+  const vhost = vhostField();
+  const name = textField("name", "Name", { required: true });
+  const uris = areaField("uri", "URIs", {
+    hint: "amqp://user:password@host:5672/vhost, one a line: each is a way to the same broker. amqp:// alone is this broker.",
+  });
+  const settings = mapField("settings", "Settings", UPSTREAM_KEYS);
+  const element = form({
+    label: "Add or change an upstream",
+    fields: [[vhost, name], uris, settings],
+    submit: "Save",
+    send: async ({ vhost: into, name: called, uri, settings: rest }) => {
+      const given = uri.split(/\s+/).filter(Boolean);
+      if (given.length === 0) throw new FieldError("URIs are missing.", uris.input);
+      await put(path("parameters", UPSTREAM, into, called), {
+        value: { ...rest, uri: given.length === 1 ? given[0] : given },
+      });
+      return `“${called}” is an upstream.`;
+    },
+  });
+  const load = (row, fold) => {
+    vhost.input.value = row.vhost;
+    name.input.value = row.name;
+    uris.input.value = urisOf(row.value.uri).join("\n");
+    settings.show(withoutUri(row.value));
+    fold.open = true;
+    uris.input.focus();
+  };
+  return { element, vhost, load };
+}
+
+function deleteUpstream(row, button, told) {
+  const ask = {
+    title: "Delete the upstream?",
+    text: `Links with “${row.name}” of “${row.vhost}” end, and what they keep over there is deleted with what waits in it.`,
+    action: "Delete",
+  };
+  const act = async () => {
+    await remove(path("parameters", UPSTREAM, row.vhost, row.name));
+    return `“${row.name}” is gone.`;
+  };
+  return actFromTable(button, { ask, act, told });
+}
