@@ -20,6 +20,8 @@ LISTS = [
     "vhosts",
     "policies",
     "limits",
+    "shovels",
+    "federation",
     "definitions",
     "tracing",
     "logs",
@@ -44,6 +46,8 @@ def furnished(site: Site, vhost: str) -> Iterator[list[tuple[str, ...]]]:
     site.ask("PUT", "operator-policies", vhost, "ceiling", body={"pattern": ".*", "definition": {"max-length": 9}})
     site.ask("PUT", "vhost-limits", vhost, "max-queues", body={"value": 50})
     site.ask("PUT", "topic-permissions", vhost, "guest", body={"exchange": "amq.topic", "write": ".*", "read": ".*"})
+    elsewhere = {"src-uri": "amqp://", "src-exchange": "nosuch", "dest-uri": "amqp://", "dest-exchange": "amq.topic"}
+    site.ask("PUT", "parameters", "shovel", vhost, "moving", body={"value": elsewhere})
     site.publish(vhost, "orders", "two spades", count=3)
     host, port = site.amqp
     client = pika.BlockingConnection(

@@ -15,6 +15,8 @@ const LISTS = {
   users: "access/users",
   vhosts: "access/vhosts",
   limits: "access/limits",
+  shovels: "shovels",
+  federation: "federation",
   definitions: "definitions",
   tracing: "tracing",
   logs: "logs",
@@ -49,6 +51,13 @@ export function navigation() {
   if (may("administrator")) rule.push(["vhosts", "Virtual hosts"]);
   rule.push(["policies", "Policies"]);
   if (may("administrator")) rule.push(["limits", "Limits"]);
+  const bridge =
+    may("monitoring") || may("policymaker")
+      ? [
+          ["shovels", "Shovels"],
+          ["federation", "Federation"],
+        ]
+      : [];
   const keep = may("administrator")
     ? [
         ["definitions", "Definitions"],
@@ -59,6 +68,7 @@ export function navigation() {
   return [
     ["", see],
     ["Rules", rule],
+    ["Bridges", bridge],
     ["Upkeep", keep],
   ].filter(([, pages]) => pages.length);
 }

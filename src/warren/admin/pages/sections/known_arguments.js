@@ -190,9 +190,77 @@ export const POLICY_KEYS = [
     values: ["when-synced", "always"],
     hint: "Which mirrors may take over when the master is stopped.",
   },
+  {
+    key: "federation-upstream-set",
+    type: "text",
+    title: "Federated with a set",
+    value: "all",
+    hint: "A set of upstreams to take from; all has every one of the virtual host.",
+  },
+  { key: "federation-upstream", type: "text", title: "Federated with", hint: "One upstream to take from." },
 ];
 
 export const OPERATOR_POLICY_KEYS = LIMITS;
+
+/** Of a shovel, beside its two ends. */
+export const SHOVEL_KEYS = [
+  {
+    key: "ack-mode",
+    type: "text",
+    title: "Ack mode",
+    values: ["on-confirm", "on-publish", "no-ack"],
+    hint: "When a message is done with at the source. on-confirm loses nothing.",
+  },
+  { key: "src-prefetch-count", type: "number", title: "Prefetch", hint: "How many messages may be on their way at once." },
+  {
+    key: "src-delete-after",
+    type: "text",
+    title: "Delete after",
+    value: "queue-length",
+    hint: "When it ends and deletes its definition: queue-length, after as many as there are when it connects; or a number.",
+  },
+  { key: "reconnect-delay", type: "number", title: "Reconnect delay", hint: "Seconds; 0 for never." },
+  { key: "dest-add-forward-headers", type: "yesno", title: "Tell the way", hint: "In the header x-shovelled." },
+  {
+    key: "dest-add-timestamp-header",
+    type: "yesno",
+    title: "Tell the time",
+    hint: "In the header x-shovelled-timestamp.",
+  },
+  { key: "dest-publish-properties", type: "json", title: "Properties", hint: "That every message gets." },
+  { key: "src-queue-args", type: "json", title: "Source's arguments", hint: "For declaring the queue." },
+  { key: "dest-queue-args", type: "json", title: "Destination's arguments", hint: "For declaring the queue." },
+  { key: "src-consumer-args", type: "json", title: "Consumer's arguments", hint: "x-priority, x-stream-offset." },
+];
+
+/** Of an upstream of federation, beside its URIs. */
+export const UPSTREAM_KEYS = [
+  { key: "max-hops", type: "number", title: "Max hops", hint: "For exchanges: through how many brokers a message comes." },
+  { key: "exchange", type: "text", title: "Exchange", hint: "Its name over there; the same as here, unless given." },
+  { key: "queue", type: "text", title: "Queue", hint: "Its name over there; the same as here, unless given." },
+  {
+    key: "ack-mode",
+    type: "text",
+    title: "Ack mode",
+    values: ["on-confirm", "on-publish", "no-ack"],
+    hint: "When a message is done with over there. on-confirm loses nothing.",
+  },
+  { key: "prefetch-count", type: "number", title: "Prefetch", hint: "How many messages may be on their way at once." },
+  { key: "reconnect-delay", type: "number", title: "Reconnect delay", hint: "Seconds." },
+  {
+    key: "expires",
+    type: "number",
+    title: "Expires",
+    hint: `For exchanges: how long what is kept over there outlives a link that is down. ${MS}`,
+  },
+  {
+    key: "message-ttl",
+    type: "number",
+    title: "Message TTL",
+    hint: `For exchanges: how long a message waits over there for the link. ${MS}`,
+  },
+  { key: "trust-user-id", type: "yesno", title: "Trust user id", hint: "Whether user ids of messages stay." },
+];
 
 /** Well-known properties of a message. */
 export const MESSAGE_PROPERTIES = [
