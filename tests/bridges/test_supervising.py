@@ -18,6 +18,11 @@ class Diary:
 
     lines: list[str] = field(default_factory=list)
     running: int = 0
+    # unset: those that are to end take their time
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.may_end.set()
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,7 @@ class Written(Bridge):
             if self.then == "":
                 await asyncio.Event().wait()
         finally:
-            # takes a moment, as closing connections does
-            await asyncio.sleep(0.01)
+            await self.diary.may_end.wait()
             self.diary.running -= 1
             self.diary.lines.append(f"{self.name}.{self.version} ends")
 
@@ -207,6 +211,22 @@ def test_a_kind_that_cannot_say_what_it_wants_costs_nobody_anything() -> None:
         await stage.look()
         assert diary.lines == ["a.1 begins"]
         assert stage.host.log.of("bridges.failed")
+        await stage.supervisor.stop()
+
+    run(scenario())
+
+
+def test_one_that_takes_long_to_end_holds_up_nobody_but_its_successor() -> None:
+    async def scenario() -> None:
+        slow, quick = Diary(), Diary()
+        stage = Stage(Written("a", slow))
+        await written(slow, "a.1 begins")
+        slow.may_end.clear()
+        await stage.want(Written("a", slow, version=2), Written("b", quick))
+        await written(quick, "b.1 begins")
+        assert slow.lines == ["a.1 begins"]
+        slow.may_end.set()
+        await written(slow, "a.1 begins", "a.1 ends", "a.2 begins")
         await stage.supervisor.stop()
 
     run(scenario())

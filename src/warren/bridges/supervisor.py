@@ -3,7 +3,8 @@
 Kinds of bridges (shovels, federation) say what is wanted; whenever the host says that something has changed, what is
 wanted is compared with what runs. A bridge whose definition is the same is left alone.
 
-Invariant: of one key there is one keeper, and it has stopped before another one with its key begins.
+Invariant: of one key there is one keeper, and it has stopped, and retired if it had to, before another one with its key
+begins. Others do not wait for it: one that hangs on a silent link takes a while to end.
 
 Not here: what one bridge does (`bridges.keeper`).
 """
@@ -37,7 +38,8 @@ class Supervisor:
         self._done: dict[str, Bridge] = {}
         # of each kind, what it wanted last
         self._known: dict[int, list[Bridge]] = {}
-        self._retiring: set[asyncio.Task[None]] = set()
+        # by key, those that are about to end
+        self._ending: dict[str, asyncio.Task[None]] = {}
 
     def start(self) -> None:
         self._forget_change = self._host.on_change(self._changed.set)
@@ -49,14 +51,13 @@ class Supervisor:
         if self._task is not None:
             self._forget_change()
             self._task.cancel()
-        for retiring in self._retiring:
-            retiring.cancel()
+            self._task = None
+        for ending in self._ending.values():
+            ending.cancel()
 
     async def stop(self) -> None:
         """End all of them in good order."""
         self.cancel()
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
         await asyncio.gather(*(keeper.stop() for keeper in self.keepers.values()))
         self.keepers.clear()
 
@@ -72,22 +73,34 @@ class Supervisor:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await self._look()
+            self._look()
 
-    async def _look(self) -> None:
+    def _look(self) -> None:
         wanted = {bridge.key: bridge for kind in self.kinds for bridge in self._wanted(kind)}
         self._done = {key: bridge for key, bridge in self._done.items() if wanted.get(key) == bridge}
         own = {key: bridge for key, bridge in wanted.items() if key not in self._done and self._is_own(bridge)}
-        over = [keeper for key, keeper in self.keepers.items() if own.get(key) != keeper.bridge]
-        await asyncio.gather(*(keeper.stop() for keeper in over))
-        for keeper in over:
-            del self.keepers[keeper.bridge.key]
-            if keeper.bridge.key not in wanted:
-                self._retire(keeper.bridge)
+        for keeper in [keeper for key, keeper in self.keepers.items() if own.get(key) != keeper.bridge]:
+            key = keeper.bridge.key
+            del self.keepers[key]
+            self._ending[key] = asyncio.get_running_loop().create_task(
+                self._end(keeper, key not in wanted), name=f"end of {key}"
+            )
         for key, bridge in own.items():
-            if key not in self.keepers:
+            if key not in self.keepers and key not in self._ending:
                 self.keepers[key] = Keeper(self._host, bridge, self._bridge_done)
                 self.keepers[key].start()
+
+    async def _end(self, keeper: Keeper, retires: bool) -> None:
+        bridge = keeper.bridge
+        try:
+            await keeper.stop()
+            if retires:
+                await bridge.retire(self._host)
+        except Exception as trouble:
+            self._host.log.warning("bridge.left_behind", **bridge.describe(), reason=str(trouble))
+        finally:
+            del self._ending[bridge.key]
+            self._changed.set()
 
     def _wanted(self, kind: Kind) -> list[Bridge]:
         """One kind that cannot say what it wants must not cost the others their bridges."""
@@ -99,17 +112,6 @@ class Supervisor:
 
     def _is_own(self, bridge: Bridge) -> bool:
         return bridge.home == self._host.node_name if bridge.home else self._host.responsible_for(bridge.key)
-
-    def _retire(self, bridge: Bridge) -> None:
-        async def retire() -> None:
-            try:
-                await bridge.retire(self._host)
-            except Exception as trouble:
-                self._host.log.warning("bridge.left_behind", **bridge.describe(), reason=str(trouble))
-
-        task = asyncio.get_running_loop().create_task(retire(), name=f"retire {bridge.key}")
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
 
     def _bridge_done(self, keeper: Keeper) -> None:
         self._done[keeper.bridge.key] = keeper.bridge

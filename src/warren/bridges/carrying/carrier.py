@@ -168,6 +168,8 @@ class Carrier:
             if len(out) > WRITE_BYTES:
                 await self._send(out, made)
                 out, made = BytesWriter(), []
+                # others have their turn between two writes
+                await asyncio.sleep(0)
         if made:
             await self._send(out, made)
         if not self._confirming:
