@@ -8,7 +8,6 @@ from collections.abc import Coroutine, Sequence
 from urllib.parse import unquote
 
 from warren.bridges.connecting import this_broker
-from warren.client.connection import Connection
 
 
 def upstream_vhost(uri: str, own: str) -> str:
@@ -39,8 +38,3 @@ async def one_of_them_ends(*parts: Coroutine[object, object, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
     for task in done:
         task.result()
-
-
-def local_name(connection: Connection) -> str:
-    """A connection to this broker as its operators see it listed."""
-    return str(getattr(connection, "name", ""))

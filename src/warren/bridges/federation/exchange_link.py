@@ -13,7 +13,7 @@ from warren.bridges.carrying.carrier import carry
 from warren.bridges.carrying.terms import Terms
 from warren.bridges.connecting import Reached, reach, without_password
 from warren.bridges.federation.bindings import Wanted, differences, wanted_upstream
-from warren.bridges.federation.ends import check_not_itself, local_name, one_of_them_ends, upstream_vhost
+from warren.bridges.federation.ends import check_not_itself, one_of_them_ends, upstream_vhost
 from warren.bridges.federation.exchange_plan import ExchangePlan
 from warren.bridges.federation.forwarding import to_exchange
 from warren.bridges.federation.names import SUFFIXES, internal_exchange_name, link_key
@@ -66,7 +66,7 @@ class ExchangeLink(Bridge):
             async with await life.host.connect_here(self.vhost, self.connection_name, "") as here:
                 bindings = _BindingsKept(life.host, plan, end, _cluster_of(source))
                 await bindings.begin(source)
-                life.is_up(uri=reached.uri, local_connection=local_name(here))
+                life.is_up(uri=reached.uri, local_connection=self.connection_name)
                 await one_of_them_ends(bindings.keep(), self._carry(life, plan, source, here, reached))
 
     async def _carry(

@@ -14,7 +14,7 @@ from warren.bridges.carrying.carrier import carry
 from warren.bridges.carrying.tap import Tap
 from warren.bridges.carrying.terms import Terms
 from warren.bridges.connecting import reach
-from warren.bridges.federation.ends import check_not_itself, local_name
+from warren.bridges.federation.ends import check_not_itself
 from warren.bridges.federation.forwarding import to_queue
 from warren.bridges.federation.names import link_key
 from warren.bridges.federation.upstream import Upstream
@@ -63,7 +63,7 @@ class QueueLink(Bridge):
                     upstream.queue, durable=self.durable, auto_delete=self.auto_delete, arguments=self.arguments
                 )
             async with await life.host.connect_here(self.vhost, self.connection_name, "") as here:
-                life.is_up(uri=reached.uri, local_connection=local_name(here))
+                life.is_up(uri=reached.uri, local_connection=self.connection_name)
                 await self._carry(life, source, here, reached.uri)
 
     async def _carry(self, life: Life, source: Connection, here: Connection, uri: str) -> None:
