@@ -249,8 +249,8 @@ class Master(FlushWaiter, Timed):
         """Let another be master as soon as it is in sync, or `anyhow`; this one is a mirror then, unless it `leaves`.
 
         Nothing has to come to rest for that: all who count, the other among them, hold whatever is settled, and once it
-        knows this one settles nothing without it. But to stay in sync its epoch must be open: before, what it has is not
-        certain.
+        knows this one settles nothing without it. But to stay in sync its epoch must be open: before, it is not certain
+        of what it has.
         """
         self._heir = name
         self._heir_anyhow = anyhow
