@@ -22,7 +22,16 @@ WRITTEN = {
         for balancer in ("lb1", "lb2")
         for name in ("keepalived.conf", "warren-check")
     ),
-    *(f"warren-at-n{number}/etc/warren/warren.conf" for number in (1, 2, 3)),
+    *(
+        f"warren-at-n{number}/etc/{name}"
+        for number in (1, 2, 3)
+        for name in (
+            "warren/warren.conf",
+            "systemd/system/warren.service",
+            "sysusers.d/warren.conf",
+            "tmpfiles.d/warren.conf",
+        )
+    ),
 }
 
 

@@ -57,6 +57,8 @@ class NodeSighting:
     answer: Answer
     greeting: Greeting | None
     wants_header: bool = False
+    called_from: str = ""
+    """Our address, as the node sees it if nothing is in between."""
 
 
 @dataclass(frozen=True)

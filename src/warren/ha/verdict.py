@@ -100,7 +100,7 @@ def _of_node(deployment: Deployment, seen: NodeSighting, cluster: ClusterSightin
         yield _unreached(name, where, answer, cluster)
         return
     if seen.wants_header:
-        yield _of_header(deployment, name)
+        yield from _of_header(deployment, seen)
     if answer.status == 404 and not answer.standing:
         yield wrong(f"whatever answers at {where} does not know {FITNESS_PATH}: it is no node of this version")
         return
@@ -130,16 +130,18 @@ def _unreached(name: str, where: str, answer: Answer, cluster: ClusterSighting |
     )
 
 
-def _of_header(deployment: Deployment, name: str) -> Finding:
+def _of_header(deployment: Deployment, seen: NodeSighting) -> Iterator[Finding]:
+    name = seen.node.name
     if not deployment.proxy_protocol:
-        return wrong(
+        yield wrong(
             f"node {name} wants a PROXY header, and the balancers of this deployment send none: "
             "set proxy_protocol = false there, or true in the deployment and render again"
         )
-    return warning(
-        f"node {name} wants a PROXY header from us, who are no balancer, so everybody who reaches it can claim any "
-        "address: name the balancers in proxy_protocol.from.*"
-    )
+    elif seen.called_from not in [balancer.address for balancer in deployment.balancers]:
+        yield warning(
+            f"node {name} wants a PROXY header from us, who are no balancer, so everybody who reaches it can claim any "
+            "address: name the balancers in proxy_protocol.from.*"
+        )
 
 
 def _of_fitness(name: str, answer: Answer) -> Finding:

@@ -146,6 +146,7 @@ def test_a_node_that_wants_a_header_from_everybody_is_told_whom_to_name() -> Non
     level, said = only(findings(seen_nodes=demanding))
     assert level == "warning"
     assert "name the balancers in proxy_protocol.from.*" in said
+    assert bad(findings(seen_nodes=nodes(wants_header=True, called_from="10.0.0.12"))) == [], "we are a balancer"
     level, said = only(findings(seen_nodes=demanding, told=deployment(proxy_protocol=False)))
     assert level == "wrong"
     assert "the balancers of this deployment send none" in said

@@ -73,7 +73,7 @@ def _node(deployment: Deployment, node: BrokerNode) -> NodeSighting:
         greeting = greet(node.address, node.ports[amqp], tls=amqp == AMQPS)
         if greeting.silent and not greet(node.address, node.ports[amqp], tls=amqp == AMQPS, header=True).refusal:
             wants_header = True
-    return NodeSighting(node, answer, greeting, wants_header)
+    return NodeSighting(node, answer, greeting, wants_header, own_address(node.address) if wants_header else "")
 
 
 def _cluster(deployment: Deployment, seen: Sightings, visitor: Visitor) -> ClusterSighting:
@@ -110,7 +110,7 @@ def _with_own_connection(deployment: Deployment, told: ClusterSighting, visitor:
         return replace(told, login_refusal=str(error))
     with closing(connection):
         row = _found(api, name)
-    return replace(told, called_from=_own_address(deployment), seen_from=str(row.get("peer_host", "")))
+    return replace(told, called_from=own_address(deployment.virtual_address), seen_from=str(row.get("peer_host", "")))
 
 
 def _amqp_url(deployment: Deployment, visitor: Visitor) -> str:
@@ -134,9 +134,9 @@ def _found(api: Api, name: str) -> dict[str, Any]:
         time.sleep(0.2)
 
 
-def _own_address(deployment: Deployment) -> str:
-    """The address from which this machine reaches the virtual one; nothing is sent to learn it."""
-    family = socket.AF_INET6 if deployment.is_ipv6 else socket.AF_INET
+def own_address(host: str) -> str:
+    """The address from which this machine reaches another; nothing is sent to learn it."""
+    [(family, _, _, _, there), *_] = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect((deployment.virtual_address, 9))
+        probe.connect(there)
         return str(probe.getsockname()[0])
