@@ -1,0 +1,98 @@
+"""A node that stops ends its bridges first, in good order, and is not held up by a link that is silent."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bridges.conftest import url_of
+from tests.bridges.test_carrying import fill, run
+from tests.support.node_process import NodeProcess
+from tests.support.operator import Operator
+from warren.client import connect
+from warren.client.testing import FaultProxy
+
+STOPPED_WITHIN_S = 20.0
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[NodeProcess]:
+    node = NodeProcess(tmp_path, "--name", "own@localhost")
+    yield node
+    if node.alive:
+        node.kill()
+
+
+def shovel(node: NodeProcess, source_url: str, source: str) -> None:
+    value = {
+        "src-protocol": "amqp091",
+        "src-uri": source_url,
+        "src-queue": source,
+        "dest-protocol": "amqp091",
+        "dest-uri": "amqp://",
+        "dest-queue": "goal",
+    }
+    Operator(node.addresses["http"]).parameter("shovel", "in", value)
+
+
+async def begin(own: NodeProcess, far: NodeProcess, source_url: str, count: int) -> None:
+    """Returns when some of so many messages have arrived."""
+    async with await connect(url_of(own)) as here, await connect(url_of(far)) as there:
+        looking, filling = await here.channel(), await there.channel(confirms=True)
+        await filling.declare_queue("stopping", durable=True)
+        await looking.declare_queue("goal", durable=True)
+        await fill(filling, "stopping", count)
+        await asyncio.to_thread(shovel, own, source_url, "stopping")
+        while (await looking.declare_queue("goal", durable=True)).messages < count // 20:
+            await asyncio.sleep(0.001)
+
+
+async def left_over(url: str, queue: str) -> int:
+    async with await connect(url) as connection, await connection.channel() as channel:
+        declared = await channel.declare_queue(queue, durable=True)
+        assert declared.consumers == 0
+        return declared.messages
+
+
+def test_a_node_that_stops_carries_nothing_twice(own: NodeProcess, far: NodeProcess) -> None:
+    count = 30_000
+    run(begin(own, far, url_of(far), count))
+    own.stop()
+    assert "bridge.doubted" not in own.log()
+    left = run(left_over(url_of(far), "stopping"))
+    assert left < count
+    own.start()
+
+    async def all_there() -> int:
+        async with await connect(url_of(own)) as connection, await connection.channel() as channel:
+            while (await channel.declare_queue("goal", durable=True)).messages < count:
+                await asyncio.sleep(0.01)
+        async with await connect(url_of(far)) as connection, await connection.channel() as channel:
+            while (await channel.declare_queue("stopping", durable=True)).messages:
+                await asyncio.sleep(0.01)
+            await channel.delete_queue("stopping")
+        async with await connect(url_of(own)) as connection, await connection.channel() as channel:
+            return (await channel.declare_queue("goal", durable=True)).messages
+
+    # begun again with the node, and what is there came once
+    assert run(all_there()) == count
+
+
+def test_a_silent_link_does_not_keep_a_node_from_stopping(own: NodeProcess, far: NodeProcess) -> None:
+    with FaultProxy(url_of(far)) as proxy:
+        run(begin(own, far, proxy.url, 20_000))
+        proxy.stall()
+        began = time.monotonic()
+        own.stop()
+        assert time.monotonic() - began < STOPPED_WITHIN_S
+    assert "bridges.abandoned" in own.log()
+    assert "loop.failed" not in own.log()
+    assert "never retrieved" not in own.log()
+
+    async def tidy() -> None:
+        async with await connect(url_of(far)) as connection, await connection.channel() as channel:
+            await channel.delete_queue("stopping")
+
+    run(tidy())
