@@ -125,7 +125,8 @@ def test_nothing_is_lost_when_a_broker_is_killed_on_the_way(who: str, moving: Mo
         server.start()
     else:
         moving.node.crash()
-    command.end()
+    _, err = command.end()
+    assert "RabbitMQ's queues are empty; counting" in command.out, (command.out, err)
     came = everything_in(moving.at_warren(), "orders")
     assert list(dict.fromkeys(came)) == numbered(MANY)
     assert moving.at_source().declare_queue("orders", passive=True).messages == 0

@@ -6,8 +6,8 @@ Three counts can prove that nothing is missing, and each holds in a case in whic
     arrived = left               nobody else consumed at RabbitMQ; publishers may have gone on there
     grown   = had                nobody used the queue at Warren, which may have been started anew meanwhile
 
-`had` is what RabbitMQ's queue held at the beginning, `left` what was acked there since then, `arrived` what was
-published to Warren's queue since then, `grown` by how much that is longer. RabbitMQ tells its acks a few seconds late.
+`had` is what RabbitMQ's queue held at the beginning, `left` what was acked there since then, `arrived` what its shovel
+brought to Warren since then, `grown` by how much Warren's queue is longer. RabbitMQ tells its acks a few seconds late.
 
 Not here: asking for the counts (`cli.migrate`).
 """
@@ -22,10 +22,10 @@ MATCHES: Final = "matches"
 
 @dataclass(frozen=True)
 class Side:
-    """One broker's queue at one moment; `published` and `acked` count since the broker knows the queue."""
+    """One broker's queue at one moment; `brought`, by shovels, and `acked` count since the broker knows the queue."""
 
     messages: int = 0
-    published: int = 0
+    brought: int = 0
     acked: int = 0
     consumers: int = 0
 
@@ -54,7 +54,7 @@ class Account:
 
     @property
     def arrived(self) -> int:
-        return self.destination_after.published - self.destination_before.published
+        return self.destination_after.brought - self.destination_before.brought
 
     @property
     def grown(self) -> int:
@@ -95,6 +95,6 @@ class Account:
         if missing > 0:
             return f"{missing} have not arrived; they may have expired or been dropped by a limit, at either side"
         return (
-            f"{-missing} more than RabbitMQ had: others publish to it at Warren, dead letters came, or a shovel's "
-            "connection broke and it sent again what it had no answer for; Warren's log names those"
+            f"{-missing} more than RabbitMQ had: others publish to it there, or the shovel's connection broke and "
+            "it sent again what it had no answer for; Warren's log names those"
         )

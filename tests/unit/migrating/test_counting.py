@@ -12,9 +12,9 @@ def account(had: int, left: int, arrived: int, grown: int, remaining: int = 0, c
     return Account(
         QUEUE,
         Side(had, acked=3),
-        Side(10, published=20),
+        Side(10, brought=20),
         Side(remaining, acked=3 + left),
-        Side(10 + grown, published=20 + arrived),
+        Side(10 + grown, brought=20 + arrived),
         consumed,
     )
 

@@ -33,6 +33,9 @@ ENDING_MAX_S = 30.0
 COUNTED_WITHIN_S = 20.0
 """RabbitMQ tells what was acked up to five seconds late, a busy one later."""
 
+STREAM_COUNT_WITHIN_S = 6.0
+"""How long a stream is, RabbitMQ tells every five seconds, whoever asks."""
+
 HEALTHY = ("running", "starting")
 
 
@@ -53,6 +56,8 @@ class Carried:
     left: int = 0
     was_empty: bool = False
     ending_since_s: float = 0.0
+    counts_from_s: float = 0.0
+    """When RabbitMQ has told how long the stream is."""
 
     @property
     def queue(self) -> QueueName:
@@ -107,13 +112,14 @@ class Carrying:
         time.sleep(max(0.0, begun_s + TICK_S - time.monotonic()))
 
     def drain(self) -> None:
-        """Bring the rest, and leave nothing behind."""
         while not self.is_done:
             self.tick(ending=True)
-        self._destination.tidy(each.queue for each in self.carried)
 
     def settle(self) -> list[Account]:
-        """The final counts of every queue, as soon as they match, or when they had the time to."""
+        """The final counts of every queue, as soon as they match, or when they had the time to.
+
+        Then the exchanges go, of which Warren has told what was brought.
+        """
         accounts = [each.account for each in self.carried]
         deadline_s = time.monotonic() + COUNTED_WITHIN_S
         unproven = accounts
@@ -126,6 +132,7 @@ class Carrying:
             if time.monotonic() >= deadline_s:
                 break
             time.sleep(TICK_S if unproven else 0)
+        self._destination.tidy(each.queue for each in self.carried)
         return accounts
 
     def _begin(self, queues: list[FoundQueue]) -> list[Carried]:
@@ -187,13 +194,14 @@ class Carrying:
         begun = each.account.destination_before.messages
         each.left = max(0, count.ready - each.account.destination_after.messages)
         if each.stage is Stage.WAITING:
-            self._start(each, bool(begun) or (ending and not count.ready))
-        elif each.stage is Stage.MOVING and ending and not each.left:
+            self._start(each, bool(begun))
+        elif each.stage is Stage.MOVING and ending and not each.left and time.monotonic() > each.counts_from_s:
             self._end(each)
         elif each.stage is Stage.ENDING:
             each.stage = Stage.DONE
 
     def _start(self, each: Carried, is_done: bool) -> None:
+        each.counts_from_s = time.monotonic() + STREAM_COUNT_WITHIN_S
         if is_done:
             each.stage = Stage.DONE
         else:

@@ -16,7 +16,6 @@ from warren.migrating.queues import FoundQueue, QueueName
 from warren.migrating.shovels import PREFIX, exchange_name, is_ours, shovel_name, shovel_value
 
 SHOVEL = "shovel"
-COLUMNS = "vhost,name,messages,consumers,message_stats.publish,message_stats.ack"
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,17 @@ class Destination:
             self._bring_bridge(bridge)
 
     def sides(self) -> dict[QueueName, Side]:
-        """What every queue has, and what came to it."""
-        rows = self.http.get("queues", columns=COLUMNS)
-        return {QueueName(row["vhost"], row["name"]): _side(row) for row in rows}
+        """What every queue has, and what shovels of a move brought to it: no others publish to their exchanges."""
+        brought = {
+            (row["vhost"], row["name"]): int((row.get("message_stats") or {}).get("publish_out") or 0)
+            for row in self.http.get("exchanges", columns="vhost,name,message_stats.publish_out")
+        }
+        sides: dict[QueueName, Side] = {}
+        for row in self.http.get("queues", columns="vhost,name,messages,consumers"):
+            queue = QueueName(row["vhost"], row["name"])
+            came = brought.get((queue.vhost, exchange_name(queue)), 0)
+            sides[queue] = Side(int(row.get("messages") or 0), came, consumers=int(row.get("consumers") or 0))
+        return sides
 
     def carry(self, found: FoundQueue, source_uri: str) -> None:
         """Set a queue's shovel, and the exchange that leads to the queue."""
@@ -100,9 +107,3 @@ class Destination:
     def _bring_bridge(self, bridge: Definition) -> None:
         component = str(bridge.value["component"])
         self.http.put("parameters", component, bridge.vhost, bridge.name, body={"value": bridge.value["value"]})
-
-
-def _side(row: dict[str, Any]) -> Side:
-    stats = row.get("message_stats") or {}
-    counts = (int(row.get("messages") or 0), int(stats.get("publish") or 0), int(stats.get("ack") or 0))
-    return Side(*counts, int(row.get("consumers") or 0))

@@ -18,6 +18,8 @@ from warren.errors import ConfigError
 Answer = TypeVar("Answer")
 
 TIMEOUT_S = 60.0
+SERVER_ERROR = 500
+"""Statuses from this one on are those of a server that starts, stops or is out of order."""
 
 
 class HttpSide:
@@ -83,7 +85,8 @@ class HttpSide:
                 f"{self.called} at {self.address} does not let '{self.user}' in: it takes an administrator's name and "
                 "password, and guest may come from the same machine only"
             )
-        return MoveFailed(f"{self.called} at {self.address} says: {_words(answer.reason)}")
+        kind = Away if answer.status >= SERVER_ERROR else MoveFailed
+        return kind(f"{self.called} at {self.address} says: {_words(answer.reason)}")
 
 
 def _words(text: str) -> str:

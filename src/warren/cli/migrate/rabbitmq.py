@@ -89,7 +89,7 @@ class RabbitMQ:
         stats = row.get("message_stats") or {}
         # what nobody consumes is with nobody; what the API says of it is left from before
         unacked = int(row.get("messages_unacknowledged") or 0) if count.consumers else 0
-        return Side(count.ready + unacked, int(stats.get("publish", 0)), int(stats.get("ack", 0)), count.consumers)
+        return Side(count.ready + unacked, 0, int(stats.get("ack", 0)), count.consumers)
 
     def enter(self, vhost: str) -> None:
         """Make sure that the shovels' user may come in; a sentence that says what to do if not."""
