@@ -7,8 +7,8 @@ A node *loses its life* when the store says that this run of it is over, though 
 cut off. Others have then begun to delete its transient queues.
 
 That a run is over is believed of the store alone, and only the run itself says so there: by holding nothing any more,
-which also happens to it when it is not heard of for the time of its lease, or by being succeeded by another run, which
-has the same data directory. Nobody declares another node dead. A lost link may come back, and a port that refuses
+which also happens to it when it is not heard of for the time of its lease, or by being succeeded by another run of the
+same name. Nobody declares another node dead. A lost link may come back, and a port that refuses
 connections may be closed by a firewall: whoever deletes queues because of either deletes those of a node that lives.
 
 Not here: what the tables mean (`cluster.members`, `cluster.suspicion`), decisions (`cluster.partitions`), what a dead
@@ -25,7 +25,7 @@ from warren.cluster.members import Member, Members
 from warren.cluster.partitions import PartitionHandling, PartitionWatch, View
 from warren.cluster.suspicion import Suspicion
 from warren.model.turn import Turn
-from warren.store.cluster_definitions import ALIVE, NODES, AliveDefinition, NodeDefinition
+from warren.store.cluster_definitions import ALIVE, NODES, RUNS, AliveDefinition, NodeDefinition, RunDefinition
 from warren.store.metadata import Definition
 
 
@@ -58,11 +58,13 @@ class Membership(Applier):
     # -- what was agreed upon
 
     def kinds(self) -> list[str]:
-        return [NODES, ALIVE]
+        return [NODES, RUNS, ALIVE]
 
     def put(self, definition: Definition, revision: int) -> None:
         if isinstance(definition, NodeDefinition):
             self._joined(definition)
+        elif isinstance(definition, RunDefinition):
+            self.members.begins_at(definition.name, definition.born)
         elif isinstance(definition, AliveDefinition):
             self._came_alive(definition)
 
@@ -73,7 +75,7 @@ class Membership(Applier):
                 self._turn.note("info", "member.left", {"node": name})
             self.members.forget(name)
             self._tell()
-        else:
+        elif parts[0] == ALIVE:
             self._died(name)
 
     def _joined(self, definition: NodeDefinition) -> None:

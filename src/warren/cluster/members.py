@@ -42,6 +42,8 @@ class Members:
         self.version: int = 0
         self._members: dict[str, Member] = {}
         self._incarnations: dict[str, int] = {}
+        # by name: the first run with the data directory that it has now
+        self.born: dict[str, int] = {}
 
     def put(self, member: Member) -> None:
         """It is a member from now on, and this is what there is to know of it."""
@@ -50,6 +52,12 @@ class Members:
 
     def forget(self, name: str) -> None:
         if self._members.pop(name, None) is not None:
+            self.version += 1
+
+    def begins_at(self, name: str, run: int) -> None:
+        """Whatever it was trusted with before that run it has no more."""
+        if self.born.get(name, 0) != run:
+            self.born[name] = run
             self.version += 1
 
     def came_alive(self, name: str, incarnation: int) -> None:

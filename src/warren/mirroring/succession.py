@@ -3,7 +3,7 @@
 First those who were in sync and have run without a break, the eldest before the others: they have everything that was
 settled, on disk or not. If none of them lives, nor the master itself, those who were in sync and have been restarted:
 whatever was confirmed and had to outlive that is on their disks; the last master before the others, because it may have
-more. If none of these lives either, a policy may allow that any other member is taken, with whatever it has.
+more. One that came with another data directory since has nothing of that. If none of these lives either, a policy may allow that any other member is taken, with whatever it has.
 
 All nodes come to the same order by themselves. Each waits for as long as there are living ones before it, so that
 nobody is kept waiting by one that cannot act; the store takes the first that asks.
@@ -20,11 +20,14 @@ from warren.model.rings import Ring, Run
 NEXT_AFTER_MS: Final[i64] = 1_000
 
 
-def heirs(ring: Ring, living: dict[str, int], anybody: bool, lasting: bool = True) -> list[Run]:
+def heirs(
+    ring: Ring, living: dict[str, int], anybody: bool, lasting: bool = True, born: dict[str, int] | None = None
+) -> list[Run]:
     """Those who may become master, in the order in which they should; `living` has the incarnation of each node.
 
     The master's own run is over, or not reached. `anybody`: also members that are not in sync. `lasting`: members that
-    were restarted have something; a queue that is not durable is gone with the last run that had it.
+    were restarted have something; a queue that is not durable is gone with the last run that had it. `born`: of nodes
+    that have had another data directory, the first run with the one they have.
     """
     last = ring.master_run
     unbroken = [run for run in ring.in_sync if run != last and living.get(run[0]) == run[1]]
@@ -34,6 +37,8 @@ def heirs(ring: Ring, living: dict[str, int], anybody: bool, lasting: bool = Tru
         # it cannot be reached from here, and has what nobody else has
         return []
     names = [ring.master, *[name for name in ring.synced_names() if name != ring.master]]
+    if born is not None:
+        names = [name for name in names if born.get(name, 0) <= ring.synced_run(name)]
     restarted = [(name, living[name]) for name in names if name in living and (name, living[name]) != last]
     if not lasting:
         return []

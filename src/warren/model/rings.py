@@ -95,6 +95,12 @@ class Ring:
         others = [one for one in self.in_sync if one[0] not in (run[0], self.master)]
         return Ring(self.epoch + 1, run[0], self.members, [run, *others, self.master_run])
 
+    def renaming(self, old: str, new: str) -> "Ring":
+        """A node that does not run is called otherwise from now on, and has what it had."""
+        names = [new if name == old else name for name in (self.master, *self.members)]
+        runs = [(new if name == old else name, incarnation) for name, incarnation in self.in_sync]
+        return Ring(self.epoch, names[0], names[1:], runs)
+
     def check(self) -> None:
         """Raise `InvariantBroken` if this cannot be a ring."""
         synced = self.synced_names()

@@ -91,6 +91,13 @@ class SqliteStore(MetadataStore):
             raise self._failure(error) from error
         return incarnation
 
+    def raise_incarnation(self, to: int) -> None:
+        """This run has a higher number, because the numbers up to it were another's."""
+        try:
+            self._connection.execute(WRITE_FACT, (to, "incarnation"))
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+
     def incarnation(self) -> int:
         """How often a process began to use this file."""
         try:

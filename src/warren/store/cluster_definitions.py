@@ -1,10 +1,15 @@
 """The nodes of a cluster as metadata.
 
     nodes/warren%40one      v, kind, peer, http, amqp, store, witness if it is one
+    runs/warren%40one       v, run, born, data
     alive/warren%40one      v, incarnation
 
 A node is a member from when it joined until it is forgotten, whether it runs or not. It is alive while it holds a lease
-of the store that nodes share: the second key goes by itself when the node has not been heard of for long enough.
+of the store that nodes share: the last key goes by itself when the node has not been heard of for long enough.
+
+The runs of a name are counted for good, whoever has it: the key stays when the node is forgotten. So no two runs are
+ever taken for one, and a node that comes with another data directory than before, or with an old state of it, is known
+to have nothing of what its name was trusted with.
 
 Not here: keys and values in general (`store.metadata`), who is in the cluster (`cluster.members`), what goes with a
 node (`broker.departures`).
@@ -17,6 +22,7 @@ from warren.store.metadata import Definition, Fields, Reader, encode_fields, pat
 from warren.wire.values import Table
 
 NODES: Final = "nodes"
+RUNS: Final = "runs"
 ALIVE: Final = "alive"
 WITNESS: Final = "witness"
 
@@ -64,6 +70,35 @@ class NodeDefinition(Definition):
 
 
 @final
+class RunDefinition(Definition):
+    """The latest run of any node of that name, the first one with the same data directory, and which that is.
+
+    `born` is 0 if it is the first directory that a node of the name had.
+    """
+
+    def __init__(self, name: str, run: int, born: int, data: int) -> None:
+        self.name: str = name
+        self.run: int = run
+        self.born: int = born
+        self.data: int = data
+
+    def key(self) -> str:
+        return run_key(self.name)
+
+    def value(self) -> bytes:
+        return encode_fields({"run": self.run, "born": self.born, "data": self.data})
+
+    def followed_by(self, run: int, data: int) -> "RunDefinition":
+        """The node begins another run, which its directory counts as this one.
+
+        A directory that has not counted the latest run is an old state of itself: a backup that was put back.
+        """
+        number = max(run, self.run + 1)
+        goes_on = self.data == data and run > self.run
+        return RunDefinition(self.name, number, self.born if goes_on else number, data)
+
+
+@final
 class AliveDefinition(Definition):
     """A member that runs, and which run of its process that is."""
 
@@ -85,6 +120,10 @@ def node_key(name: str) -> str:
     return path(NODES, [name])
 
 
+def run_key(name: str) -> str:
+    return path(RUNS, [name])
+
+
 def alive_key(name: str) -> str:
     return path(ALIVE, [name])
 
@@ -103,10 +142,16 @@ def _read_node(parts: list[str], fields: Fields) -> Definition | None:
     )
 
 
+def _read_run(parts: list[str], fields: Fields) -> Definition | None:
+    if len(parts) != 2:
+        return None
+    return RunDefinition(parts[1], fields.number("run"), fields.number("born"), fields.number("data"))
+
+
 def _read_alive(parts: list[str], fields: Fields) -> Definition | None:
     if len(parts) != 2:
         return None
     return AliveDefinition(parts[1], fields.number("incarnation"))
 
 
-CLUSTER_KINDS: Final[dict[str, Reader]] = {NODES: _read_node, ALIVE: _read_alive}
+CLUSTER_KINDS: Final[dict[str, Reader]] = {NODES: _read_node, RUNS: _read_run, ALIVE: _read_alive}

@@ -10,12 +10,13 @@ from typing import Final
 
 from warren.errors import StoreError
 from warren.store.access_definitions import PERMISSIONS, TOPIC_PERMISSIONS, USERS, VHOSTS
-from warren.store.cluster_definitions import ALIVE, NODES
+from warren.store.cluster_definitions import ALIVE, NODES, RUNS
 from warren.store.policy_definitions import GLOBAL_PARAMETERS, OPERATOR_POLICIES, PARAMETERS, POLICIES
 from warren.store.topology_definitions import BINDINGS, EXCHANGES, QUEUES
 
 KINDS_IN_ORDER: Final = (
     NODES,
+    RUNS,
     ALIVE,
     GLOBAL_PARAMETERS,
     VHOSTS,

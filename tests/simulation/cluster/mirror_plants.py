@@ -18,6 +18,7 @@ MASTERY, LOG = "broker.mirrors.mastery", "broker.mirrors.mirrored_log"
 LENDING, SERVING = "broker.mirrors.lending", "broker.mirrors.serving"
 PART, CATCHING_UP = "broker.mirrors.part", "broker.mirrors.catching_up"
 SEAT = "remote.seat"
+SUCCESSION, DEFINITIONS = "mirroring.succession", "store.cluster_definitions"
 
 LOST = "nothing confirmed is lost"
 
@@ -136,5 +137,21 @@ PLANTS = (
         (PART, "        self.copy.close()\n        if", "        if"),
         "test_mirrored_contents.test_a_queue_can_be_deleted_at_any_moment_and_nothing_is_left_of_it",
         (True, 0),
+    ),
+    Plant(
+        "a node with an empty disk is trusted for its name",
+        (SUCCESSION, "    if born is not None:\n", "    if False:\n"),
+        scenario="test_lost_disks.test_a_node_with_an_empty_disk_does_not_take_the_place_of_one_that_has_everything",
+    ),
+    Plant(
+        "an old state of a disk is taken for the latest",
+        (DEFINITIONS, "self.data == data and run > self.run", "self.data == data"),
+        scenario="test_lost_disks.test_an_old_state_of_a_disk_is_as_good_as_an_empty_one",
+    ),
+    Plant(
+        "runs are counted by the disk alone",
+        (DEFINITIONS, "max(run, self.run + 1)", "run"),
+        scenario="test_lost_disks."
+        "test_what_a_node_publishes_after_it_lost_its_disk_is_not_taken_for_what_it_published_before",
     ),
 )

@@ -304,7 +304,8 @@ class Part(CopyAsker, Timed, FlushWaiter):
     def _stand(self) -> None:
         """Stand for election, when those before have had their time."""
         rings, ring, now_ms = self._rings, self.ring, self._rings.turn.now_ms
-        order = heirs(ring, rings.all_living(), rings.wishes.promotes_anybody(self.definition), self.definition.durable)
+        anybody, born = rings.wishes.promotes_anybody(self.definition), rings.membership.members.born
+        order = heirs(ring, rings.all_living(), anybody, self.definition.durable, born)
         if rings.own_run not in order or rings.placing.retreats:
             self._wait(AGAIN_MS)
             return

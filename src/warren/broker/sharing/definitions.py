@@ -21,7 +21,7 @@ from warren.broker.sharing.homes import QueueHomes
 from warren.errors import ProtocolFault, StoreError
 from warren.model.events import SharedSnapshot
 from warren.model.journal import Change
-from warren.store.cluster_definitions import ALIVE, NODES
+from warren.store.cluster_definitions import ALIVE, NODES, RUNS
 from warren.store.definition_kinds import decode_definition
 from warren.store.definition_order import kind_of, rank
 from warren.store.metadata import Definition
@@ -52,7 +52,7 @@ class SharedDefinitions:
         """All of this is made already, because a node was started with it; but for who is in the cluster."""
         for key, (created, modified, value) in snapshot.items():
             kind = kind_of(key)
-            if kind in (NODES, ALIVE):
+            if kind in (NODES, RUNS, ALIVE):
                 self._put(key, created, modified, value)
             elif kind == QUEUES:
                 self._find_home(decode_definition(key, value))

@@ -107,7 +107,8 @@ class ClusterEntry(DeferringHandler):
         metadata = self._lone.metadata
         revision = max(0 if metadata is None else metadata.revision, self._lone.passing_count)
         passing = passing_definitions(self._vhosts, own, self.incarnation)
-        self._turn.effects.append(Answered(ticket, PassingDefinitions(passing, revision + len(passing) + 1)))
+        # and of what the shell adds: the node, and its run
+        self._turn.effects.append(Answered(ticket, PassingDefinitions(passing, revision + len(passing) + 2)))
 
     def _become_member(self, revision: int, snapshot: SharedSnapshot) -> None:
         clustering = self._moving

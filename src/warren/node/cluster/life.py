@@ -51,7 +51,7 @@ from warren.node.peers.cookie import read_cookie
 from warren.node.peers.discovery import comes_first, discover
 from warren.node.peers.links import Links
 from warren.node.turns import Turns
-from warren.store.cluster_definitions import NodeDefinition
+from warren.store.cluster_definitions import NodeDefinition, RunDefinition
 from warren.store.recovery import Found
 from warren.store.topology_definitions import EXCHANGES, QUEUES
 
@@ -70,6 +70,7 @@ _REMOVED = (
     "{name} was removed from its cluster while it was down; start it with an empty --data instead of {data}, or with "
     "--stopped and then use 'warren ctl reset' or 'warren ctl force_reset'"
 )
+_WITHOUT_PAST = "its data directory is not the one that a node of its name had, or an old state of it"
 _HALF_RENAMED = (
     "{name} was about to be called {new} when it was interrupted; start it with --stopped, and finish that with "
     "'warren ctl rename_cluster_node {name} {new}'"
@@ -206,9 +207,26 @@ class ClusterLife:
         if not facts.enlisted:
             self._facts = replace(facts, enlisted=True)
             self._file.write(self._facts)
+        await self._with_patience(lambda: self._count_run(shared, found))
         await self._with_patience(lambda: shared.live(found.incarnation))
         revision, snapshot = await self._with_patience(shared.snapshot)
         found.share(revision, snapshot)
+
+    async def _count_run(self, shared: "SharedStore", found: Found) -> None:
+        """From here on this run has a number that none of any node of its name ever had."""
+        assert self._links is not None
+        try:
+            counted = await shared.count_run(found.incarnation, self._disk.identity())
+        except ConnectionError:
+            # it may have been counted all the same
+            found.incarnation = self._disk.begin_incarnation()
+            raise
+        if counted.run > found.incarnation:
+            self._disk.raise_incarnation(counted.run)
+        if counted.run == counted.born:
+            effect = "whatever mirrored queues trusted the node with, others have to give it again"
+            self._log.warning("node.without_past", reason=_WITHOUT_PAST, incarnation=counted.run, effect=effect)
+        found.incarnation = self._links.own.incarnation = counted.run
 
     async def _resumed(self, facts: ClusterFacts) -> "SharedStore":
         shared = self._new_store()
@@ -359,7 +377,8 @@ class ClusterLife:
             own = NodeDefinition(self.name, DISC, self._links.own.address, http, amqp, shared.address)
             passing = await self._desk.carry_out(BeginSharing())
             assert isinstance(passing, PassingDefinitions)
-            definitions = [*passing.definitions, own]
+            run = RunDefinition(self.name, self._links.own.incarnation, 0, self._disk.identity())
+            definitions = [*passing.definitions, own, run]
             moved = shared_snapshot(self._disk.recorded(), definitions, self.name, passing.revision)
             await shared.move_in(passing.revision, moved, self._founding)
             await shared.live(self._links.own.incarnation)

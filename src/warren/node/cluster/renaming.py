@@ -1,4 +1,5 @@
-"""A node that does not run gets another name in the cluster's store: its entry among the members, and its queues.
+"""A node that does not run gets another name in the cluster's store: its entry among the members, its runs, its queues
+and its places in rings.
 
 The new entry comes first and the old one goes last, so that no queue ever belongs to a node that is no member. Whoever
 is interrupted does it again: what has the new name already is passed over.
@@ -8,9 +9,10 @@ Not here: the node's own files (`node.cluster.stopped_member`).
 
 from warren.model.events import SharedSnapshot
 from warren.node.cluster.refusal import MembershipRefused, not_in_the_cluster
-from warren.node.cluster.shared_store import SharedStore, queues_of
-from warren.store.cluster_definitions import NodeDefinition, alive_key, node_key
+from warren.node.cluster.shared_store import SharedStore
+from warren.store.cluster_definitions import NodeDefinition, RunDefinition, alive_key, node_key, run_key
 from warren.store.definition_kinds import decode_definition
+from warren.store.topology_definitions import QUEUES, QueueDefinition
 
 BATCH_MAX = 50
 
@@ -23,6 +25,12 @@ def refuse_taken_name(known: SharedSnapshot, old: str, new: str, peer: str) -> N
     own = (peer, "" if entry is None else entry.peer)
     if taken is not None and (taken.peer not in own or alive_key(new) in known):
         raise MembershipRefused("", f"another node of the cluster is called {new}")
+    runs, others = _runs(old, known), _runs(new, known)
+    if runs is not None and others is not None and runs.data != others.data:
+        # its runs would be taken for the other's
+        raise MembershipRefused(
+            "", f"another node of the cluster was called {new} once; choose a name that is new to it"
+        )
 
 
 async def rename_in_store(shared: SharedStore, old: str, new: str) -> None:
@@ -31,22 +39,53 @@ async def rename_in_store(shared: SharedStore, old: str, new: str) -> None:
     entry = _entry(old, known)
     if entry is not None:
         places = (entry.peer, entry.http, entry.amqp, entry.store)
+        await _rename_runs(shared, old, new)
         await shared.enlist(NodeDefinition(new, entry.kind, *places, entry.witness))
         while await _rename_some(shared, old, new):
             pass
         await shared.delist(old)
 
 
+async def _rename_runs(shared: SharedStore, old: str, new: str) -> None:
+    """Those of the old name stay: whoever else gets it must not count them again."""
+    _revision, known = await shared.snapshot()
+    runs = _runs(old, known)
+    if runs is not None:
+        key = run_key(new)
+        seen_at = known[key][1] if key in known else 0
+        await shared.change([(key, seen_at)], [(key, RunDefinition(new, runs.run, runs.born, runs.data).value())])
+
+
 async def _rename_some(shared: SharedStore, old: str, new: str) -> bool:
     """Whether there was anything left to do."""
     _revision, known = await shared.snapshot()
-    queues = queues_of(old, known)[:BATCH_MAX]
+    queues = _queues_with(old, known)[:BATCH_MAX]
     for queue in queues:
-        queue.node = new
+        queue.node = new if queue.node == old else queue.node
+        queue.ring = None if queue.ring is None else queue.ring.renaming(old, new)
     compares = [(queue.key(), known[queue.key()][1]) for queue in queues]
     if queues:
         await shared.change(compares, [(queue.key(), queue.value()) for queue in queues])
     return bool(queues)
+
+
+def _queues_with(name: str, known: SharedSnapshot) -> list[QueueDefinition]:
+    """The queues that live on a node or are held by it. A master that lives sees by itself who is a member now."""
+    found = [decode_definition(key, kept[2]) for key, kept in known.items() if key.startswith(f"{QUEUES}/")]
+    queues = [queue for queue in found if isinstance(queue, QueueDefinition)]
+    return [
+        queue for queue in queues if queue.node == name or (_holds(name, queue) and alive_key(queue.node) not in known)
+    ]
+
+
+def _holds(name: str, queue: QueueDefinition) -> bool:
+    return queue.ring is not None and name in queue.ring.members
+
+
+def _runs(name: str, known: SharedSnapshot) -> RunDefinition | None:
+    found = known.get(run_key(name))
+    definition = None if found is None else decode_definition(run_key(name), found[2])
+    return definition if isinstance(definition, RunDefinition) else None
 
 
 def _entry(name: str, known: SharedSnapshot) -> NodeDefinition | None:

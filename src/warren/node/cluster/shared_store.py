@@ -28,7 +28,14 @@ from warren.node.etcd.program import MemberSettings
 from warren.node.etcd.store import EtcdStore
 from warren.node.logs import Log
 from warren.node.tls import TlsFiles
-from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, alive_key, node_key
+from warren.store.cluster_definitions import (
+    AliveDefinition,
+    NodeDefinition,
+    RunDefinition,
+    alive_key,
+    node_key,
+    run_key,
+)
 from warren.store.definition_kinds import decode_definition
 from warren.store.metadata import AGREED, OUTDATED, Snapshot
 from warren.store.topology_definitions import QUEUES, QueueDefinition
@@ -227,6 +234,22 @@ class SharedStore:
         if decision.outcome not in (AGREED, OUTDATED):
             raise ConnectionError(decision.reason)
         return decision.outcome == AGREED
+
+    async def count_run(self, run: int, data: int) -> RunDefinition:
+        """Have this run counted among those of its name, with the number that follows.
+
+        A `ConnectionError` if nobody can tell whether it was.
+        """
+        _revision, known = await self.snapshot()
+        counted, seen_at = RunDefinition(self._name, run, 0, data), 0
+        found = known.get(run_key(self._name))
+        if found is not None:
+            last, seen_at = decode_definition(run_key(self._name), found[2]), found[1]
+            assert isinstance(last, RunDefinition), "its key says so"
+            counted = last.followed_by(run, data)
+        if not await self.change([(counted.key(), seen_at)], [(counted.key(), counted.value())]):
+            raise ConnectionError(f"another run of {self._name} was counted at the same time")
+        return counted
 
     async def live(self, incarnation: int) -> None:
         """Be known to be alive from here on."""

@@ -13,6 +13,7 @@ Not here: who decides what is written (`store`), the sequence of a start (`node.
 """
 
 import os
+import secrets
 import shutil
 from collections.abc import Callable
 
@@ -35,8 +36,9 @@ from warren.node.disk.archive_files import FoundArchives
 from warren.node.disk.archive_reader import ArchiveReader
 from warren.node.disk.archive_writer import ArchiveWriter
 from warren.node.disk.directory import DataDirectory
-from warren.node.disk.durable import reason_of, sync_directory
+from warren.node.disk.durable import reason_of, replace_file, sync_directory
 from warren.node.disk.files import BootFiles
+from warren.node.disk.names import IDENTITY
 from warren.node.disk.reader import JournalReader
 from warren.node.disk.reserve import Reserve
 from warren.node.disk.shortcut import Shortcut, TurnsPort
@@ -49,6 +51,7 @@ READER_PATIENCE_S = 1.0
 WRITES: tuple[type[Effect], ...] = (Store, Seal, KeepCheckpoint, DropSegments)
 READS: tuple[type[Effect], ...] = (ReadIndex, ReadJournal)
 ARCHIVES: tuple[type[Effect], ...] = (WriteArchive, DropArchive)
+IDENTITY_BITS = 62
 
 
 class Disk:
@@ -95,6 +98,29 @@ class Disk:
             return self._metadata.begin_incarnation()
         except OSError as error:
             raise StoreError(f"the node cannot begin to write: {reason_of(error)}") from error
+
+    def raise_incarnation(self, to: int) -> None:
+        """This run has that number instead."""
+        try:
+            self._metadata.raise_incarnation(to)
+        except OSError as error:
+            raise StoreError(f"the node cannot begin to write: {reason_of(error)}") from error
+
+    def identity(self) -> int:
+        """What tells this journal from any other that a node of its name may have had."""
+        path = os.path.join(self._directory.journal_path, IDENTITY)
+        try:
+            if not os.path.exists(path):
+                replace_file(path, b"%d\n" % secrets.randbits(IDENTITY_BITS))
+            with open(path, "rb") as file:
+                return int(file.read())
+        except OSError as error:
+            raise StoreError(f"the node cannot begin to write: {reason_of(error)}") from error
+        except ValueError as error:
+            raise StoreError(
+                f"{path} is damaged: it is not a number; without it the node starts, and mirrored queues count on "
+                "nothing that it has"
+            ) from error
 
     def found(self, incarnation: int, now_ms: int) -> Found:
         """What an earlier run left."""

@@ -16,6 +16,8 @@ from warren.store.recovery import JournalFiles
 
 T = TypeVar("T")
 
+_OTHERS = (names.CHECKPOINT, names.SPARE, names.IDENTITY)
+
 
 class BootFiles(JournalFiles):
     """The real files behind the port that recovery reads."""
@@ -32,7 +34,7 @@ class BootFiles(JournalFiles):
             elif name.endswith(names.UNFINISHED_SUFFIX):
                 if tidy:
                     self._remove(name)
-            elif names.index_number(name) is None and name not in (names.CHECKPOINT, names.SPARE):
+            elif names.index_number(name) is None and name not in _OTHERS:
                 self.strangers.append(name)
         if tidy:
             self._remove_lone_indexes()

@@ -15,6 +15,7 @@
         NNNNNNNNNNNN.idx   the index of a sealed segment
         checkpoint         what older segments need not be read for
         spare              a segment nobody needs, kept to become the next one
+        identity           what tells this journal from any other, for the node's cluster
     streams/
         ID/NNNNNNNNNNNN.chunks   a segment of a stream, each stream in a directory of its own
     traces/                files of traces, unless trace_files.directory names another place
@@ -41,6 +42,7 @@ STREAMS = "streams"
 TRACES = "traces"
 CHECKPOINT = "checkpoint"
 SPARE = "spare"
+IDENTITY = "identity"
 UNFINISHED_SUFFIX = ".new"
 
 _SEGMENT = re.compile(r"(\d{12})\.seg")

@@ -12,6 +12,7 @@ is set at one moment. Whatever founding did before that moment is undone when th
 Not here: the process (`sim.process`), the store (`sim.metadata_store`), wires (`sim.cluster.wires`).
 """
 
+from random import Random
 from typing import TYPE_CHECKING
 
 from warren.broker.broker import Broker
@@ -31,9 +32,11 @@ from warren.model.effects import (
 )
 from warren.model.events import Commanded, MemoryMeasured, SharingGivenUp, SharingReady
 from warren.model.settings import DISC, BrokerSettings
+from warren.sim.disk import PretendDisk
 from warren.sim.metadata_store import Seat
 from warren.sim.process import MEMORY_LIMIT_BYTES, Inbox, Meddler, Process
-from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
+from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, RunDefinition, run_key
+from warren.store.definition_kinds import decode_definition
 from warren.store.recovery import Found
 
 if TYPE_CHECKING:
@@ -103,7 +106,8 @@ class Member(Process):
             self.add(SharingGivenUp())
             return
         store = self._world.store
-        definitions = [*passing.definitions, self._definition()]
+        run = RunDefinition(self.name, self.disk.incarnation, 0, self.disk.identity)
+        definitions = [*passing.definitions, self._definition(), run]
         store.move_in(passing.revision, shared_snapshot(self.disk.values, definitions, self.name, passing.revision))
         self.is_member = True
         self._world.trace.say(self.name, "founds a cluster")
@@ -135,15 +139,16 @@ class Member(Process):
         if life != self.lives or self.up:
             return
         world = self._world
-        found = self.disk.found(world.now_ms)
-        if self.is_member:
-            if not self.reaches_store():
-                world.schedule(RETRY_MS, lambda: self._seek_store(life))
-                return
+        if not self.is_member:
+            self._make_core(self.disk.found(world.now_ms))
+        elif self.reaches_store():
             self._enlist()
-            revision, snapshot = self._take_seat()
-            found.share(revision, snapshot)
-        self._make_core(found)
+            self._count_run()
+            found = self.disk.found(world.now_ms)
+            found.share(*self._take_seat())
+            self._make_core(found)
+        else:
+            world.schedule(RETRY_MS, lambda: self._seek_store(life))
 
     def join(self) -> None:
         """Be of the cluster from the first life on."""
@@ -153,6 +158,24 @@ class Member(Process):
         store, definition = self._world.store, self._definition()
         if store.modified(definition.key()) == 0:
             store.commit(Propose(0, [], [(definition.key(), definition.value())], [], []))
+
+    def _count_run(self) -> None:
+        store, disk = self._world.store, self.disk
+        counted = RunDefinition(self.name, disk.incarnation, 0, disk.identity)
+        kept = store.snapshot()[1].get(run_key(self.name))
+        if kept is not None:
+            last = decode_definition(run_key(self.name), kept[2])
+            assert isinstance(last, RunDefinition), "its key says so"
+            counted = last.followed_by(disk.incarnation, disk.identity)
+        store.commit(Propose(0, [], [(counted.key(), counted.value())], [], []))
+        disk.incarnation = counted.run
+
+    def lose_disk(self, down_ms: int = 0) -> None:
+        """The host breaks down for so long, and comes back with an empty disk."""
+        self.lose_power(down_ms)
+        world, identity = self._world, self.disk.identity + 1
+        self.disk = PretendDisk(Random(f"{world.seed}/{self.name}/disk {identity}"), world.schedule, self.add)
+        self.disk.identity = identity
 
     def _make_core(self, found: Found) -> None:
         world = self._world

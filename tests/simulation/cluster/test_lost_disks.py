@@ -1,0 +1,81 @@
+"""A node that comes back with another disk than the one it was trusted with, and what mirrored queues make of that."""
+
+from tests.simulation.cluster.mirrored import declare, in_sync, numbers_in, part_of, published, served
+from tests.simulation.cluster.scenario import ClusterScenario
+from warren.sim.cluster.member import Member
+from warren.wire.methods import QueueDeclare
+from warren.wire.values import Table
+
+AWHILE_MS = 5_000
+LONG_MS = 30_000
+
+
+def _held_by_two() -> tuple[ClusterScenario, list[Member], list[int]]:
+    """A queue on two of three nodes, and what is confirmed of it."""
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    arguments: Table = {"x-ha-mode": "nodes", "x-ha-params": ["one", "two"]}
+    scenario.ask(scenario.guest(one), QueueDeclare("work", durable=True, arguments=arguments))
+    scenario.until(lambda: in_sync(one) == ["one", "two"])
+    return scenario, [one, two, three], published(scenario, scenario.publisher(three), 10)
+
+
+def test_a_node_with_an_empty_disk_does_not_take_the_place_of_one_that_has_everything() -> None:
+    scenario, (one, two, _three), confirmed = _held_by_two()
+    one.lose_power(LONG_MS)
+    two.lose_disk(AWHILE_MS)
+    scenario.until(lambda: two.up)
+    scenario.elapse(LONG_MS // 2)
+    assert not served(scenario, [two]), "it has nothing"
+    scenario.until(lambda: served(scenario, [one]))
+    scenario.until(lambda: in_sync(one) == ["one", "two"])
+    assert numbers_in(scenario, two) == confirmed
+    assert scenario.checkers.complaints == []
+
+
+def test_an_old_state_of_a_disk_is_as_good_as_an_empty_one() -> None:
+    scenario, (one, two, _three), confirmed = _held_by_two()
+    one.lose_power(LONG_MS)
+    identity, earlier = two.disk.identity, two.disk.incarnation - 1
+    two.lose_disk(AWHILE_MS)
+    two.disk.identity, two.disk.incarnation = identity, earlier
+    scenario.until(lambda: two.up)
+    scenario.elapse(LONG_MS // 2)
+    assert not served(scenario, [two])
+    scenario.until(lambda: served(scenario, [one]))
+    assert numbers_in(scenario, one) == confirmed
+
+
+def test_a_mirror_whose_disk_was_lost_is_not_counted_as_the_run_that_was_in_sync() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, one)
+    confirmed = published(scenario, scenario.publisher(three), 10)
+    run = part_of(one).ring.synced_run("two")  # type: ignore[union-attr]
+    two.lose_disk(AWHILE_MS)
+    scenario.until(lambda: two.up and in_sync(one) == ["one", "three", "two"])
+    assert part_of(one).ring.synced_run("two") > run  # type: ignore[union-attr]
+    one.lose_power(LONG_MS)
+    three.lose_power(LONG_MS)
+    assert numbers_in(scenario, two) == confirmed
+
+
+def test_what_a_node_publishes_after_it_lost_its_disk_is_not_taken_for_what_it_published_before() -> None:
+    scenario = ClusterScenario()
+    one, _two, three = scenario.nodes
+    declare(scenario, one)
+    before = published(scenario, scenario.publisher(three), 10)
+    three.lose_disk(AWHILE_MS)
+    scenario.until(lambda: three.up)
+    after = published(scenario, scenario.publisher(three), 15)
+    assert numbers_in(scenario, one) == before + after
+    assert scenario.checkers.complaints == []
+
+
+def test_with_every_disk_that_had_it_lost_the_policy_decides() -> None:
+    scenario, (one, two, _three), _confirmed = _held_by_two()
+    one.lose_disk(AWHILE_MS)
+    two.lose_disk(AWHILE_MS)
+    scenario.until(lambda: one.up and two.up)
+    scenario.elapse(LONG_MS)
+    assert not served(scenario, [one, two]), "nobody has what was confirmed, and nobody says that it may be given up"
