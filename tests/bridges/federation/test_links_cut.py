@@ -1,0 +1,85 @@
+"""Links of federation over lines that are slow and cut: nothing is lost, and what comes twice was in doubt."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.bridges.conftest import url_of
+from tests.bridges.federation.attached_host import AttachedHost, running
+from tests.bridges.federation.test_links_alone import HERE, exchange_link, queue_link, run
+from tests.bridges.test_carrying import fill
+from tests.support.node_process import NodeProcess
+from tests.support.rabbitmq import RabbitMQ
+from warren.bridges.bridge import Bridge
+from warren.client import Channel, Delivery, Message, Properties, connect
+from warren.client.testing import FaultProxy
+
+Unique = Callable[[str], str]
+COUNT = 4000
+CUTS = (100, 900, 1700, 2500, 3300)
+
+
+async def all_of(channel: Channel, queue: str) -> list[Delivery]:
+    consumer = await channel.consume(queue, no_ack=True)
+    taken: list[Delivery] = []
+    while len({each.body for each in taken}) < COUNT:
+        taken += await consumer.batch()
+    await channel.cancel(consumer)
+    return taken
+
+
+async def federated_badly(near: str, upstream: str, name: str, make: Callable[[str, str], Bridge]) -> None:
+    host = AttachedHost(near, HERE)
+    host.bind("")
+    async with FaultProxy(upstream) as line, await connect(near) as here, await connect(upstream) as there:
+        own, far = await here.channel(), await there.channel(confirms=True)
+        await own.declare_exchange(name, "topic", durable=True)
+        await own.declare_queue(name, durable=True)
+        await own.bind_queue(name, name, "")
+        link = make(name, line.url + "?heartbeat=1")
+        line.delay(0.01)
+        async with running(host, link) as keeper:
+            taking = asyncio.ensure_future(all_of(own, name))
+            await publish(far, name, link.describe())
+            for goal in CUTS:
+                while keeper.tally.confirmed < goal:
+                    await asyncio.sleep(0.001)
+                line.cut()
+            taken = await taking
+            line.restore()
+            while keeper.tally.confirmed < COUNT:
+                await asyncio.sleep(0.02)
+        await link.retire(host)
+        await own.delete_queue(name)
+        await own.delete_exchange(name)
+        await far.delete_queue(name)
+        await far.delete_exchange(name)
+    times = Counter(each.properties.message_id for each in taken)
+    assert set(times) == {f"m{at}" for at in range(COUNT)}
+    assert len(host.log.of("bridge.started")) > 2, "the cuts broke nothing"
+    assert {each for each, count in times.items() if count > 1} <= host.log.doubted_ids()
+
+
+async def publish(channel: Channel, name: str, link: object) -> None:
+    if isinstance(link, dict) and "queue" in link:
+        await fill(channel, name, COUNT)
+        return
+    messages = [Message(b"%d" % at, Properties(message_id=f"m{at}", delivery_mode=2)) for at in range(COUNT)]
+    await channel.send_many(messages, name, "")
+    await channel.wait_for_confirms()
+
+
+@pytest.mark.parametrize("make", [exchange_link, queue_link], ids=["exchange", "queue"])
+def test_a_line_that_is_cut_loses_nothing(
+    near: NodeProcess, far: NodeProcess, unique: Unique, make: Callable[[str, str], Bridge]
+) -> None:
+    run(federated_badly(url_of(near), url_of(far), unique("cut"), make))
+
+
+@pytest.mark.parametrize("make", [exchange_link, queue_link], ids=["exchange", "queue"])
+def test_a_line_to_rabbitmq_that_is_cut_loses_nothing(
+    near: NodeProcess, rabbitmq: RabbitMQ, unique: Unique, make: Callable[[str, str], Bridge]
+) -> None:
+    run(federated_badly(url_of(near), rabbitmq.url, unique("cut"), make))
