@@ -154,6 +154,7 @@ def test_mirrors_catch_up_are_stopped_and_get_the_rest(trio: Trio) -> None:
     told = eventually(lambda: row(trio[2], "large"), lambda found: found.get("sync_messages", 0) > 0)
     assert told["state"] == "syncing"
     assert 0 < told["sync_percent"] < 100
+    assert 0 <= told["sync_seconds_left"] < 600
     assert order(trio[2], "large", "cancel_sync") == 204
     (stopped,) = row(trio[2], "large")["ring"]["catching_up"]
     assert (stopped["under_way"], stopped["wanted"]) == (False, LARGE_COUNT)
