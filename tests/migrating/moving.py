@@ -26,7 +26,7 @@ DEADLINE_S = 150.0
 class Command:
     """`warren migrate` as a process that is spoken to."""
 
-    def __init__(self, arguments: list[str]) -> None:
+    def __init__(self, arguments: list[str], deadline_s: float = DEADLINE_S) -> None:
         self._process = subprocess.Popen(
             [WARREN, "migrate", *arguments],
             stdin=subprocess.PIPE,
@@ -35,7 +35,7 @@ class Command:
             text=True,
             env={**os.environ, "COLUMNS": "300"},
         )
-        self._timer = threading.Timer(DEADLINE_S, self._process.kill)
+        self._timer = threading.Timer(deadline_s, self._process.kill)
         self._timer.start()
         self.out = ""
 

@@ -1,83 +1,14 @@
 """Publishers and consumers are switched over while they work, led by `--first`: nothing is lost, and order is kept."""
 
-import threading
-from typing import final
-
 from tests.migrating.moving import Moving
-from warren.client import Message, Properties, blocking
+from tests.migrating.numbers import Consumer, Publisher
 
 BACKLOG = 2000
 
 
-@final
-class Publisher:
-    """Sends numbers, each confirmed before it counts as sent."""
-
-    def __init__(self) -> None:
-        self.sent = 0
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self, url: str) -> None:
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._work, args=(url,))
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        assert self._thread is not None
-        self._thread.join()
-
-    def _work(self, url: str) -> None:
-        with blocking.connect(url) as connection:
-            channel = connection.channel(confirms=True)
-            while not self._stop.is_set():
-                channel.publish(Message(b"%d" % self.sent, Properties(delivery_mode=2)), "", "orders", mandatory=True)
-                self.sent += 1
-
-
-@final
-class Consumer:
-    """Keeps the numbers it has acked, in order."""
-
-    def __init__(self) -> None:
-        self.taken: list[int] = []
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self, url: str) -> None:
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._work, args=(url,))
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        assert self._thread is not None
-        self._thread.join()
-
-    def await_number(self, number: int) -> None:
-        """Until it has come."""
-        assert self._thread is not None
-        while not self.taken or self.taken[-1] < number:
-            assert self._thread.is_alive()
-            self._stop.wait(0.01)
-
-    def _work(self, url: str) -> None:
-        with blocking.connect(url) as connection:
-            channel = connection.channel()
-            channel.prefetch(50)
-            consumer = channel.consume("orders")
-            while not self._stop.is_set():
-                batch = consumer.batch(0.1)
-                for delivery in batch:
-                    channel.ack(delivery)
-                    self.taken.append(int(delivery.body))
-
-
 def prepared(moving: Moving) -> tuple[Publisher, Consumer]:
     """A backlog, one who adds to it and one who takes from it, at RabbitMQ."""
-    publisher, consumer = Publisher(), Consumer()
-    publisher.sent = BACKLOG
+    publisher, consumer = Publisher("orders", BACKLOG), Consumer("orders")
     moving.fill("orders", [b"%d" % number for number in range(BACKLOG)])
     publisher.start(moving.source_url)
     return publisher, consumer
