@@ -163,6 +163,23 @@ def test_a_message_that_cannot_be_told_from_its_duplicates_is_parked_at_once(
     assert recorded(engine) == 0
 
 
+def test_another_message_under_an_id_that_was_handled_is_parked_at_once(url: str, queue: str, engine: Engine) -> None:
+    inbox, payments = Inbox(engine, "payments"), Payments()
+
+    async def scenario() -> None:
+        async with listening(url, queue, inbox, payments) as transport:
+            await publish(transport, queue, payment("p1"))
+            await until(lambda: inbox.handled == 1)
+            await publish(transport, queue, Message(b"another", Properties(message_id="p1")), payment("p1"))
+            found = await parked(transport, queue)
+            assert found.body == b"another"
+            assert "'p1' is the id of another message, which came to 'payments' before" in str(found.headers["x-error"])
+            await until(lambda: inbox.duplicates == 1)
+
+    run(scenario())
+    assert (paid(engine), payments.calls) == (["p1"], ["p1"])
+
+
 def test_work_that_is_never_awaited_is_parked_and_nothing_is_recorded(url: str, queue: str, engine: Engine) -> None:
     inbox = Inbox(engine, "payments")
 

@@ -22,7 +22,7 @@ from warren.client.tables import (
     renew_lease,
     take_lease,
 )
-from warren.client.tables.steps import inbox_to_2
+from warren.client.tables.steps import inbox_to_2, inbox_to_3
 from warren.client.tables.versions import PARTS, Part, bring_up
 
 Schema = dict[str, list[str]]
@@ -43,14 +43,14 @@ def test_tables_are_made_once_and_then_left_alone(database: Engine) -> None:
     made = schema_of(database)
     create_tables(database)
     assert schema_of(database) == made
-    assert versions_of(database) == {"outbox": 2, "inbox": 2, "leases": 1}
+    assert versions_of(database) == {"outbox": 2, "inbox": 3, "leases": 1}
 
 
 def test_processes_that_start_together_make_the_tables_together(empty_database: Engine) -> None:
     with ThreadPoolExecutor(4) as threads:
         for made in [threads.submit(create_tables, empty_database) for _ in range(4)]:
             made.result()
-    assert versions_of(empty_database) == {"outbox": 2, "inbox": 2, "leases": 1}
+    assert versions_of(empty_database) == {"outbox": 2, "inbox": 3, "leases": 1}
 
 
 def test_a_table_that_was_dropped_is_made_again(database: Engine) -> None:
@@ -73,7 +73,7 @@ def test_tables_of_a_later_version_are_refused_and_nothing_is_changed(database: 
     with database.begin() as connection:
         connection.execute(update(VERSIONS).where(VERSIONS.c.part == "inbox").values(version=7))
         connection.execute(text("DROP TABLE warren_outbox"))
-    with pytest.raises(TablesRefused, match="the inbox tables are of version 7 and this program knows up to 2; update"):
+    with pytest.raises(TablesRefused, match="the inbox tables are of version 7 and this program knows up to 3; update"):
         create_tables(database)
     assert not inspect(database).has_table("warren_outbox")
 
@@ -97,8 +97,8 @@ def with_one_row(engine: Engine) -> None:
 
 def test_tables_of_an_older_version_are_brought_up_step_by_step(database: Engine) -> None:
     with_one_row(database)
-    bring_up(database, [Part("inbox", (INBOX,), (inbox_to_2, add_note, name_note))])
-    assert versions_of(database)["inbox"] == 4
+    bring_up(database, [Part("inbox", (INBOX,), (inbox_to_2, inbox_to_3, add_note, name_note))])
+    assert versions_of(database)["inbox"] == 5
     with database.connect() as connection:
         assert connection.execute(text("SELECT note FROM warren_inbox")).scalar_one() == "of till"
 
@@ -107,9 +107,9 @@ def test_a_step_that_fails_leaves_everything_as_it_was(database: Engine) -> None
     with_one_row(database)
     before = schema_of(database)
     with pytest.raises(Exception, match="nowhere"):
-        bring_up(database, [Part("inbox", (INBOX,), (inbox_to_2, add_note, fail))])
+        bring_up(database, [Part("inbox", (INBOX,), (inbox_to_2, inbox_to_3, add_note, fail))])
     assert schema_of(database) == before
-    assert versions_of(database)["inbox"] == 2
+    assert versions_of(database)["inbox"] == 3
 
 
 def test_tables_that_are_missing_or_older_are_told_before_they_are_used(empty_database: Engine) -> None:

@@ -1,17 +1,22 @@
 """Tables as earlier versions made them, with rows in them, brought up to date in either database."""
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, inspect, text
 
+from tests.client.awaited_rows import Came
 from tests.client.relayed_rows import DEADLINE_S, add, drain, rows, statuses
 from tests.unit.client.outbox.scripted import ScriptedTransport
-from warren.client.errors import TablesRefused
+from warren.client.errors import CannotConvert, TablesRefused
 from warren.client.inbox import Inbox
+from warren.client.machine.publishing import Message
+from warren.client.outbox import Outbox
 from warren.client.tables import INBOX, check_tables, create_tables
+from warren.wire.properties import Properties
 
 # as version 1 made them: these words stay as they are
 VERSION_1 = """
@@ -43,6 +48,22 @@ INSERT INTO warren_outbox (business_id, body) VALUES ('waiting', 'a');
 INSERT INTO warren_outbox (business_id, body, status, sent_at) VALUES ('gone', 'b', 'sent', CURRENT_TIMESTAMP);
 INSERT INTO warren_inbox (consumer, business_id, received_at) VALUES ('till', 'order-1', CURRENT_TIMESTAMP);
 """
+# what version 2 added to that: these words stay as they are, too
+VERSION_2 = """
+ALTER TABLE warren_outbox ADD COLUMN resends INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE warren_outbox ADD COLUMN compensation VARCHAR(20) NOT NULL DEFAULT '';
+ALTER TABLE warren_outbox ADD COLUMN settles VARCHAR(255);
+ALTER TABLE warren_outbox ADD COLUMN alerted_at {time};
+ALTER TABLE warren_outbox ADD COLUMN refused_at {time};
+CREATE INDEX warren_outbox_open ON warren_outbox (status, id)
+    WHERE status IN ('failed', 'refused', 'confirming', 'reversing');
+CREATE INDEX warren_outbox_alarming ON warren_outbox (id) WHERE status = 'failed' AND alerted_at IS NULL;
+CREATE INDEX warren_outbox_settling ON warren_outbox (settles) WHERE settles IS NOT NULL;
+ALTER TABLE warren_inbox ADD COLUMN outcome VARCHAR(20) NOT NULL DEFAULT 'done';
+INSERT INTO warren_inbox (consumer, business_id, received_at, outcome)
+    VALUES ('till', 'order-0', CURRENT_TIMESTAMP, 'taken_back');
+UPDATE warren_tables SET version = 2 WHERE part <> 'leases';
+"""
 WORDS = {
     "sqlite": {
         "counted": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT",
@@ -63,11 +84,21 @@ WORDS = {
 
 @pytest.fixture
 def first_version(empty_database: Engine) -> Engine:
-    statements = VERSION_1.format(**WORDS[empty_database.dialect.name])
-    with empty_database.begin() as connection:
+    make(empty_database, VERSION_1)
+    return empty_database
+
+
+@pytest.fixture
+def second_version(first_version: Engine) -> Engine:
+    make(first_version, VERSION_2)
+    return first_version
+
+
+def make(engine: Engine, version: str) -> None:
+    statements = version.format(**WORDS[engine.dialect.name])
+    with engine.begin() as connection:
         for statement in statements.split(";\n")[:-1]:
             connection.execute(text(statement))
-    return empty_database
 
 
 def shape_of(engine: Engine) -> dict[str, Any]:
@@ -82,14 +113,53 @@ def shape_of(engine: Engine) -> dict[str, Any]:
     }
 
 
-def test_tables_of_the_first_version_become_what_they_would_be_if_made_anew(first_version: Engine) -> None:
-    create_tables(first_version)
-    brought_up = shape_of(first_version)
-    with first_version.begin() as connection:
+@pytest.mark.parametrize("versions", [[VERSION_1], [VERSION_1, VERSION_2]], ids=["first", "second"])
+def test_tables_of_earlier_versions_become_what_they_would_be_if_made_anew(
+    empty_database: Engine, versions: list[str]
+) -> None:
+    for version in versions:
+        make(empty_database, version)
+    create_tables(empty_database)
+    brought_up = shape_of(empty_database)
+    with empty_database.begin() as connection:
         for table in brought_up:
             connection.execute(text(f"DROP TABLE {table}"))
-    create_tables(first_version)
-    assert brought_up == shape_of(first_version)
+    create_tables(empty_database)
+    assert brought_up == shape_of(empty_database)
+
+
+def test_rows_of_the_second_version_are_duplicates_of_whatever_has_their_id(second_version: Engine) -> None:
+    create_tables(second_version)
+    did: list[bytes] = []
+    inbox = Inbox(second_version, "till")
+    handle: Callable[[Came], None] = inbox.handler(lambda _, message: did.append(message.body), receipts=Outbox())
+    for business_id in ("order-0", "order-1", "order-2", "order-2"):
+        handle(Came(Message(business_id.encode(), Properties(message_id=business_id, reply_to="receipts"))))
+    assert (did, inbox.duplicates) == ([b"order-2"], 3)
+    said = {row.business_id: "taken it back" in row.properties for row in rows(second_version).values()}
+    assert {name: told for name, told in said.items() if "receipt" in name} == {
+        "order-0/receipt/till": True,
+        "order-1/receipt/till": False,
+        "order-2/receipt/till": False,
+    }
+    with pytest.raises(CannotConvert, match="'order-2' is the id of another message"):
+        handle(Came(Message(b"other", Properties(message_id="order-2", reply_to="receipts"))))
+
+
+def test_an_inbox_says_what_to_do_about_tables_of_the_second_version_or_none(
+    second_version: Engine,
+) -> None:
+    handle: Callable[[Came], None] = Inbox(second_version, "till").handler(lambda *_: None)
+    message = Came(Message(b"", Properties(message_id="order-2")))
+    older = "the inbox tables are missing or of an older version; call warren.client.tables.create_tables"
+    with pytest.raises(TablesRefused, match=older):
+        handle(message)
+    with second_version.begin() as connection:
+        connection.execute(text("DROP TABLE warren_inbox"))
+    with pytest.raises(TablesRefused, match=older):
+        handle(message)
+    create_tables(second_version)
+    handle(message)
 
 
 def test_rows_of_the_first_version_go_on_as_they_were(first_version: Engine) -> None:

@@ -7,6 +7,10 @@ A confirmation is recorded under the id of the message that it confirms: whichev
 upon. A reversal marks the row of the message that it reverses, or leaves one, so that the message is a duplicate if it
 comes after all.
 
+**Another message with the same id**, from a sender that does not know of the first one's, is no duplicate: it is parked
+as what cannot be read, and its own sender is told that it is refused. Neither the row nor the receipt of the first one
+is touched, nor is its work undone by a reversal that means the other.
+
 Work that is `Refused` is rolled back, and the refusal recorded in a transaction of its own. If another delivery of the
 same message has got the better of it meanwhile, that one counts.
 
@@ -22,12 +26,15 @@ from typing import Generic, TypeVar
 from sqlalchemy import Connection, Engine
 
 from warren.client.errors import CannotConvert
+from warren.client.inbox.digest import digest_of
 from warren.client.inbox.outcomes import (
     DONE,
     REFUSED,
     TAKEN_BACK,
+    IdTaken,
     TakenBack,
     check_remembered,
+    check_same,
     outcome_of,
     record_refused,
     take_back,
@@ -36,6 +43,7 @@ from warren.client.inbox.receipting import ReceiptWriter, Refused
 from warren.client.inbox.recording import Recorder, attempt_of
 from warren.client.inbox.standing_for import Subject, subject_of
 from warren.client.transport import Incoming
+from warren.wire.properties import Properties
 
 Money = tuple[Decimal, str]
 """An amount and its currency."""
@@ -63,31 +71,45 @@ class Handling(Generic[Came]):
         # decoded each time it is asked for
         properties = message.properties
         subject = subject_of(properties)
+        digest = digest_of(message.body, properties)
+        try:
+            if subject.is_reversal:
+                return subject.business_id, self._undo(message, subject, digest)
+            return subject.business_id, self._do(message, properties, subject, digest)
+        except IdTaken as taken:
+            self._refuse_id(message, subject.business_id, digest, str(taken))
+            raise CannotConvert(str(taken)) from None
+
+    def _do(self, message: Came, properties: Properties, subject: Subject, digest: str) -> bool:
         business_id = subject.business_id
-        if subject.is_reversal:
-            return business_id, self._undo(message, subject)
         amount, currency = (None, None) if self.money is None else self.money(message)
         attempt = attempt_of(properties)
         try:
             with self.engine.begin() as connection:
-                is_first = self.recorder.record(connection, business_id, amount, currency, attempt)
+                is_first = self.recorder.record(connection, business_id, amount, currency, attempt, digest)
                 if is_first:
                     check_remembered(connection, subject.written_at, self.keep_s)
                     _check_done(self.work(connection, message))
+                else:
+                    check_same(connection, self.consumer, business_id, digest)
                 self._acknowledge(connection, message, business_id, is_first)
         except Refused as refusal:
             with self.engine.begin() as connection:
-                is_first = record_refused(connection, self.consumer, business_id, amount, currency, attempt)
+                is_first = record_refused(connection, self.consumer, business_id, amount, currency, attempt, digest)
+                if not is_first:
+                    check_same(connection, self.consumer, business_id, digest)
                 self._acknowledge(connection, message, business_id, is_first, refusal)
             self._log_refusal(business_id, refusal)
-        return business_id, is_first
+        return is_first
 
-    def _undo(self, message: Came, subject: Subject) -> bool:
+    def _undo(self, message: Came, subject: Subject, digest: str) -> bool:
         if self.undo is None:
             raise CannotConvert(f"it reverses {subject.business_id!r}, and this handler was given no way to undo that")
         try:
             with self.engine.begin() as connection:
-                taken = take_back(connection, self.consumer, subject.business_id, subject.written_at, self.keep_s)
+                taken = take_back(
+                    connection, self.consumer, subject.business_id, subject.written_at, self.keep_s, digest
+                )
                 if taken is TakenBack.TO_UNDO:
                     _check_done(self.undo(connection, message))
                 if self.receipts is not None:
@@ -99,6 +121,12 @@ class Handling(Generic[Came]):
             self._log_refusal(subject.business_id, refusal)
             return True
         return taken is not TakenBack.BEFORE
+
+    def _refuse_id(self, message: Came, business_id: str, digest: str, reason: str) -> None:
+        log.warning("message.id_taken", extra={"consumer": self.consumer, "business_id": business_id})
+        if self.receipts is not None:
+            with self.engine.begin() as connection:
+                self.receipts.write_apart(connection, message, digest, reason)
 
     def _log_refusal(self, business_id: str, refusal: Refused) -> None:
         facts = {"consumer": self.consumer, "business_id": business_id, "reason": str(refusal)}

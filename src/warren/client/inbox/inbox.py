@@ -7,7 +7,8 @@ Not here: what a row says (`inbox.recording`), what is done with a message (`inb
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from decimal import Decimal
 from threading import Lock
@@ -16,8 +17,10 @@ from typing import Final
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from warren.client.errors import CannotConvert
+from warren.client.inbox.digest import digest_of
 from warren.client.inbox.handling import Came, Handling, Money
-from warren.client.inbox.outcomes import TakenBack, take_back
+from warren.client.inbox.outcomes import IdTaken, TakenBack, check_same, take_back
 from warren.client.inbox.pruning import prune_step
 from warren.client.inbox.receipting import ReceiptWriter
 from warren.client.inbox.recording import TEXT_CHARACTERS_MAX, Recorder, checked_id, is_kept_as_text
@@ -25,6 +28,7 @@ from warren.client.measures import CONSUMER, Measure
 from warren.client.outbox import Outbox
 from warren.client.tables import Executor
 from warren.client.telling import sentence
+from warren.client.transport import Incoming
 
 KEEP: Final = timedelta(days=7)
 STEP_ROWS: Final = 1000
@@ -57,21 +61,38 @@ class Inbox:
         amount: Decimal | None = None,
         currency: str | None = None,
         attempt: int = 1,
+        message: Incoming | None = None,
     ) -> bool:
         """Record it in the caller's transaction; False if this consumer had it already.
 
         Of a message whose sender may confirm or reverse it, the id is that of its `subject_of`.
-        Waits for a transaction that records the same id, and is then told how that ended.
+        Waits for a transaction that records the same id, and is then told how that ended. A `CannotConvert` if the
+        `message` is not the one that this consumer had under that id; without it nobody can tell.
         """
-        return self._recorder.record(executor, checked_id(business_id), amount, currency, attempt)
+        digest = _digest(message)
+        if self._recorder.record(executor, checked_id(business_id), amount, currency, attempt, digest):
+            return True
+        with _as_unreadable():
+            check_same(executor, self.consumer, business_id, digest)
+        return False
 
-    def take_back(self, executor: Executor, business_id: str, written_at: datetime | None = None) -> bool:
+    def take_back(
+        self,
+        executor: Executor,
+        business_id: str,
+        written_at: datetime | None = None,
+        *,
+        message: Incoming | None = None,
+    ) -> bool:
         """In the caller's transaction: whether this consumer has done it, so that it is to be undone now.
 
         If it has not, that is recorded, and the message is a duplicate should it still come. Who asks again is told no.
-        `Refused` if it is not there, and was written so long ago that its row may have been pruned.
+        `Refused` if it is not there, and was written so long ago that its row may have been pruned. A `CannotConvert`
+        if the `message` that says so stands for another one than this consumer had under that id.
         """
-        taken = take_back(executor, self.consumer, checked_id(business_id), written_at, self._keep_s)
+        known = checked_id(business_id)
+        with _as_unreadable():
+            taken = take_back(executor, self.consumer, known, written_at, self._keep_s, _digest(message))
         return taken is TakenBack.TO_UNDO
 
     def handler(
@@ -134,6 +155,19 @@ class Inbox:
             self.duplicates += not is_first
         if not is_first:
             log.info("message.duplicated", extra={"consumer": self.consumer, "business_id": business_id})
+
+
+def _digest(message: Incoming | None) -> str | None:
+    return None if message is None else digest_of(message.body, message.properties)
+
+
+@contextmanager
+def _as_unreadable() -> Iterator[None]:
+    """Who has it in hand can do no more about an id that is taken than about what cannot be read."""
+    try:
+        yield
+    except IdTaken as taken:
+        raise CannotConvert(str(taken)) from None
 
 
 def _check_plain(function: Callable[..., object] | None) -> None:

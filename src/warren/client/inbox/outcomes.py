@@ -26,6 +26,10 @@ REFUSED = "refused"
 TAKEN_BACK = "taken_back"
 
 
+class IdTaken(Exception):
+    """The consumer has another message with the same business id."""
+
+
 class TakenBack(Enum):
     """What taking a message back comes to."""
 
@@ -35,12 +39,21 @@ class TakenBack(Enum):
 
 
 def take_back(
-    executor: Executor, consumer: str, business_id: str, written_at: datetime | None, keep_s: float
+    executor: Executor,
+    consumer: str,
+    business_id: str,
+    written_at: datetime | None,
+    keep_s: float,
+    digest: str | None = None,
 ) -> TakenBack:
-    """For each message `TO_UNDO` or `KEPT_OUT` once; `Refused` if it may have been done and forgotten."""
-    if _record(executor, consumer, business_id, outcome=TAKEN_BACK):
+    """For each message `TO_UNDO` or `KEPT_OUT` once; `Refused` if it may have been done and forgotten.
+
+    `IdTaken` if it is another message that was done.
+    """
+    if _record(executor, consumer, business_id, outcome=TAKEN_BACK, digest=digest):
         check_remembered(executor, written_at, keep_s)
         return TakenBack.KEPT_OUT
+    check_same(executor, consumer, business_id, digest)
     done = update(INBOX).where(_this(consumer, business_id), INBOX.c.outcome == DONE)
     marked = done.values(outcome=TAKEN_BACK, received_at=database_time()).returning(INBOX.c.business_id)
     return TakenBack.BEFORE if executor.execute(marked).first() is None else TakenBack.TO_UNDO
@@ -57,11 +70,29 @@ def check_remembered(executor: Executor, written_at: datetime | None, keep_s: fl
         )
 
 
+def check_same(executor: Executor, consumer: str, business_id: str, digest: str | None) -> None:
+    """`IdTaken` if the row that is there tells of another message; without a digest, nobody can tell."""
+    if digest is None:
+        return
+    found = executor.execute(select(INBOX.c.digest).where(_this(consumer, business_id))).scalar()
+    if found is not None and found != digest:
+        raise IdTaken(
+            f"{business_id!r} is the id of another message, which came to {consumer!r} before: the sender, the type or"
+            " the body is not the same. Ids are to be unique among all senders; send this one under an id of its own"
+        )
+
+
 def record_refused(
-    executor: Executor, consumer: str, business_id: str, amount: Decimal | None, currency: str | None, attempt: int
+    executor: Executor,
+    consumer: str,
+    business_id: str,
+    amount: Decimal | None,
+    currency: str | None,
+    attempt: int,
+    digest: str | None = None,
 ) -> bool:
     """Whether it was written; if not, it was there."""
-    facts = {"amount": amount, "currency": currency, "attempt": attempt}
+    facts = {"amount": amount, "currency": currency, "attempt": attempt, "digest": digest}
     return _record(executor, consumer, business_id, outcome=REFUSED, **facts)
 
 

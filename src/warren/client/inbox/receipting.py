@@ -77,6 +77,10 @@ class ReceiptWriter:
         if not self._says_the_same(executor, receipt) or not self._outbox.resend(executor, self._id(receipt)):
             self._put(executor, receipt)
 
+    def write_apart(self, executor: Executor, incoming: Incoming, digest: str, reason: str) -> None:
+        """It is refused for its id, which another message has: the receipt of that one stays as it is."""
+        self._put(executor, receipt_for(incoming, "refused", reason), digest)
+
     def _says_the_same(self, executor: Executor, receipt: Message) -> bool:
         """Whether the one that is there has this outcome, and goes to the same place; its reason may be the better."""
         row = select(OUTBOX.c.properties, OUTBOX.c.routing_key).where(OUTBOX.c.business_id == self._id(receipt))
@@ -90,12 +94,13 @@ class ReceiptWriter:
         assert receipt.properties is not None
         return (stored.headers or {}).get(OUTCOME) == (receipt.properties.headers or {}).get(OUTCOME)
 
-    def _put(self, executor: Executor, receipt: Message) -> None:
+    def _put(self, executor: Executor, receipt: Message, digest: str = "") -> None:
         if receipt.routing_key or self._outbox.has_address:
             exchange = "" if receipt.routing_key else None
-            own_id = self._id(receipt)
+            own_id = self._id(receipt, digest)
             self._outbox.add(executor, receipt, business_id=own_id, exchange=exchange, kind=kinds.RECEIPT, replace=True)
 
-    def _id(self, receipt: Message) -> str:
+    def _id(self, receipt: Message, digest: str = "") -> str:
         assert receipt.properties is not None
-        return receipt_id(self._consumer, receipt.properties.correlation_id or "")
+        consumer = f"{self._consumer}/{digest}" if digest else self._consumer
+        return receipt_id(consumer, receipt.properties.correlation_id or "")

@@ -23,7 +23,13 @@ from warren.wire.properties import Properties
 ATTEMPT: Final = "x-attempt"
 ATTEMPT_MAX: Final = 2**31 - 1
 TEXT_CHARACTERS_MAX: Final = 255
-COLUMNS: Final = ("consumer", "business_id", "amount", "currency", "attempt")
+COLUMNS: Final = ("consumer", "business_id", "amount", "currency", "attempt", "digest")
+OLDER: Final = (
+    "the inbox tables are missing or of an older version; call warren.client.tables.create_tables(engine) once"
+)
+LACKING_STATES: Final = ("42P01", "42703")
+LACKING_WORDS: Final = ("no such table: warren_inbox", "table warren_inbox has no column")
+"""What PostgreSQL and SQLite say where a table or a column is not there."""
 INSERTS: Final[Mapping[str, Callable[..., postgresql.Insert | sqlite.Insert]]] = {
     "postgresql": postgresql.insert,
     "sqlite": sqlite.insert,
@@ -54,6 +60,7 @@ class Recorder:
         amount: Decimal | None = None,
         currency: str | None = None,
         attempt: int = 1,
+        digest: str | None = None,
     ) -> bool:
         """Whether it was written; if not, it was there. A `CannotConvert` if the ledgers cannot keep the amount."""
         if amount is not None or currency is not None:
@@ -65,6 +72,7 @@ class Recorder:
             "amount": self._amount(amount),
             "currency": currency,
             "attempt": attempt,
+            "digest": digest,
         }
         given = tuple([values[name] for name in self._places]) or values
         return _rows_written(connection, self._statement, given) == 1
@@ -82,12 +90,19 @@ def _rows_written(connection: Connection, statement: str, values: Any) -> int:
         is_lost = connection.dialect.is_disconnect(error, driver, cursor)
         if is_lost:
             connection.invalidate(error)
+        elif _lacks_something(error):
+            raise TablesRefused(OLDER) from error
         known = connection.dialect.loaded_dbapi.Error
         raise DBAPIError.instance(
             statement, values, error, known, connection_invalidated=is_lost, dialect=connection.dialect
         ) from error
     finally:
         cursor.close()
+
+
+def _lacks_something(error: Any) -> bool:
+    """Whether it says that a table or a column is not there."""
+    return getattr(error, "sqlstate", None) in LACKING_STATES or str(error).startswith(LACKING_WORDS)
 
 
 def _check_money(amount: Decimal | None, currency: str | None) -> None:

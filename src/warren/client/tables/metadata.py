@@ -20,6 +20,7 @@
 | column of the inbox       | what it says                                                                             |
 |---------------------------|------------------------------------------------------------------------------------------|
 | `outcome`                 | `done`; `refused`; `taken_back`, after it was done or in place of it                     |
+| `digest`                  | what tells it from another message with the same id; none: it is taken for any such      |
 
 Not here: how they are made and brought up to date (`tables.versions`).
 """
@@ -96,6 +97,7 @@ INBOX = Table(
     Column("currency", String(3)),
     Column("attempt", Integer, nullable=False, server_default=text("1")),
     Column("outcome", String(20), nullable=False, server_default="done"),
+    Column("digest", String(32)),
     Index("warren_inbox_received_at", "consumer", "received_at"),
 )
 

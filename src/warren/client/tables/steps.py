@@ -22,6 +22,7 @@ OUTBOX_2 = (
     "CREATE INDEX warren_outbox_settling ON warren_outbox (settles) WHERE settles IS NOT NULL",
 )
 INBOX_2 = ("ALTER TABLE warren_inbox ADD COLUMN outcome VARCHAR(20) NOT NULL DEFAULT 'done'",)
+INBOX_3 = ("ALTER TABLE warren_inbox ADD COLUMN digest VARCHAR(32)",)
 TIMES = {"sqlite": "DATETIME", "postgresql": "TIMESTAMP WITH TIME ZONE"}
 
 
@@ -33,6 +34,11 @@ def outbox_to_2(connection: Connection) -> None:
 def inbox_to_2(connection: Connection) -> None:
     """What a message came to."""
     _change(connection, "warren_inbox", INBOX_2)
+
+
+def inbox_to_3(connection: Connection) -> None:
+    """What tells a message from another one with the same id; rows that are there have none."""
+    _change(connection, "warren_inbox", INBOX_3)
 
 
 def _change(connection: Connection, table: str, statements: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Engine, Table, inspect, select, text
 from warren.client.errors import TablesRefused
 from warren.client.tables.inserting import insert_into
 from warren.client.tables.metadata import INBOX, LEASES, OUTBOX, VERSIONS
-from warren.client.tables.steps import inbox_to_2, outbox_to_2
+from warren.client.tables.steps import inbox_to_2, inbox_to_3, outbox_to_2
 from warren.client.tables.transactions import connection_of, dialect_of
 
 Step = Callable[[Connection], None]
@@ -46,7 +46,7 @@ class Part:
 
 PARTS = (
     Part("outbox", (OUTBOX,), (outbox_to_2,)),
-    Part("inbox", (INBOX,), (inbox_to_2,)),
+    Part("inbox", (INBOX,), (inbox_to_2, inbox_to_3)),
     Part("leases", (LEASES,)),
 )
 
