@@ -45,7 +45,7 @@ class World:
             for name in self.names:
                 for ending in endings:
                     channel.delete_queue(name + ending)
-                for ending in ("", ".delayed"):
+                for ending in ("", ".delayed", ".undelivered"):
                     channel.delete_exchange(name + ending)
 
 

@@ -56,6 +56,8 @@ def retried(message: Incoming, queue: str, again: Again, way: Way, failure: Exce
         return Outgoing(Message(message.body, properties), "", queue)
     if way == "delayed_exchange":
         headers["x-delay"] = delay_ms
+        # if its queue is gone when it is due, it goes where it is parked
+        headers[ORIGIN_QUEUE] = queue
         # nobody can tell yet whether there will be a queue for it
         return Outgoing(Message(message.body, properties), delayed_exchange(queue), queue, mandatory=False)
     properties.expiration = str(delay_ms)

@@ -12,6 +12,7 @@ it is counted by the listener alone.
 
     queues             QUEUE ──▶ QUEUE.retry.1 ──(time over)──▶ QUEUE ──▶ QUEUE.retry.2 ──▶ ... ──▶ QUEUE.parked
     delayed_exchange   QUEUE ──▶ QUEUE.delayed, an x-delayed-message exchange ──(time over)──▶ QUEUE
+                                          └── no longer bound to it ──▶ QUEUE.undelivered ──▶ QUEUE.parked
     in_hand            it stays unacked with its listener, which holds its key: nothing with the key overtakes it
 
 A queue for each step keeps messages with a long delay from standing before those with a short one. The delay is each
@@ -102,9 +103,7 @@ class Retries:
         """What the broker must have so that messages of a queue can be tried again and parked."""
         parked = (QueueLayout(parking_queue(queue), arguments=self.arguments),) if self.parking else ()
         if self.way == "delayed_exchange" and self._steps:
-            name = delayed_exchange(queue)
-            exchange = ExchangeLayout(name, "x-delayed-message", arguments={"x-delayed-type": "direct"})
-            return Layout((exchange,), parked, (BindingLayout(name, queue, queue),))
+            return self._delayed_layout(queue, parked)
         if self.way == "queues":
             back = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}
             names = [retry_queue(queue, step) for step in range(1, self._steps + 1)]
@@ -112,6 +111,18 @@ class Retries:
                 queues=tuple(QueueLayout(name, arguments={**self.arguments, **back}) for name in names) + parked
             )
         return Layout(queues=parked)
+
+    def _delayed_layout(self, queue: str, parked: tuple[QueueLayout, ...]) -> Layout:
+        name = delayed_exchange(queue)
+        back = BindingLayout(name, queue, queue)
+        arguments: Table = {"x-delayed-type": "direct"}
+        if not parked:
+            return Layout((ExchangeLayout(name, "x-delayed-message", arguments=arguments),), (), (back,))
+        # a message that is delayed cannot come back as unroutable: nobody waits for it when it is due
+        catching = undelivered_exchange(queue)
+        arguments["alternate-exchange"] = catching
+        exchanges = ExchangeLayout(catching, "fanout"), ExchangeLayout(name, "x-delayed-message", arguments=arguments)
+        return Layout(exchanges, parked, (BindingLayout(catching, parking_queue(queue)), back))
 
     @property
     def _steps(self) -> int:
@@ -153,3 +164,7 @@ def parking_queue(queue: str) -> str:
 
 def delayed_exchange(queue: str) -> str:
     return f"{queue}.delayed"
+
+
+def undelivered_exchange(queue: str) -> str:
+    return f"{queue}.undelivered"

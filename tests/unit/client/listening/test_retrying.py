@@ -8,6 +8,7 @@ from warren.client.errors import CallTimeout, CannotConvert
 from warren.client.listening import ImmediateAck, RejectAndDontRequeue, Retries, backoff
 from warren.client.listening.retrying import UNLESS_TOLD, Ack, Again, Park, Reject
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
+from warren.wire.values import Table
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,18 @@ def test_the_delayed_exchange_is_bound_to_the_queue() -> None:
     exchange = ExchangeLayout("orders.delayed", "x-delayed-message", arguments={"x-delayed-type": "direct"})
     layout = Retries(3, (1,), "delayed_exchange", parking=False).layout("orders")
     assert layout == Layout((exchange,), (), (BindingLayout("orders.delayed", "orders", "orders"),))
+
+
+def test_what_the_delayed_exchange_cannot_bring_back_is_parked() -> None:
+    arguments: Table = {"x-delayed-type": "direct", "alternate-exchange": "orders.undelivered"}
+    catching = ExchangeLayout("orders.undelivered", "fanout")
+    delayed = ExchangeLayout("orders.delayed", "x-delayed-message", arguments=arguments)
+    bindings = (
+        BindingLayout("orders.undelivered", "orders.parked"),
+        BindingLayout("orders.delayed", "orders", "orders"),
+    )
+    layout = Retries(3, (1,), "delayed_exchange").layout("orders")
+    assert layout == Layout((catching, delayed), (QueueLayout("orders.parked"),), bindings)
 
 
 @pytest.mark.parametrize("way", ["queues", "delayed_exchange", "in_hand"])
