@@ -7,12 +7,17 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import pytest
+
 from tests.client.conftest import run
-from tests.client.recovery import numbered, only, until
+from tests.client.recovery import numbered, only, taken, until
 from warren.client import connect, recovering
 from warren.client.listening import Puller
+from warren.client.recovering import Notice
+from warren.client.recovering.subscription import KeptSubscription
 from warren.client.recovering.transport import RecoveringTransport
 from warren.client.testing import FaultProxy
+from warren.client.transport import Layout, QueueLayout
 
 
 async def left(url: str, queue: str) -> int:
@@ -67,6 +72,41 @@ def test_what_comes_for_a_reader_that_gives_up_goes_back(url: str, proxy: FaultP
             proxy.restore()
             await cancelling
             await until_it_is_back(transport, queue, 3)
+
+    run(talk())
+
+
+def has_come(subscription: KeptSubscription) -> bool:
+    consumer = subscription._consumer
+    return bool(subscription._pending) or (consumer is not None and bool(consumer._inbox))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_a_stream_gives_while_its_reader_goes_is_left_there_and_the_connection_holds(
+    url: str, proxy: FaultProxy, queue: str, waits: bool
+) -> None:
+    notices: list[Notice] = []
+
+    async def talk() -> None:
+        async with await recovering.open(proxy.url, observer=notices.append) as transport:
+            stream = QueueLayout(queue, arguments={"x-queue-type": "stream"})
+            await transport.declare(Layout(queues=(stream,)))
+            subscription = await transport.subscribe(queue, arguments={"x-stream-offset": "first"})
+            assert isinstance(subscription, KeptSubscription)
+            reading = asyncio.create_task(subscription.batch(None if waits else 0.0))
+            await asyncio.sleep(0)
+            proxy.stall("to_broker")
+            cancelling = asyncio.create_task(subscription.cancel())
+            async with await recovering.open(url) as beside:
+                await beside.publish(numbered(queue, 3))
+            await until(lambda: has_come(subscription))
+            reading.cancel()
+            await asyncio.wait([reading])
+            proxy.restore()
+            await cancelling
+            again = await transport.subscribe(queue, arguments={"x-stream-offset": "first"})
+            assert [message.body for message in await taken(again, 3)] == [b"%06d" % number for number in range(3)]
+        assert notices == []
 
     run(talk())
 

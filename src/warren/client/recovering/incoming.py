@@ -29,9 +29,13 @@ LOOK_AGAIN_S: Final = 0.1
 class Desk:
     """A channel that hands out messages; with `no_ack` they need not be settled."""
 
-    def __init__(self, channel: Channel, no_ack: bool = False, comes_again: bool = True) -> None:
+    def __init__(
+        self, channel: Channel, no_ack: bool = False, comes_again: bool = True, takes_back: bool = True
+    ) -> None:
         self.channel = channel
         self._no_ack = no_ack
+        # a stream does not, and knows how far its reader has come by what was acked
+        self._takes_back = takes_back
         # whether the broker delivers again what was handed out and not settled
         self._comes_again = comes_again and not no_ack
         self._in_hand = 0
@@ -106,8 +110,14 @@ class Desk:
     def give_back(self, deliveries: Iterable[Delivery]) -> None:
         """Those that nobody was handed."""
         for delivery in deliveries:
-            if self.channel.is_open:
+            if self.channel.is_open and self._takes_back:
                 self.channel.nack(delivery)
+
+    def part_with(self, delivery: Delivery) -> None:
+        """One that was handed out, to nobody who will settle it."""
+        if self.channel.is_open:
+            self.give_back([delivery])
+            self._settled()
 
     def ack(self, delivery: Delivery) -> None:
         if self.channel.is_open:
@@ -209,6 +219,10 @@ class HeldMessage:
     def nack(self, *, requeue: bool = True) -> None:
         """It is refused; nothing happens if its connection has ended."""
         self._desk.nack(self._delivery, requeue)
+
+    def give_back(self) -> None:
+        """Nobody took it: back to where it came from, unless that keeps it anyway."""
+        self._desk.part_with(self._delivery)
 
     def __repr__(self) -> str:
         return repr(self._delivery).replace("Delivery", "HeldMessage", 1)

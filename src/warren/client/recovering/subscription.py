@@ -38,6 +38,7 @@ from warren.wire.values import Table
 
 STREAM_OFFSET: Final = "x-stream-offset"
 STREAM_GROUP: Final = "x-stream-group"
+STREAM_WORDS: Final = "x-stream-"
 KEPT_BY_BROKER: Final = "stored"
 
 Redeclare = Callable[[Connection, str], Awaitable[None]]
@@ -58,6 +59,11 @@ class Wish:
     def follows_offsets(self) -> bool:
         named = self.arguments.get(STREAM_OFFSET)
         return named is not None and named != KEPT_BY_BROKER and STREAM_GROUP not in self.arguments
+
+    @property
+    def is_of_a_stream(self) -> bool:
+        """Whether it says so: a stream takes nothing back, and ends the connection of whoever tries."""
+        return any(name.startswith(STREAM_WORDS) for name in self.arguments)
 
 
 class KeptSubscription:
@@ -121,7 +127,7 @@ class KeptSubscription:
             self._is_awaited = False
             self._give_back_if_over()
             for message in self._take_parting():
-                message.nack()
+                message.give_back()
             raise
         self._is_awaited = False
         return self._take_parting() or self._hand_out()
@@ -268,7 +274,12 @@ class KeptSubscription:
     async def _consume(self, connection: Connection) -> None:
         desk = self._desk
         if desk is None or not desk.is_usable:
-            desk = Desk(await opened(connection), self._wish.no_ack, comes_again=not self._wish.follows_offsets)
+            desk = Desk(
+                await opened(connection),
+                self._wish.no_ack,
+                comes_again=not self._wish.follows_offsets,
+                takes_back=not self._wish.is_of_a_stream,
+            )
         try:
             consumer = await self._ask_for_messages(desk.channel)
         except BaseException:
