@@ -9,10 +9,12 @@ from tests.bridges.lone_host import LoneHost, life_of
 from tests.bridges.test_carrying import fill, run, take, to_queue
 from warren.bridges.carrying.carrier import carry
 from warren.bridges.carrying.terms import Terms
+from warren.broker.watching.sums import is_client
 from warren.client import ChannelClosed, ConnectionClosed, LoginRefused, Message, Properties
 from warren.model.events import StopRequested
 from warren.policy.commands import SetPolicy
 from warren.policy.policy import Policy
+from warren.session.firehose import name_of
 
 
 def test_the_node_itself_may_do_everything_and_speak_for_anybody() -> None:
@@ -22,6 +24,9 @@ def test_the_node_itself_may_do_everything_and_speak_for_anybody() -> None:
             channel = await connection.channel(confirms=True)
             await channel.declare_queue("q")
             await channel.publish(Message(b"hello", Properties(user_id="somebody")), routing_key="q")
+            [own] = node.core.connections.values()
+            assert is_client(own), "operators see it"
+            assert name_of(own).startswith("<inner@test.")
             delivery = await channel.get("q", no_ack=True)
             assert delivery is not None
             assert (delivery.body, delivery.properties.user_id) == (b"hello", "somebody")

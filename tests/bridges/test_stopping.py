@@ -80,6 +80,24 @@ def test_a_node_that_stops_carries_nothing_twice(own: NodeProcess, far: NodeProc
     assert run(all_there()) == count
 
 
+def test_operators_see_the_connection_of_a_shovel_to_its_own_broker_as_rabbitmq_shows_it(
+    own: NodeProcess, far: NodeProcess
+) -> None:
+    run(begin(own, far, url_of(far), 20))
+    operator = Operator(own.addresses["http"])
+    [row] = [each for each in operator.read("connections") if each["type"] == "direct"]
+    assert (row["protocol"], row["user"], row["node"]) == ("Direct 0-9-1", "none", "own@localhost")
+    assert row["client_properties"]["connection_name"] == "Shovel in"
+    assert operator.read("connections", row["name"])["name"] == row["name"]
+    own.stop()
+    run(tidy(far))
+
+
+async def tidy(far: NodeProcess) -> None:
+    async with await connect(url_of(far)) as connection, await connection.channel() as channel:
+        await channel.delete_queue("stopping")
+
+
 def test_a_silent_link_does_not_keep_a_node_from_stopping(own: NodeProcess, far: NodeProcess) -> None:
     with FaultProxy(url_of(far)) as proxy:
         run(begin(own, far, proxy.url, 20_000))
@@ -90,9 +108,4 @@ def test_a_silent_link_does_not_keep_a_node_from_stopping(own: NodeProcess, far:
     assert "bridges.abandoned" in own.log()
     assert "loop.failed" not in own.log()
     assert "never retrieved" not in own.log()
-
-    async def tidy() -> None:
-        async with await connect(url_of(far)) as connection, await connection.channel() as channel:
-            await channel.delete_queue("stopping")
-
-    run(tidy())
+    run(tidy(far))

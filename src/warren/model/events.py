@@ -35,6 +35,7 @@ class ConnectionOpened(Event):
         tls_suite: str = "",
         internal: bool = False,
         trusted_user: str = "",
+        direct: bool = False,
     ) -> None:
         self.connection_id = connection_id
         self.peer_host = peer_host
@@ -47,11 +48,13 @@ class ConnectionOpened(Event):
         # what the TLS handshake agreed upon, in OpenSSL's names
         self.tls_protocol = tls_protocol
         self.tls_suite = tls_suite
-        # a link within the process: it is this user without further proof, and nobody's client to list or to count;
-        # without a user it is the node itself
+        # a link within the process: it is this user without further proof, and without a user it is the node itself;
+        # an internal one is nobody's client to list or to count, a direct one is a client like others
         self.internal = internal
         self.trusted_user = trusted_user
-        self.by_the_node = internal and not trusted_user
+        self.direct = direct
+        self.trusted = internal or direct
+        self.by_the_node = self.trusted and not trusted_user
 
 
 @final

@@ -147,7 +147,7 @@ def _whereabouts(channel: "Channel") -> Facts:
 def name_of(connection: "Connection") -> str:
     """The name operators know a connection by; one within the process has one that looks like RabbitMQ's."""
     opened = connection.opened
-    if opened.internal:
+    if opened.trusted:
         return f"<{connection.node.settings.node_name}.{connection.connected_at_ms // 1000}.{opened.connection_id}.0>"
     return f"{opened.peer_host}:{opened.peer_port} -> {opened.local_host}:{opened.local_port}"
 

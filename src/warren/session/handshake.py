@@ -41,6 +41,9 @@ HEADERS: Final = (b"AMQP\x00\x00\x09\x01", b"AMQP\x01\x01\x00\x09")
 COMPATIBLE_VERSION: Final = "3.10.8"
 """The RabbitMQ whose behaviour this node has, for clients that look."""
 
+NOBODY: Final = "none"
+"""The user of what the node does by itself, in RabbitMQ's word."""
+
 CAPABILITIES: Final = (
     "publisher_confirms",
     "exchange_exchange_bindings",
@@ -70,7 +73,7 @@ def start(connection: Connection) -> None:
 
 
 def offered_mechanisms(connection: Connection) -> list[str]:
-    if connection.opened.internal:
+    if connection.opened.trusted:
         return ["EXTERNAL"]
     offered = connection.node.settings.auth_mechanisms
     return [name for name in offered if name != "EXTERNAL" or connection.opened.tls]
@@ -118,7 +121,7 @@ class PendingLogin(LoginWaiter):
 
 
 def _welcome(connection: Connection, user: str) -> None:
-    connection.user = user
+    connection.user = NOBODY if connection.opened.by_the_node else user
     settings = connection.node.settings
     connection.send(
         ConnectionTune(channel_max=settings.channel_max, frame_max=settings.frame_max, heartbeat=settings.heartbeat_s)
@@ -129,7 +132,7 @@ def _welcome(connection: Connection, user: str) -> None:
 def attempt_of(connection: Connection, mechanism: str, response: bytes) -> LoginAttempt:
     """Who the client says it is, in the words of its mechanism."""
     opened = connection.opened
-    if opened.internal:
+    if opened.trusted:
         return LoginAttempt(opened.trusted_user, "", opened.peer_host, "", True, True)
     if mechanism == "EXTERNAL":
         return LoginAttempt(opened.certificate_name, "", opened.peer_host, opened.certificate_name, True)

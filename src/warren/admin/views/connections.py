@@ -12,6 +12,7 @@ from warren.admin.views.tls_words import suite_words
 from warren.broker.broker import Broker
 from warren.broker.watching.sums import is_client
 from warren.session.connection import RUNNING, Connection
+from warren.session.firehose import name_of
 
 _OF_CERTIFICATES = (
     "peer_cert_issuer",
@@ -26,8 +27,7 @@ _OF_CERTIFICATES = (
 
 def connection_name(connection: Connection) -> str:
     """`127.0.0.1:52486 -> 127.0.0.1:5672`, the name under which operators know it."""
-    opened = connection.opened
-    return f"{opened.peer_host}:{opened.peer_port} -> {opened.local_host}:{opened.local_port}"
+    return name_of(connection)
 
 
 def listed_connections(broker: Broker) -> list[Connection]:
@@ -68,7 +68,7 @@ class ConnectionRows:
             "peer_host": opened.peer_host,
             "peer_port": opened.peer_port,
             "port": opened.local_port,
-            "protocol": "AMQP 0-9-1",
+            "protocol": "Direct 0-9-1" if opened.direct else "AMQP 0-9-1",
             "recv_cnt": int(connection.received_reads),
             "reductions": 0,
             "reductions_details": NO_RATE,
@@ -81,7 +81,7 @@ class ConnectionRows:
             "ssl_protocol": opened.tls_protocol.lower() or None,
             "state": state_of(connection),
             "timeout": int(connection.patience.heartbeat_ms) // 1000,
-            "type": "network",
+            "type": "direct" if opened.direct else "network",
             "user_who_performed_action": connection.user,
         }
         name = connection.client_properties.get("connection_name")

@@ -66,7 +66,7 @@ class InnerLink:
 
     def open(self, user: str) -> None:
         self._turns.links[self.connection_id] = self
-        opened = ConnectionOpened(self.connection_id, "127.0.0.1", 0, "127.0.0.1", 0, internal=True, trusted_user=user)
+        opened = ConnectionOpened(self.connection_id, "127.0.0.1", 0, "127.0.0.1", 0, direct=True, trusted_user=user)
         self._turns.add(opened)
         self._client.connection_made(InnerTransport(self, self._turns))
 
