@@ -11,7 +11,7 @@ PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
 SPARK_TESTS = $(wildcard tests/spark tests/pipeline)
 # Minutes of real nodes that are parted, filled up or killed at every step: too long for every day.
 FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_full.py \
-	mirrored_partitions.py mirrored_syncing.py mirrored_lives.py membership_interrupted.py membership_addresses.py \
+	mirrored_partitions.py mirrored_matrix.py mirrored_syncing.py mirrored_lives.py membership_interrupted.py membership_addresses.py \
 	formation_elsewhere.py bank.py) \
 	tests/spark/test_*_kills.py tests/spark/test_stream_cluster.py \
 	tests/pipeline/test_*_kills.py tests/pipeline/test_cluster_jobs.py tests/pipeline/test_demo.py)

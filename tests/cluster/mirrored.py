@@ -69,8 +69,9 @@ def _last_said(node: NodeProcess, queue: str) -> Standing:
     return Standing(epoch, node.name, frozenset(in_sync))
 
 
-def await_in_sync(trio: Trio, queues: Sequence[str], count: int = 3) -> None:
-    """So many nodes hold everything that is in these queues."""
+def await_in_sync(trio: Trio, queues: Sequence[str], count: int = 0) -> None:
+    """So many nodes hold everything that is in these queues; all of them, if no number is given."""
+    count = count or len(trio.nodes)
     for queue in queues:
         eventually(
             lambda queue=queue: len(standing(trio, queue).in_sync) == count,  # type: ignore[misc]

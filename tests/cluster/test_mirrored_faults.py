@@ -4,11 +4,8 @@ Three nodes serve all tests; each test leaves them as it found them. Clients of 
 nothing else: nobody is refused, cancelled or cut off.
 """
 
-import json
 import signal
-import ssl
 import time
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -154,7 +151,7 @@ def test_a_rolling_restart_loses_nothing(trio: Trio, load: Load) -> None:
 
 
 def test_a_master_is_replaced_although_the_leader_of_etcd_dies_with_it(trio: Trio, load: Load) -> None:
-    leading = leader_of_etcd(trio)
+    leading = trio.leader_of_etcd()
     scene = Scene(trio, load, "beside a leader", leading, cut=[leading])
     scene.populate()
     trio.signal_etcd(leading, signal.SIGKILL)
@@ -167,20 +164,3 @@ def test_a_master_is_replaced_although_the_leader_of_etcd_dies_with_it(trio: Tri
     await_in_sync(trio, scene.queues)
     see_nobody_turned_away(load, leading)
     scene.settle()
-
-
-def leader_of_etcd(trio: Trio) -> NodeProcess:
-    """Whose member says that it leads."""
-    return next(node for node in trio.nodes if "etcd_server_is_leader 1\n" in metrics_of_etcd(trio, node))
-
-
-def metrics_of_etcd(trio: Trio, node: NodeProcess) -> str:
-    """Which it tells whoever has a certificate of the cluster."""
-    identity = node.data / "etcd-identity"
-    context = ssl.create_default_context(cafile=identity / "authority.pem")
-    context.check_hostname = False
-    context.load_cert_chain(identity / "node.pem", identity / "node.key")
-    member = json.loads((trio.etcd_directory(node) / "member.json").read_text())
-    url = f"https://{member['host']}:{member['client_port']}/metrics"
-    with urllib.request.urlopen(url, timeout=20.0, context=context) as answer:
-        return str(answer.read().decode())

@@ -6,11 +6,14 @@ can tell whether they reach it. Nodes and members that a test left dead or froze
 Not here: clients and what they are owed (`promises`).
 """
 
+import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -166,6 +169,21 @@ class Trio:
         pid = self.etcd_pid(node)
         assert pid, f"{node.name} has no etcd member"
         os.kill(pid, order)
+
+    def leader_of_etcd(self) -> NodeProcess:
+        """Whose member says that it leads."""
+        return next(node for node in self.nodes if "etcd_server_is_leader 1\n" in self._metrics_of_etcd(node))
+
+    def _metrics_of_etcd(self, node: NodeProcess) -> str:
+        """Which it tells whoever has a certificate of the cluster."""
+        identity = node.data / "etcd-identity"
+        context = ssl.create_default_context(cafile=identity / "authority.pem")
+        context.check_hostname = False
+        context.load_cert_chain(identity / "node.pem", identity / "node.key")
+        member = json.loads((self.etcd_directory(node) / "member.json").read_text())
+        url = f"https://{member['host']}:{member['client_port']}/metrics"
+        with urllib.request.urlopen(url, timeout=20.0, context=context) as answer:
+            return str(answer.read().decode())
 
     # -- all of them
 
