@@ -1,0 +1,1 @@
+"""Shovels as operators define them, between real brokers."""

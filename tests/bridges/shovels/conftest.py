@@ -1,0 +1,107 @@
+"""Brokers that have shovels: what an operator does with them over HTTP, the same for Warren and for RabbitMQ."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.bridges.conftest import url_of
+from tests.bridges.federation.broker_api import BrokerApi, until
+from tests.support.node_process import NodeProcess
+from tests.support.rabbitmq import RabbitMQ
+from warren.client import Delivery, Message, Properties, blocking
+
+Unique = Callable[[str], str]
+
+
+class Shoveller(BrokerApi):
+    """A broker with shovels, and one connection to it for whoever publishes and looks."""
+
+    @contextmanager
+    def shovel(self, name: str, **definition: object) -> Iterator[None]:
+        """One that is there as long as this lasts; `src_queue` is the field `src-queue`."""
+        self.define(name, **definition)
+        try:
+            yield
+        finally:
+            self.call("DELETE", "parameters", "shovel", "/", name)
+
+    def define(self, name: str, **definition: object) -> None:
+        value = {key.replace("_", "-"): each for key, each in definition.items()}
+        status, told = self.call("PUT", "parameters", "shovel", "/", name, body={"value": value})
+        assert status in (201, 204), told
+
+    def row(self, name: str) -> dict[str, Any]:
+        rows = [row for row in self.call("GET", "shovels")[1] if row["name"] == name]
+        return rows[0] if rows else {"state": "gone"}
+
+    def until_state(self, name: str, state: str) -> dict[str, Any]:
+        until(lambda: self.row(name)["state"] == state, lambda: str(self.row(name)))
+        return self.row(name)
+
+    def until_reason(self, name: str) -> str:
+        until(lambda: "reason" in self.row(name), lambda: str(self.row(name)))
+        return str(self.row(name)["reason"])
+
+    def is_defined(self, name: str) -> bool:
+        return self.call("GET", "parameters", "shovel", "/", name)[0] == 200
+
+    def fill(self, queue: str, count: int) -> None:
+        """Messages with ids, in order."""
+        with blocking.connect(self.amqp) as connection:
+            channel = connection.channel(confirms=True)
+            channel.declare_queue(queue, durable=True)
+            messages = [Message(b"%d" % at, Properties(message_id=f"m{at}", delivery_mode=2)) for at in range(count)]
+            channel.send_many(messages, routing_key=queue)
+            channel.wait_for_confirms()
+
+    def take(self, queue: str, count: int) -> list[Delivery]:
+        """So many messages, as soon as they are there."""
+        found: list[Delivery] = []
+        with blocking.connect(self.amqp) as connection:
+            channel = connection.channel()
+            channel.declare_queue(queue, durable=True)
+
+            def more() -> bool:
+                while (delivery := channel.get(queue, no_ack=True)) is not None:
+                    found.append(delivery)
+                return len(found) >= count
+
+            until(more, lambda: f"only {len(found)} of {count}")
+        return found
+
+    def length(self, queue: str) -> int:
+        with blocking.connect(self.amqp) as connection:
+            return connection.channel().declare_queue(queue, durable=True).messages
+
+    def forget_queues(self, *names: str) -> None:
+        for name in names:
+            self.call("DELETE", "queues", "/", name)
+
+
+def shoveller_of(node: NodeProcess) -> Shoveller:
+    host, port = node.addresses["http"]
+    return Shoveller(f"http://{host}:{port}", url_of(node))
+
+
+@pytest.fixture(scope="session")
+def shovelling_rabbitmq() -> Iterator[RabbitMQ]:
+    broker = RabbitMQ(plugins=["rabbitmq_shovel_management"])
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def here(near: NodeProcess) -> Shoveller:
+    return shoveller_of(near)
+
+
+@pytest.fixture
+def there(far: NodeProcess) -> Shoveller:
+    return shoveller_of(far)
+
+
+@pytest.fixture
+def rabbit(shovelling_rabbitmq: RabbitMQ) -> Shoveller:
+    return Shoveller(shovelling_rabbitmq.http_url, shovelling_rabbitmq.url)
