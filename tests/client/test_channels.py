@@ -17,6 +17,7 @@ from warren.client import (
     PublishFailed,
     connect,
 )
+from warren.client.machine.channel import CHANNEL_CLOSED
 
 Unique = Callable[[str], str]
 
@@ -50,6 +51,26 @@ def test_queues_and_exchanges_are_made_bound_and_removed(url: str, unique: Uniqu
             await channel.delete_exchange(outer)
             with pytest.raises(ChannelClosed, match="404"):
                 await channel.declare_exchange(outer, passive=True)
+
+    run(talk())
+
+
+def test_a_channel_hears_what_is_said_to_it_though_another_had_its_number_just_before(url: str, queue: str) -> None:
+    async def talk() -> None:
+        async with await connect(url) as connection:
+            first = await connection.channel()
+            await first.declare_queue(queue)
+            closing = asyncio.create_task(first.close())
+            while first._machine.state != CHANNEL_CLOSED:
+                await asyncio.sleep(0)
+            # who closes has yet to be told that it is done
+            assert not closing.done()
+            second = await connection.channel(confirms=True)
+            await closing
+            assert second.number == first.number
+            consumer = await second.consume(queue)
+            await second.publish(b"heard", "", queue)
+            assert [delivery.body for delivery in await consumer.batch()] == [b"heard"]
 
     run(talk())
 

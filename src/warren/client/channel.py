@@ -199,14 +199,14 @@ class Channel(TopologyCalls, ChannelListener):
         ticket = self._machine.close()
         self._end(lambda: errors.ChannelClosed(f"channel {self.number} was closed"))
         await self._link.answer(ticket)
-        self._link.listeners.pop(self.number, None)
+        self._hear_no_more()
 
     def leave(self) -> None:
         """Close it without waiting for the answer: whoever was to have it will not."""
         if self.is_open and not self._link.ended:
             self._machine.close()
             self._end(lambda: errors.ChannelClosed(f"channel {self.number} was closed"))
-            self._link.listeners.pop(self.number, None)
+            self._hear_no_more()
             self._link.flush_soon()
 
     async def __aenter__(self) -> Self:
@@ -273,9 +273,14 @@ class Channel(TopologyCalls, ChannelListener):
             sentence = f"the broker closed channel {event.channel}: {event.code} {event.text}"
             return errors.ChannelClosed(sentence, event.code, event.text, event.method_name)
 
-        self._link.listeners.pop(event.channel, None)
+        self._hear_no_more()
         self._end(error)
         self._link.fail_calls(list(self._calls), error)
+
+    def _hear_no_more(self) -> None:
+        # its number is free as soon as the broker has answered: another one may have it by now
+        if self._link.listeners.get(self.number) is self:
+            del self._link.listeners[self.number]
 
     def _end(self, error: Error) -> None:
         self._error = error
