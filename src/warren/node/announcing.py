@@ -1,4 +1,4 @@
-"""What a node says once clients can connect: to the log, to the service manager, and to scripts, who wait for `ready`.
+"""What a node says once clients can connect: to the log, to systemd, and to scripts, who wait for `ready`.
 
 Not here: when that is (`node.node`).
 """
@@ -6,7 +6,7 @@ Not here: when that is (`node.node`).
 import os
 from dataclasses import dataclass, field
 
-from warren.node import process, service_manager
+from warren.node import process, systemd
 from warren.node.config.settings import NodeSettings
 from warren.node.listeners import ListenAddress
 from warren.node.logs import Log
@@ -45,7 +45,7 @@ def announce(settings: NodeSettings, presence: Presence, log: Log) -> None:
     log.settle()
     optional = [f" {kind}={where}" for kind, where in (("amqps", presence.amqps), ("peer", presence.peer)) if where]
     addresses = f"amqp={presence.amqp} http={presence.http}{''.join(optional)}"
-    service_manager.ready(f"{name} serves {addresses}")
+    systemd.ready(f"{name} serves {addresses}")
     print(f"ready name={name} {addresses}", flush=True)
 
 

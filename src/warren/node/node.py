@@ -31,7 +31,7 @@ from warren.broker.broker import Broker
 from warren.errors import ConfigError, StoreError
 from warren.model.effects import PauseService, ResumeService, StartAnew
 from warren.model.events import StopRequested
-from warren.node import process, service_manager
+from warren.node import process, systemd
 from warren.node.announcing import Presence, announce
 from warren.node.boot_definitions import import_all
 from warren.node.bridging.bridging import Bridging
@@ -123,7 +123,7 @@ class Node:
 
     async def _begin(self, life: ClusterLife) -> Found | None:
         """What the core starts with; nothing if the node is stopped while it waits for others."""
-        service_manager.status("is starting, and waits for a majority of its cluster's disc nodes, if it has any")
+        systemd.status("is starting, and waits for a majority of its cluster's disc nodes, if it has any")
         http, amqp = self._addresses()
         await self._http.stand_in(self._control_room(life))
         return await self._unless_finished(life.begin(self.clock.now_ms(), http, amqp))
@@ -276,14 +276,14 @@ class Node:
     def _pause(self, effect: PauseService) -> None:
         """Take no clients; operators are still answered."""
         self._paused = True
-        service_manager.status("is cut off from too many nodes of its cluster, and serves nobody")
+        systemd.status("is cut off from too many nodes of its cluster, and serves nobody")
         self._close_amqp()
         if self._life is not None:
             self._life.pause()
 
     def _resume(self, effect: ResumeService) -> None:
         self._paused = False
-        service_manager.status("serves again, after it was cut off from too many nodes of its cluster")
+        systemd.status("serves again, after it was cut off from too many nodes of its cluster")
         if not self._stopping:
             self._tcp_sockets = self._bound_again("amqp", _CHOOSE_TCP)
             self._ssl_sockets = self._bound_again("amqps", _CHOOSE_SSL)
@@ -347,7 +347,7 @@ class Node:
             return
         self._stopping = True
         if self.sequel == END:
-            service_manager.stopping()
+            systemd.stopping()
         self._close_listeners()
         if self._bridging is None:
             self._turns.add(StopRequested())

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from warren.node import service_manager
+from warren.node import systemd
 from warren.node.cluster.control_room import STOPPED, ControlRoom, Standing
 from warren.node.cluster.stopped_member import StoppedMember
 from warren.node.config.settings import NodeSettings
@@ -50,7 +50,7 @@ class StoppedNode:
             self._log.critical("app.not_started", reason=self._standing.trouble)
         self._log.settle()
         # the service is there as far as it should be: nobody may end it for not becoming ready
-        service_manager.ready(f"{self._standing.name} is stopped, and waits for 'warren ctl start_app'")
+        systemd.ready(f"{self._standing.name} is stopped, and waits for 'warren ctl start_app'")
         start = await self._start
         self._http.close()
         self._http.drop()

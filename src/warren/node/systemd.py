@@ -1,7 +1,7 @@
-"""What systemd, or another that speaks as it does, is told of the process: that it is ready, that it stops, how it is.
+"""What systemd is told of the process: that it is ready, that it stops, how it is.
 
-Such a service manager names a datagram socket in `NOTIFY_SOCKET`; without one there is nobody to tell. What is told is
-for operators and never matters to the node, so whatever goes wrong with it is passed over.
+Whoever manages services as it does names a datagram socket in `NOTIFY_SOCKET`; without one there is nobody to tell.
+What is told is for operators and never matters to the node, so whatever goes wrong with it is passed over.
 
 Not here: the units that ask for it (`ha.units`), the `ready` line for scripts (`node.announcing`).
 """

@@ -1,4 +1,4 @@
-"""What a real node tells a service manager such as systemd."""
+"""What a real node tells systemd."""
 
 import http.client
 import os
@@ -14,7 +14,7 @@ from tests.node.conftest import Serve
 from tests.node.serving import DEADLINE_S, Serving
 
 
-class ServiceManager:
+class Systemd:
     """The socket that a service is told of, and what came."""
 
     def __init__(self, address: str) -> None:
@@ -32,34 +32,34 @@ class ServiceManager:
 
 
 @pytest.fixture(params=["a path", "an abstract name"])
-def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceManager]:
+def systemd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Systemd]:
     address = str(tmp_path / "notify") if request.param == "a path" else f"@warren-test-{os.getpid()}"
-    listening = ServiceManager(address)
+    listening = Systemd(address)
     yield listening
     listening.close()
 
 
-def started(serve: Serve, manager: ServiceManager) -> Serving:
-    node = serve(environment={"NOTIFY_SOCKET": manager.address})
-    assert manager.next()["STATUS"].startswith("is starting")
-    told = manager.next()
+def started(serve: Serve, systemd: Systemd) -> Serving:
+    node = serve(environment={"NOTIFY_SOCKET": systemd.address})
+    assert systemd.next()["STATUS"].startswith("is starting")
+    told = systemd.next()
     assert told["READY"] == "1"
     addresses = node.ready_line.partition(" amqp=")[2].strip()
     assert told["STATUS"].endswith(f" serves amqp={addresses}")
     return node
 
 
-def test_a_node_says_when_it_is_ready_and_when_it_stops(serve: Serve, manager: ServiceManager) -> None:
-    node = started(serve, manager)
+def test_a_node_says_when_it_is_ready_and_when_it_stops(serve: Serve, systemd: Systemd) -> None:
+    node = started(serve, systemd)
     node.signal(signal.SIGTERM)
-    assert manager.next()["STOPPING"] == "1"
+    assert systemd.next()["STOPPING"] == "1"
     assert node.exit_code() == 0
 
 
-def test_a_process_whose_node_is_stopped_stays_a_service_that_is_ready(serve: Serve, manager: ServiceManager) -> None:
-    node = started(serve, manager)
+def test_a_process_whose_node_is_stopped_stays_a_service_that_is_ready(serve: Serve, systemd: Systemd) -> None:
+    node = started(serve, systemd)
     order(node, "stop_app")
-    told = manager.next()
+    told = systemd.next()
     assert "STOPPING" not in told
     assert (told["READY"], told["STATUS"].partition(" is ")[2]) == (
         "1",
@@ -70,7 +70,7 @@ def test_a_process_whose_node_is_stopped_stays_a_service_that_is_ready(serve: Se
 
 
 @pytest.mark.parametrize("address", ["/nonexistent/notify", "vsock:2:1234", ""])
-def test_a_service_manager_that_is_not_there_is_no_harm(serve: Serve, address: str) -> None:
+def test_a_systemd_that_is_not_there_is_no_harm(serve: Serve, address: str) -> None:
     node = serve(environment={"NOTIFY_SOCKET": address})
     assert node.stop() == 0
 
