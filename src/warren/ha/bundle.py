@@ -10,6 +10,7 @@ from warren.ha.deployment import Balancer, Deployment
 from warren.ha.haproxy import haproxy_config
 from warren.ha.keepalived import check_script, keepalived_config, script_path
 from warren.ha.node_settings import node_config
+from warren.ha.units import CONFIGURATION, service_files, service_of
 
 DEPLOYMENT_FILE = "deployment.toml"
 
@@ -28,7 +29,9 @@ def bundle(deployment: Deployment) -> list[RenderedFile]:
     for balancer in deployment.balancers:
         files += balancer_files(deployment, balancer)
     for node in deployment.nodes:
-        files.append(RenderedFile(f"{node.label}/etc/warren/warren.conf", node_config(deployment, node)))
+        files.append(RenderedFile(f"{node.label}{CONFIGURATION}", node_config(deployment, node)))
+        for path, text in service_files(service_of(node)).items():
+            files.append(RenderedFile(f"{node.label}/{path}", text))
     return files
 
 

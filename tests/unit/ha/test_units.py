@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.machine import need
 from tests.unit.ha.deployments import NODE_PORTS, node
 from warren.ha.deployment import AMQPS
 from warren.ha.units import DIRECTORIES_PATH, UNIT_PATH, USERS_PATH, Service, service_files, service_of
@@ -22,7 +23,10 @@ MACHINES = [
     pytest.param(service_of(node(1, ports={**NODE_PORTS, AMQPS: 443}), WARREN), id="a reserved port"),
 ]
 
-systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd on this machine")
+
+@pytest.fixture
+def systemd() -> None:
+    need("" if shutil.which("systemd-analyze") else "there is no systemd on this machine")
 
 
 def unit_of(service: Service) -> dict[str, dict[str, str]]:
@@ -32,7 +36,7 @@ def unit_of(service: Service) -> dict[str, dict[str, str]]:
     return {section: dict(parser[section]) for section in parser.sections()}
 
 
-@systemd
+@pytest.mark.usefixtures("systemd")
 @pytest.mark.parametrize("service", MACHINES)
 def test_systemd_understands_the_unit(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "warren.service"
@@ -42,7 +46,7 @@ def test_systemd_understands_the_unit(service: Service, tmp_path: Path) -> None:
     assert (done.returncode, complaints) == (0, [])
 
 
-@systemd
+@pytest.mark.usefixtures("systemd")
 def test_systemd_finds_a_fault_in_a_unit_that_has_one(tmp_path: Path) -> None:
     file = tmp_path / "warren.service"
     file.write_text(service_files(service_of(node(1), "/nonexistent/warren"))[UNIT_PATH])
@@ -50,7 +54,7 @@ def test_systemd_finds_a_fault_in_a_unit_that_has_one(tmp_path: Path) -> None:
     assert "/nonexistent/warren" in done.stderr
 
 
-@systemd
+@pytest.mark.usefixtures("systemd")
 def test_the_service_can_do_little_harm(tmp_path: Path) -> None:
     file = tmp_path / "warren.service"
     file.write_text(service_files(service_of(node(1), WARREN))[UNIT_PATH])
@@ -59,7 +63,7 @@ def test_the_service_can_do_little_harm(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@systemd
+@pytest.mark.usefixtures("systemd")
 def test_users_and_directories_are_made_as_they_should_be(tmp_path: Path) -> None:
     files = service_files(service_of(node(1)))
     for path in (USERS_PATH, DIRECTORIES_PATH):
