@@ -8,7 +8,7 @@ from warren.bridges.federation.links import FederationLinks
 from warren.bridges.host import Host
 from warren.bridges.parameters import vhosts_entered
 from warren.bridges.shovels import standing as shovel_standing
-from warren.bridges.shovels.shovel import key_of
+from warren.bridges.shovels.shovel import Shovels, key_of
 from warren.bridges.supervisor import Supervisor
 from warren.policy.parameters import Parameter
 
@@ -26,7 +26,10 @@ class BridgesDesk:
         return vhosts_entered(parameter)
 
     def shovel_rows(self) -> list[Row]:
-        return shovel_standing.rows(self._host.node_name, self._supervisor.keepers.values())
+        # one that lives by a definition of before is on its way out
+        wanted = {shovel.key: shovel for shovel in Shovels().wanted(self._host)}
+        keepers = [keeper for key, keeper in self._supervisor.keepers.items() if wanted.get(key) == keeper.bridge]
+        return shovel_standing.rows(self._host.node_name, keepers)
 
     async def restart_shovel(self, vhost: str, name: str) -> bool:
         return await self._supervisor.restart(key_of(vhost, name))

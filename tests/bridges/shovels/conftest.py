@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.bridges.conftest import url_of
-from tests.bridges.federation.broker_api import BrokerApi, until
+from tests.bridges.federation.broker_api import PATIENCE_S, BrokerApi, until
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.client import Delivery, Message, Properties, blocking
@@ -62,13 +62,12 @@ class Shoveller(BrokerApi):
         with blocking.connect(self.amqp) as connection:
             channel = connection.channel()
             channel.declare_queue(queue, durable=True)
-
-            def more() -> bool:
-                while (delivery := channel.get(queue, no_ack=True)) is not None:
-                    found.append(delivery)
-                return len(found) >= count
-
-            until(more, lambda: f"only {len(found)} of {count}")
+            consumer = channel.consume(queue, no_ack=True)
+            while len(found) < count:
+                batch = consumer.batch(PATIENCE_S)
+                assert batch, f"only {len(found)} of {count}"
+                found += batch
+            consumer.cancel()
         return found
 
     def length(self, queue: str) -> int:

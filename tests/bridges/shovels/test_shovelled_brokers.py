@@ -5,7 +5,7 @@ import pytest
 from tests.bridges.federation.broker_api import until
 from tests.bridges.shovels.conftest import Shoveller, Unique
 
-COUNT = 2000
+COUNT = 1000
 WAYS = {
     "warren to warren": ("here", "here", "there"),
     "warren fetches from warren": ("here", "there", "here"),
