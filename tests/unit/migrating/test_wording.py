@@ -1,5 +1,7 @@
 """What an operator is told of a plan."""
 
+from typing import Any
+
 from tests.unit.migrating.exports import fresh_warren, queue, rabbitmq_export
 from warren.migrating.plan import plan_move
 from warren.migrating.queues import found_queue
@@ -7,7 +9,7 @@ from warren.migrating.wording import listener_notes, plan_lines
 
 
 def test_a_plan_says_what_comes_what_does_not_and_why() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"vhost": "shop", "name": "plain", "messages": 7, "type": "quorum", "messages_unacknowledged": 2},
         {"vhost": "shop", "name": "own", "messages": 1, "exclusive": True},
         {"vhost": "shop", "name": "ha.one", "arguments": {"x-single-active-consumer": True}, "consumers": 1},

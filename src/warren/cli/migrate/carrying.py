@@ -17,8 +17,10 @@ Not here: what is asked of the brokers (`cli.migrate.rabbitmq`, `cli.migrate.des
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from warren.cli.migrate.destination import Destination, ShovelState
 from warren.cli.migrate.progress import CarryingProgress
@@ -100,15 +102,7 @@ class Carrying:
     def tick(self, ending: bool) -> None:
         """Look at every queue once, then wait a moment; `ending`: a queue that is empty is done."""
         begun_s = time.monotonic()
-        try:
-            self._step(ending)
-            if self._away:
-                self._progress.tell("both brokers answer again")
-            self._away = ""
-        except Away as away:
-            if str(away) != self._away:
-                self._progress.tell(f"{away}; waiting for it")
-            self._away = str(away)
+        self._attempted(lambda: self._step(ending))
         time.sleep(max(0.0, begun_s + TICK_S - time.monotonic()))
 
     def drain(self) -> None:
@@ -124,16 +118,38 @@ class Carrying:
         deadline_s = time.monotonic() + COUNTED_WITHIN_S
         unproven = accounts
         while unproven:
-            there = self._destination.sides()
-            for account in unproven:
-                account.source_after = self._source.side(account.queue)
-                account.destination_after = there.get(account.queue, Side())
+            self._patiently(partial(self._count, unproven))
             unproven = [account for account in unproven if not account.matches]
             if time.monotonic() >= deadline_s:
                 break
             time.sleep(TICK_S if unproven else 0)
-        self._destination.tidy(each.queue for each in self.carried)
+        self._patiently(lambda: self._destination.tidy(each.queue for each in self.carried))
         return accounts
+
+    def _count(self, accounts: list[Account]) -> None:
+        there = self._destination.sides()
+        for account in accounts:
+            account.source_after = self._source.side(account.queue)
+            account.destination_after = there.get(account.queue, Side())
+
+    def _patiently(self, work: Callable[[], None]) -> None:
+        """Do it, as often as it takes until both brokers answer."""
+        while not self._attempted(work):
+            time.sleep(TICK_S)
+
+    def _attempted(self, work: Callable[[], None]) -> bool:
+        """Whether it was done; that a broker is away is told once."""
+        try:
+            work()
+        except Away as away:
+            if str(away) != self._away:
+                self._progress.tell(f"{away}; waiting for it")
+            self._away = str(away)
+            return False
+        if self._away:
+            self._progress.tell("both brokers answer again")
+        self._away = ""
+        return True
 
     def _begin(self, queues: list[FoundQueue]) -> list[Carried]:
         """Shovels that an earlier run has left are deleted first, so that what they hold is counted where it is."""
