@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,20 @@ _GUEST = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
 
 
 class Front:
-    """As many lone nodes as are wanted, and HAProxy before them as balancer lb1."""
+    """As many lone nodes as are wanted, and HAProxy before them as balancer lb1.
 
-    def __init__(self, folder: Path, names: tuple[str, ...] = ("n1", "n2"), proxy_lines: str = _PROXY) -> None:
+    `secure` are ports of a node's own configuration, for `amqps` and `https`; clients are led to these alone then.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        names: tuple[str, ...] = ("n1", "n2"),
+        proxy_lines: str = _PROXY,
+        secure: Mapping[str, int] | None = None,
+    ) -> None:
         self._folder = folder
+        self._secure = secure
         self.nodes = {
             name: NodeProcess(folder / name, "--name", f"warren@{name}", configuration=proxy_lines) for name in names
         }
@@ -69,13 +79,15 @@ class Front:
             prefix=8,
             balancers=(Balancer("lb1", "127.0.0.11", "eth0"), Balancer("lb2", "127.0.0.12", "eth0")),
             nodes=tuple(
-                BrokerNode(node.name, "127.0.0.1", "disc", {kind: port for kind, (_, port) in node.addresses.items()})
-                for node in self.nodes.values()
+                BrokerNode(node.name, "127.0.0.1", "disc", self._ports_of(node)) for node in self.nodes.values()
             ),
-            ports={"amqp": free_port(), "http": free_port()},
+            ports={kind: free_port() for kind in self._secure or ("amqp", "http")},
             haproxy=HaproxySettings("", str(self._folder), 1000, free_port()),
             keepalived=KeepalivedSettings(),
         )
+
+    def _ports_of(self, node: NodeProcess) -> dict[str, int]:
+        return dict(self._secure or {kind: port for kind, (_, port) in node.addresses.items()})
 
     def start_haproxy(self) -> None:
         """Unless it runs."""
@@ -95,8 +107,9 @@ class Front:
         port = str(self.deployment.haproxy.health_port)
         return subprocess.run([str(self.script), port, path]).returncode == 0
 
-    def standings(self, backend: str = "amqp_fit") -> dict[str, str]:
+    def standings(self) -> dict[str, str]:
         """What HAProxy thinks of each node."""
+        backend = f"{self.deployment.served()[0]}_fit"
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(DEADLINE_S)
             control.connect(str(self._folder / "admin.sock"))
@@ -142,8 +155,8 @@ class Front:
 
 
 @contextmanager
-def front(folder: Path, *names: str, proxy_lines: str = _PROXY) -> Iterator[Front]:
-    made = Front(folder, names or ("n1", "n2"), proxy_lines)
+def front(folder: Path, *names: str, more_lines: str = "", secure: Mapping[str, int] | None = None) -> Iterator[Front]:
+    made = Front(folder, names or ("n1", "n2"), _PROXY + more_lines, secure)
     try:
         yield made
     finally:
