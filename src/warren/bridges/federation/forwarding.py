@@ -11,8 +11,8 @@ from warren.bridges.carrying.terms import Outgoing, Rewrite, properties_of
 from warren.bridges.federation.hops import RECEIVED_FROM, Hops, hops_of, may_be_forwarded
 from warren.client.machine.deliveries import Delivery
 from warren.wire.field_tables import Long
-from warren.wire.properties import edit_headers
-from warren.wire.property_scan import FIXED_BYTES, USER_ID, PropertyScan
+from warren.wire.properties import edit_headers, find_header
+from warren.wire.property_scan import FIXED_BYTES, HEADERS, USER_ID, PropertyScan
 from warren.wire.values import Table
 
 ORIGINAL_EXCHANGE: Final = "x-original-exchange"
@@ -20,6 +20,7 @@ ORIGINAL_ROUTING_KEY: Final = "x-original-routing-key"
 ORIGINAL_CC: Final = "x-original-cc"
 CC: Final = "CC"
 VISIT_COUNT: Final = "visit-count"
+_TELLING: Final = (RECEIVED_FROM.encode(), CC.encode())
 
 
 def to_exchange(
@@ -27,13 +28,15 @@ def to_exchange(
 ) -> Rewrite:
     """For an exchange of this broker; `hop` says which upstream it came from."""
 
+    scan = PropertyScan()
+
     def rewrite(delivery: Delivery) -> Outgoing | None:
-        before = hops_of(delivery.headers, RECEIVED_FROM)
+        before = hops_of(_telling_headers(delivery, scan), RECEIVED_FROM)
         if not may_be_forwarded(before, max_hops, cluster_name, vhost):
             return None
         last = {**hop, "redelivered": delivery.redelivered}
         added: Table = {RECEIVED_FROM: [last, *(before or [])]}
-        properties = _edited(delivery, [RECEIVED_FROM], added, trust_user_id)
+        properties = _edited(delivery, scan, [RECEIVED_FROM], added, trust_user_id)
         return Outgoing(exchange, delivery.routing_key, properties, delivery.body)
 
     return rewrite
@@ -42,8 +45,10 @@ def to_exchange(
 def to_queue(queue: str, hop: Table, trust_user_id: bool) -> Rewrite:
     """For a queue of this broker. A message may come back to where it was; how often is counted."""
 
+    scan = PropertyScan()
+
     def rewrite(delivery: Delivery) -> Outgoing | None:
-        headers = delivery.headers
+        headers = _telling_headers(delivery, scan)
         before = hops_of(headers, RECEIVED_FROM)
         visits, others = _visits(before or [], hop)
         last = {**hop, "redelivered": delivery.redelivered, VISIT_COUNT: Long(visits + 1)}
@@ -54,7 +59,7 @@ def to_queue(queue: str, hop: Table, trust_user_id: bool) -> Rewrite:
         if CC in headers:
             # else it would be routed by it again
             added[ORIGINAL_CC] = headers[CC]
-        properties = _edited(delivery, [CC, *added], added, trust_user_id)
+        properties = _edited(delivery, scan, [CC, *added], added, trust_user_id)
         return Outgoing("", queue, properties, delivery.body)
 
     return rewrite
@@ -72,14 +77,20 @@ def _visits(before: Hops, hop: Table) -> tuple[int, Hops]:
     return max([count for count in counts if isinstance(count, int)], default=0), others
 
 
-def _edited(delivery: Delivery, remove: list[str], add: Table, trust_user_id: bool) -> bytes:
+def _telling_headers(delivery: Delivery, scan: PropertyScan) -> Table:
+    """The headers, if there is one among them that matters here; most messages have none, and are not decoded."""
     payload = delivery.header_payload
-    if not trust_user_id:
-        scan = PropertyScan()
-        scan.scan(payload, 0, len(payload))
-        if scan.flags & USER_ID:
-            return _without_user_id(delivery, remove, add)
-    return edit_headers(payload, remove, add)[FIXED_BYTES - 2 :]
+    scan.scan(payload, 0, len(payload))
+    for name in _TELLING if scan.flags & HEADERS else ():
+        if find_header(payload, scan.headers_start, scan.headers_end, name) >= 0:
+            return delivery.headers
+    return {}
+
+
+def _edited(delivery: Delivery, scan: PropertyScan, remove: list[str], add: Table, trust_user_id: bool) -> bytes:
+    if not trust_user_id and scan.flags & USER_ID:
+        return _without_user_id(delivery, remove, add)
+    return edit_headers(delivery.header_payload, remove, add)[FIXED_BYTES - 2 :]
 
 
 def _without_user_id(delivery: Delivery, remove: list[str], add: Table) -> bytes:
