@@ -169,7 +169,7 @@ def test_a_running_cluster_describes_itself(tmp_path: Path) -> None:
     node = NodeProcess(tmp_path / "n1", "--name", "warren@n1")
     try:
         url = f"http://127.0.0.1:{node.addresses['http'][1]}"
-        doors = ("--virtual", "10.0.0.10/24", "--balancer", "lb1=10.0.0.11", "--balancer", "lb2=10.0.0.12%bond0")
+        doors = ("--virtual", "127.0.0.10/8", "--balancer", "lb1=127.0.0.11", "--balancer", "lb2=127.0.0.12%bond0")
         done = warren("ha", "render", "--from", url, *doors, "--out", str(tmp_path / "out"))
         assert done.returncode == 0, done
         refused = warren("ha", "render", "--from", url, *doors, "--out", str(tmp_path / "no"), "--password", "wrong")

@@ -131,6 +131,10 @@ def is_ip(text: str) -> bool:
     return True
 
 
+def _is_loopback(text: str) -> bool:
+    return is_ip(text) and ipaddress.ip_address(text).is_loopback
+
+
 def _is_network(text: str) -> bool:
     try:
         ipaddress.ip_network(text)
@@ -205,6 +209,8 @@ def _problems_of_nodes(deployment: Deployment) -> Iterator[str]:
             yield f"the kind of node {node.name} must be {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {node.kind!r}"
         if HTTP not in node.ports and HTTPS not in node.ports:
             yield f"node {node.name} must listen for http or https, or nobody can ask it how it is"
+        if _is_loopback(node.address) and not all(_is_loopback(each.address) for each in deployment.balancers):
+            yield f"node {node.name} is at {node.address}, where only its own machine reaches it: balancers cannot"
     if deployment.nodes and all(node.kind == WITNESS for node in deployment.nodes):
         yield "all nodes are witnesses; there must be one that holds queues"
     if len({node.name for node in deployment.nodes}) < len(deployment.nodes):

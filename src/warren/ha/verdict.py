@@ -12,6 +12,7 @@ from warren.ha.sightings import Answer, ClusterSighting, Door, Greeting, NodeSig
 
 CLOCKS_APART_S = 2.0
 _PRODUCT = "Warren"
+REFUSED = "connection refused"
 _MISMATCH = (
     "HAProxy there finds no node that serves, or one side speaks the PROXY protocol and the other does not: compare "
     "send-proxy-v2 in haproxy.cfg with proxy_protocol and proxy_protocol.from.* in warren.conf"
@@ -45,15 +46,18 @@ def _of_greeting(deployment: Deployment, door: Door, greeting: Greeting) -> Find
     if greeting.silent:
         return wrong(f"{who} takes AMQP connections at {where} and closes them without a word: {_MISMATCH}")
     if greeting.refusal:
-        return wrong(f"{who} does not answer AMQP clients at {where} ({greeting.refusal}): {_advice(deployment, door)}")
+        advice = _advice(deployment, door, greeting.refusal)
+        return wrong(f"{who} does not answer AMQP clients at {where} ({greeting.refusal}): {advice}")
     if greeting.product != _PRODUCT:
         return wrong(f"{who} leads AMQP clients at {where} to {greeting.product or 'something'}, and not to {_PRODUCT}")
     return good(f"{who} leads AMQP clients at {where} to {greeting.product} {greeting.version}")
 
 
-def _advice(deployment: Deployment, door: Door) -> str:
+def _advice(deployment: Deployment, door: Door, refusal: str) -> str:
     if door.balancer is not None:
         return "HAProxy does not run there, or a firewall is in between"
+    if refusal == REFUSED:
+        return "the machine that has the address has no HAProxy that listens, or a firewall refuses in its name"
     names = " and ".join(balancer.name for balancer in deployment.balancers)
     return (
         f"no balancer has the address, or no way leads there from here; look at systemctl status keepalived on {names}"
@@ -66,7 +70,8 @@ def _of_answer(deployment: Deployment, door: Door, answer: Answer) -> Iterator[F
         yield wrong(f"{who} takes HTTP connections at {where} and closes them without a word: {_MISMATCH}")
         return
     if answer.refusal:
-        yield wrong(f"{who} does not answer over HTTP at {where} ({answer.refusal}): {_advice(deployment, door)}")
+        advice = _advice(deployment, door, answer.refusal)
+        yield wrong(f"{who} does not answer over HTTP at {where} ({answer.refusal}): {advice}")
         return
     if not answer.standing:
         yield wrong(

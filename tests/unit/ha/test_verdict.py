@@ -83,7 +83,12 @@ def test_nothing_is_wrong_with_a_deployment_that_is_well() -> None:
     ("at", "changes", "sentence"),
     [
         (0, {"greetings": (AWAY,)}, "the virtual address does not answer AMQP clients at 10.0.0.10:5672"),
-        (0, {"greetings": (AWAY,)}, "look at systemctl status keepalived on lb1 and lb2"),
+        (0, {"greetings": (AWAY,)}, "the machine that has the address has no HAProxy that listens"),
+        (
+            0,
+            {"greetings": (Greeting(5672, refusal="no answer"),)},
+            "look at systemctl status keepalived on lb1 and lb2",
+        ),
         (1, {"greetings": (AWAY,)}, "(connection refused): HAProxy does not run there, or a firewall is in between"),
         (2, {"greetings": (SILENT,)}, "balancer lb2 takes AMQP connections at 10.0.0.12:5672 and closes them without"),
         (2, {"greetings": (SILENT,)}, "compare send-proxy-v2 in haproxy.cfg with proxy_protocol"),
