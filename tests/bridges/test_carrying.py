@@ -14,7 +14,7 @@ from warren.bridges.bridge import Life
 from warren.bridges.carrying.carrier import carry
 from warren.bridges.carrying.tap import Tap
 from warren.bridges.carrying.terms import AckMode, Outgoing, Rewrite, Terms, properties_as_they_came
-from warren.client import Channel, ChannelClosed, ClientError, Delivery, Message, Properties, connect
+from warren.client import Channel, ChannelClosed, ClientError, ConsumerCancelled, Delivery, Message, Properties, connect
 
 Unique = Callable[[str], str]
 T = TypeVar("T")
@@ -74,7 +74,7 @@ async def shovel(
     return arrived, life
 
 
-@pytest.mark.parametrize("ack_mode", ["on-confirm", "on-publish"])
+@pytest.mark.parametrize("ack_mode", ["on-confirm", "on-publish", "no-ack"])
 def test_a_number_of_messages_is_carried_in_order_and_no_more(
     near: NodeProcess, far: NodeProcess, unique: Unique, ack_mode: AckMode
 ) -> None:
@@ -184,6 +184,45 @@ def test_an_exchange_that_is_missing_ends_the_life_in_the_brokers_words(
             assert (await filling.declare_queue(source)).messages == 1
 
     run(scenario())
+
+
+def test_a_source_queue_that_is_deleted_ends_the_life_and_is_named(
+    near: NodeProcess, far: NodeProcess, unique: Unique
+) -> None:
+    async def scenario() -> None:
+        async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
+            source = unique("source")
+            deleting = await here.channel(confirms=True)
+            await deleting.declare_queue(source)
+            carrying = asyncio.ensure_future(carry(here, source, there, to_queue("goal"), Terms(), life_of(LoneHost())))
+            while not (await deleting.declare_queue(source)).consumers:
+                await asyncio.sleep(0.01)
+            await deleting.delete_queue(source)
+            with pytest.raises(ConsumerCancelled, match=f"the consumer of queue '{source}': it was deleted"):
+                await carrying
+
+    run(scenario())
+
+
+def test_without_acks_everything_is_carried_while_nothing_is_lost(
+    near: NodeProcess, far: NodeProcess, unique: Unique
+) -> None:
+    async def scenario() -> list[bytes]:
+        async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
+            source, goal = unique("source"), unique("destination")
+            filling, taking = await here.channel(confirms=True), await there.channel()
+            await filling.declare_queue(source)
+            await taking.declare_queue(goal)
+            await fill(filling, source, 3000)
+            carrying = asyncio.ensure_future(
+                carry(here, source, there, to_queue(goal), Terms(ack_mode="no-ack"), life_of(LoneHost()))
+            )
+            arrived = [delivery.body for delivery in await take(taking, goal, 3000)]
+            carrying.cancel()
+            await asyncio.gather(carrying, return_exceptions=True)
+            return arrived
+
+    assert run(scenario()) == [b"%d" % at for at in range(3000)]
 
 
 def test_a_tap_that_is_shut_lets_nothing_through_until_it_is_opened(

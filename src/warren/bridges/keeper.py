@@ -5,8 +5,8 @@
     starting ──is_up──► running ──broke──► terminated ──after its delay──► starting
         └──────────────broke─────────────────▲
 
-What broke it is the *reason*, a sentence. A bridge that returned from its life is done, and whoever keeps the keeper
-is told (`on_done`).
+What broke it is the *reason*, a sentence; one that repeats itself is written to the log once a minute. A bridge that
+returned from its life is done, and whoever keeps the keeper is told (`on_done`).
 
 Not here: which bridges there are (`bridges.supervisor`).
 """
@@ -26,6 +26,8 @@ STARTING: Final = "starting"
 RUNNING: Final = "running"
 TERMINATED: Final = "terminated"
 
+SAY_AGAIN_S: Final = 60.0
+
 
 class Keeper:
     """One bridge of this node."""
@@ -40,6 +42,10 @@ class Keeper:
         # what the life under way, or the last one that got so far, said when it was up
         self.facts: Mapping[str, object] = {}
         self.is_done = False
+        # how often it was begun
+        self.lives = 0
+        self._said = ""
+        self._said_at = 0.0
         self._host = host
         self._on_done = on_done
         self._task: asyncio.Task[None] | None = None
@@ -63,6 +69,7 @@ class Keeper:
     async def _keep(self) -> None:
         while True:
             self._stands(STARTING, self.reason)
+            self.lives += 1
             try:
                 await self.bridge.live(Life(self._host, self.bridge.describe(), self.tally, self._is_up))
             except (WarrenError, OSError, TimeoutError, ValueError) as trouble:
@@ -71,7 +78,9 @@ class Keeper:
                 self._broke(f"a defect: {type(defect).__name__}: {defect}", defect)
             else:
                 self.is_done = True
-                self._host.log.info("bridge.completed", **self.bridge.describe(), messages=self.tally.confirmed or self.tally.published)
+                self._host.log.info(
+                    "bridge.completed", **self.bridge.describe(), messages=self.tally.confirmed or self.tally.published
+                )
                 self._on_done(self)
                 return
             if not self.bridge.reconnect_delay_s:
@@ -85,6 +94,9 @@ class Keeper:
 
     def _broke(self, reason: str, defect: Exception | None) -> None:
         self._stands(TERMINATED, reason)
+        if reason == self._said and time.monotonic() - self._said_at < SAY_AGAIN_S:
+            return
+        self._said, self._said_at = reason, time.monotonic()
         fields = {**self.bridge.describe(), "reason": reason, "again_in_s": self.bridge.reconnect_delay_s}
         if defect is None:
             self._host.log.warning("bridge.broke", **fields)

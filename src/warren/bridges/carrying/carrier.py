@@ -22,7 +22,7 @@ from warren.bridges.carrying.uncertain import LateAcks, tell
 from warren.client.channel import Channel
 from warren.client.connection import Connection
 from warren.client.consumer import Consumer
-from warren.client.errors import ClientError
+from warren.client.errors import ClientError, ConsumerCancelled
 from warren.client.machine.confirms import ConfirmRange
 from warren.client.machine.deliveries import Delivery, ReturnedMessage
 from warren.client.machine.publishing import PublishWriter
@@ -63,14 +63,13 @@ async def carry(
     forwarding = asyncio.ensure_future(carrier.forward(queue, tap))
     try:
         await asyncio.wait([forwarding, carrier.over], return_when=asyncio.FIRST_COMPLETED)
+        # what happens while it ends is no reason for it
+        outcome = carrier.over if carrier.over.done() else forwarding
     finally:
         forwarding.cancel()
         await asyncio.gather(forwarding, return_exceptions=True)
         await carrier.end()
-    if carrier.over.done():
-        carrier.over.result()
-    else:
-        forwarding.result()
+    outcome.result()
 
 
 class Carrier:
@@ -85,6 +84,8 @@ class Carrier:
         self._rewrite = rewrite
         self._terms = terms
         self._confirming = terms.ack_mode == ON_CONFIRM
+        # of a limited number the rest must stay at the source, so that is acked whatever the mode
+        self._no_ack = terms.ack_mode == NO_ACK and terms.limit is None
         self._life = life
         self._tally = life.tally
         self._loop = asyncio.get_running_loop()
@@ -105,7 +106,7 @@ class Carrier:
         limit, wanted = self._terms.limit, self._terms.prefetch
         if limit is not None:
             wanted = min(wanted or PREFETCH_MAX, limit)
-        if self._terms.ack_mode != NO_ACK and wanted:
+        if not self._no_ack and wanted:
             await self._taking.prefetch(min(wanted, PREFETCH_MAX))
 
     # taking and giving
@@ -117,7 +118,7 @@ class Carrier:
             consumer = await self._taking.consume(
                 queue,
                 tag=self._terms.consumer_tag,
-                no_ack=self._terms.ack_mode == NO_ACK,
+                no_ack=self._no_ack,
                 exclusive=self._terms.exclusive,
                 arguments=self._terms.consumer_arguments or None,
             )
@@ -125,6 +126,9 @@ class Carrier:
             try:
                 while deliveries := await consumer.batch():
                     await self._forward(deliveries)
+            except ConsumerCancelled as end:
+                sentence = f"the source has ended the consumer of queue {queue!r}: it was deleted, or is moving"
+                raise ConsumerCancelled(sentence) from end
             finally:
                 if shutting is not None:
                     shutting.cancel()
@@ -185,7 +189,7 @@ class Carrier:
 
     def _gave(self, deliveries: list[Delivery]) -> None:
         """Without confirms, what is sent is done."""
-        if self._terms.ack_mode != NO_ACK:
+        if not self._no_ack:
             self._taking.ack(deliveries[-1], multiple=True)
         self._look_at_limit()
 
@@ -236,7 +240,6 @@ class Carrier:
         in_order = await self._leave_in_order()
         for timer in self._timers:
             timer.cancel()
-        self._giving.publisher.follower = None
         # nobody may ask, and an error that nobody asks for is complained of
         if self.over.done():
             self.over.exception()
@@ -261,6 +264,7 @@ class Carrier:
         except (ClientError, OSError, TimeoutError):
             return False
         finally:
+            self._giving.publisher.follower = None
             with contextlib.suppress(ClientError):
                 self._giving.leave()
 
