@@ -7,8 +7,8 @@ connection: what is published while it is not connected does not wait for it.
 Not here: who begins a life (`bridges.keeper`), when what is acked (`bridges.carrying`).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ from warren.bridges.shovels.rewriting import ends, rewriting
 from warren.client.connection import Connection
 from warren.client.errors import ChannelClosed, ClientError
 from warren.client.topology import DeclaredQueue
+from warren.policy.parameters import Parameter
 from warren.wire.values import Table
 
 COMPONENT: Final = "shovel"
@@ -133,7 +134,14 @@ class Shovels:
     """The kind of bridges that parameters of the component `shovel` want."""
 
     def wanted(self, host: Host) -> list[Shovel]:
-        return [Shovel(shovel_of(parameter)) for parameter in host.parameters(COMPONENT)]
+        return list(_understood(host.parameters(COMPONENT)))
+
+
+def _understood(parameters: Iterable[Parameter]) -> Iterator[Shovel]:
+    """What an older or newer node took and this one would not must not keep all others from running."""
+    for parameter in parameters:
+        with suppress(KeyError, TypeError, ValueError):
+            yield Shovel(shovel_of(parameter))
 
 
 async def _ensure_queue(connection: Connection, name: str, arguments: Table) -> DeclaredQueue:
