@@ -16,7 +16,7 @@ from tests.client.databases import opened, postgres_url
 from tests.support.node_process import NodeProcess
 from tests.support.ports import free_port
 from tests.support.postgres import Postgres
-from warren.client import CannotConnect, ConnectionClosed, Message, Properties, recovering
+from warren.client import CannotConnect, ConnectionClosed, Message, Properties, Timestamp, recovering
 from warren.client.outbox import Outbox, Relay, RelaySettings
 from warren.client.outbox.shelf import looking, rows_that_may_go
 from warren.client.tables import OUTBOX, create_tables
@@ -90,7 +90,11 @@ def test_what_was_written_arrives_with_all_that_belongs_to_it(database: Engine, 
             properties = incoming.properties
             assert (incoming.body, properties.message_id, properties.delivery_mode) == (b"100", "deposit-1", 2)
             assert properties.content_type == "text/plain"
-            assert incoming.headers == {"branch": 4, "raw": b"\x00", "x-attempt": attempt, "x-key": "account 1"}
+            headers = dict(incoming.headers)
+            written = headers.pop("x-written-at")
+            assert isinstance(written, Timestamp)
+            assert abs(written.seconds - time.time()) < 600
+            assert headers == {"branch": 4, "raw": b"\x00", "x-attempt": attempt, "x-key": "account 1"}
         await transport.close()
 
     run(main())

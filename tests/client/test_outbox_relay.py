@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, update
+from sqlalchemy import Engine, create_engine, text, update
 
 from tests.client.relayed_rows import (
     AT_ONCE,
@@ -26,6 +27,7 @@ from warren.client.outbox import Relay, RelaySettings
 from warren.client.outbox.shelf import LEASE, Shelf
 from warren.client.tables import LEASES, OUTBOX, database_time
 from warren.client.tables.claiming import Claim
+from warren.wire.values import Timestamp
 
 
 def test_rows_are_published_and_marked_after_the_confirm(database: Engine) -> None:
@@ -106,8 +108,39 @@ def test_a_resend_keeps_the_id_counts_up_and_waits_for_nobody(database: Engine) 
     [[message]] = transport.calls
     assert message.message.properties is not None
     assert message.message.properties.message_id == "a1"
-    assert message.message.properties.headers == {"x-attempt": 2, "x-key": "a"}
+    headers = message.message.properties.headers or {}
+    assert {name: headers[name] for name in ("x-attempt", "x-key")} == {"x-attempt": 2, "x-key": "a"}
     assert statuses(database) == {"a1": "sent", "a2": "failed"}
+
+
+def written_at(transport: ScriptedTransport) -> object:
+    [[message]] = transport.calls
+    assert message.message.properties is not None
+    return (message.message.properties.headers or {}).get("x-written-at")
+
+
+def test_a_message_says_when_it_was_written_however_often_it_is_sent(database: Engine) -> None:
+    add(database, "a")
+    with database.begin() as connection:
+        connection.execute(update(OUTBOX).values(created_at=datetime(2026, 1, 1, tzinfo=UTC)))
+    for _ in range(2):
+        transport = ScriptedTransport()
+        drain(database, transport)
+        assert written_at(transport) == Timestamp(1_767_225_600)
+        change(database, "a", status="pending")
+
+
+def test_a_row_that_says_nothing_of_when_it_was_written_says_from_then_on_when_it_was_sent(database: Engine) -> None:
+    with database.begin() as connection:
+        connection.execute(text("INSERT INTO warren_outbox (business_id, body) VALUES ('a', 'b')"))
+    transport = ScriptedTransport()
+    drain(database, transport)
+    assert written_at(transport) is None
+    sent_at = rows(database)["a"].sent_at
+    change(database, "a", status="pending")
+    transport = ScriptedTransport()
+    drain(database, transport)
+    assert written_at(transport) == Timestamp(int(sent_at.timestamp()))
 
 
 def test_nobody_waits_for_a_resend_that_is_refused(database: Engine) -> None:

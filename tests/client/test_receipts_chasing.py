@@ -50,7 +50,8 @@ def test_an_overdue_row_is_sent_again_with_the_same_id_and_a_higher_attempt(data
     assert (row.status, row.due_at, row.resends) == ("pending", None, 1)
     [[again]] = relay(database).calls
     assert again.message.properties is not None
-    assert (again.message.properties.message_id, again.message.properties.headers) == ("one", {"x-attempt": 2})
+    headers = again.message.properties.headers or {}
+    assert (again.message.properties.message_id, headers["x-attempt"]) == ("one", 2)
     assert 100 < seconds_until_due(database, "one") <= 120
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, select, text
 from tests.client.awaited_rows import Came, be_late, chase, relay, send, sent_ids
 from tests.client.relayed_rows import AT_ONCE, add, change, drain, drain_until, refusing, rows, statuses
 from tests.unit.client.outbox.scripted import ScriptedTransport
-from warren.client.errors import SettingsError
+from warren.client.errors import CannotConvert, SettingsError
 from warren.client.inbox import Inbox, Refused, Subject, subject_of
 from warren.client.machine.publishing import Message
 from warren.client.outbox import Outbox, RelaySettings
@@ -81,9 +81,17 @@ def original() -> Came:
     return Came(Message(b"", Properties(message_id="a", reply_to="receipts")))
 
 
+def written(age: timedelta) -> Timestamp:
+    return Timestamp(int((datetime.now(UTC) - age).timestamp()))
+
+
+def old(age: timedelta, reply_to: str | None = "receipts") -> Came:
+    headers: Table = {"x-written-at": written(age)}
+    return Came(Message(b"", Properties(message_id="a", reply_to=reply_to, headers=headers)))
+
+
 def standing_for(kind: str, age: timedelta) -> Came:
-    written = Timestamp(int((datetime.now(UTC) - age).timestamp()))
-    headers: Table = {"x-kind": kind, "x-settles": "a", "x-written-at": written}
+    headers: Table = {"x-kind": kind, "x-settles": "a", "x-written-at": written(age)}
     return Came(Message(b"", Properties(message_id=f"a/{kind}", reply_to="receipts", headers=headers)))
 
 
@@ -97,6 +105,33 @@ def test_what_may_have_been_done_and_forgotten_is_refused(counter: Counter, kind
     said = counter.receipt(f"a/{kind}")
     assert said["x-outcome"] == "refused"
     assert "UTC, and may have been done and forgotten since" in str(said["x-reason"])
+
+
+def test_a_resend_that_may_have_been_done_and_forgotten_is_refused(counter: Counter) -> None:
+    counter.handle(old(timedelta()))
+    with counter.engine.begin() as connection:
+        connection.execute(text("DELETE FROM warren_inbox"))
+    counter.handle(old(8 * DAY))
+    assert (counter.did, counter.rows()["a"].outcome) == (["do"], "refused")
+    said = counter.receipt("a")
+    assert said["x-outcome"] == "refused"
+    assert "UTC, and may have been done and forgotten since" in str(said["x-reason"])
+
+
+def test_a_resend_that_may_have_been_forgotten_is_parked_where_nobody_would_be_told(counter: Counter) -> None:
+    silent: Callable[[Came], None] = counter.inbox.handler(counter.do)
+    for handle, message in ((counter.handle, old(8 * DAY, reply_to=None)), (silent, old(8 * DAY))):
+        with pytest.raises(CannotConvert, match="forgotten since: handle it by hand, or send it again without x-"):
+            handle(message)
+    assert (counter.did, counter.rows()) == ([], {})
+    counter.handle(original())
+    assert counter.did == ["do"]
+
+
+def test_a_resend_that_is_remembered_or_young_enough_is_a_duplicate_or_handled(counter: Counter) -> None:
+    counter.handle(old(6 * DAY))
+    counter.handle(old(800 * DAY))
+    assert (counter.did, counter.inbox.duplicates) == (["do"], 1)
 
 
 def test_what_cannot_have_been_forgotten_is_reversed_or_confirmed_however_late(counter: Counter) -> None:
@@ -137,6 +172,7 @@ def test_a_reversal_of_what_never_came_is_no_duplicate(counter: Counter, caplog:
 
 def test_who_records_by_hand_finds_out_which_message_one_is_about() -> None:
     assert subject_of(original().properties) == Subject("a")
+    assert subject_of(old(DAY).properties).written_at is not None
     found = subject_of(standing_for("confirmation", DAY).properties)
     assert (found.business_id, found.is_reversal, found.written_at is not None) == ("a", False, True)
     assert subject_of(standing_for("reversal", DAY).properties).is_reversal

@@ -19,7 +19,7 @@ from warren.client.outbox.stored_properties import stored_properties
 from warren.client.receipts import compensating_id
 from warren.client.tables import INBOX
 from warren.wire.properties import Properties
-from warren.wire.values import Table
+from warren.wire.values import Table, Timestamp
 
 RECEIPT = "order-1/receipt/kitchen"
 
@@ -106,7 +106,9 @@ def test_a_duplicate_has_its_receipt_sent_again(kitchen: Kitchen) -> None:
     assert statuses(kitchen.engine) == {RECEIPT: "pending"}
     [[again]] = relay(kitchen.engine).calls
     assert again.message.properties is not None
-    assert (again.message.properties.message_id, again.message.properties.headers) == (
+    headers = again.message.properties.headers or {}
+    assert isinstance(headers.pop("x-written-at"), Timestamp)
+    assert (again.message.properties.message_id, headers) == (
         RECEIPT,
         {"x-receipt-for": "order-1", "x-outcome": "done", "x-attempt": 2},
     )

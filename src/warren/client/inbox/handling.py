@@ -40,8 +40,9 @@ from warren.client.inbox.outcomes import (
     take_back,
 )
 from warren.client.inbox.receipting import ReceiptWriter, Refused
-from warren.client.inbox.recording import Recorder, attempt_of
+from warren.client.inbox.recording import DriversTime, Recorder, attempt_of, moment
 from warren.client.inbox.standing_for import Subject, subject_of
+from warren.client.outbox.kinds import WRITTEN_HEADER
 from warren.client.transport import Incoming
 from warren.wire.properties import Properties
 
@@ -86,9 +87,10 @@ class Handling(Generic[Came]):
         attempt = attempt_of(properties)
         try:
             with self.engine.begin() as connection:
-                is_first = self.recorder.record(connection, business_id, amount, currency, attempt, digest)
-                if is_first:
-                    check_remembered(connection, subject.written_at, self.keep_s)
+                came_at = self.recorder.recorded_at(connection, business_id, amount, currency, attempt, digest)
+                is_first = came_at is not None
+                if came_at is not None:
+                    self._check_remembered(subject, came_at, properties)
                     _check_done(self.work(connection, message))
                 else:
                     check_same(connection, self.consumer, business_id, digest)
@@ -101,6 +103,17 @@ class Handling(Generic[Came]):
                 self._acknowledge(connection, message, business_id, is_first, refusal)
             self._log_refusal(business_id, refusal)
         return is_first
+
+    def _check_remembered(self, subject: Subject, came_at: DriversTime, properties: Properties) -> None:
+        """`Refused` if it may have been done and forgotten, or if that would be told to nobody, a `CannotConvert`."""
+        if subject.written_at is None:
+            return
+        try:
+            check_remembered(subject.written_at, moment(came_at), self.keep_s)
+        except Refused as refusal:
+            if self.receipts is not None and self.receipts.reaches(properties):
+                raise
+            raise CannotConvert(f"{refusal}: handle it by hand, or send it again without {WRITTEN_HEADER}") from None
 
     def _undo(self, message: Came, subject: Subject, digest: str) -> bool:
         if self.undo is None:

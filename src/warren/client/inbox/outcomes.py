@@ -51,7 +51,8 @@ def take_back(
     `IdTaken` if it is another message that was done.
     """
     if _record(executor, consumer, business_id, outcome=TAKEN_BACK, digest=digest):
-        check_remembered(executor, written_at, keep_s)
+        if written_at is not None:
+            check_remembered(written_at, executor.execute(select(database_time())).scalar_one(), keep_s)
         return TakenBack.KEPT_OUT
     check_same(executor, consumer, business_id, digest)
     done = update(INBOX).where(_this(consumer, business_id), INBOX.c.outcome == DONE)
@@ -59,12 +60,9 @@ def take_back(
     return TakenBack.BEFORE if executor.execute(marked).first() is None else TakenBack.TO_UNDO
 
 
-def check_remembered(executor: Executor, written_at: datetime | None, keep_s: float) -> None:
-    """`Refused` if a row of a message that was written then may have been pruned."""
-    if written_at is None:
-        return
-    forgotten_before = executor.execute(select(database_time(-keep_s))).scalar_one()
-    if written_at < forgotten_before:
+def check_remembered(written_at: datetime, now: datetime, keep_s: float) -> None:
+    """`Refused` if a row of a message that was written then may have been pruned by now."""
+    if (now - written_at).total_seconds() > keep_s:
         raise Refused(
             f"it was written at {written_at:%Y-%m-%d %H:%M:%S} UTC, and may have been done and forgotten since"
         )

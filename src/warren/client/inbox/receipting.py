@@ -67,6 +67,10 @@ class ReceiptWriter:
         self._outbox = outbox
         self._consumer = consumer
 
+    def reaches(self, asked: Properties) -> bool:
+        """Whether there is somewhere for a receipt to go."""
+        return bool(asked.reply_to) or self._outbox.has_address
+
     def write(self, executor: Executor, incoming: Incoming, outcome: Outcome, reason: str = "") -> None:
         """It is handled for the first time, as far as this inbox knows."""
         self._put(executor, receipt_for(incoming, outcome, reason))

@@ -8,6 +8,7 @@ Not here: whose transaction it is (`inbox.inbox`).
 """
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -19,6 +20,9 @@ from warren.client.errors import CannotConvert, TablesRefused
 from warren.client.tables import INBOX, Executor, connection_of, database_time
 from warren.client.tables.fitting import check_money
 from warren.wire.properties import Properties
+
+DriversTime = datetime | str
+"""A time as the driver of a database tells it."""
 
 ATTEMPT: Final = "x-attempt"
 ATTEMPT_MAX: Final = 2**31 - 1
@@ -44,7 +48,7 @@ class Recorder:
             raise TablesRefused(f"an inbox is kept in SQLite or PostgreSQL, not in {dialect.name}")
         named = {name: bindparam(name, type_=INBOX.c[name].type) for name in COLUMNS}
         row = INSERTS[dialect.name](INBOX).values(**named, received_at=database_time())
-        compiled = row.on_conflict_do_nothing().compile(dialect=dialect)
+        compiled = row.on_conflict_do_nothing().returning(INBOX.c.received_at).compile(dialect=dialect)
         self._statement = str(compiled)
         self._same: dict[str, Any] = {**compiled.params, "consumer": consumer}
         # empty: the driver takes values by their names
@@ -63,6 +67,18 @@ class Recorder:
         digest: str | None = None,
     ) -> bool:
         """Whether it was written; if not, it was there. A `CannotConvert` if the ledgers cannot keep the amount."""
+        return self.recorded_at(executor, business_id, amount, currency, attempt, digest) is not None
+
+    def recorded_at(
+        self,
+        executor: Executor,
+        business_id: str,
+        amount: Decimal | None = None,
+        currency: str | None = None,
+        attempt: int = 1,
+        digest: str | None = None,
+    ) -> DriversTime | None:
+        """When it was written, by the database's clock; None if it was there."""
         if amount is not None or currency is not None:
             _check_money(amount, currency)
         connection = connection_of(executor)
@@ -75,17 +91,25 @@ class Recorder:
             "digest": digest,
         }
         given = tuple([values[name] for name in self._places]) or values
-        return _rows_written(connection, self._statement, given) == 1
+        return _first_column(connection, self._statement, given)
 
 
-def _rows_written(connection: Connection, statement: str, values: Any) -> int:
+def moment(told: DriversTime) -> datetime:
+    """A time as a driver tells it: that of SQLite as text, and all of it UTC."""
+    found = datetime.fromisoformat(told) if isinstance(told, str) else told
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+def _first_column(connection: Connection, statement: str, values: Any) -> DriversTime | None:
+    """Of the row that was written; None if none was."""
     if not connection.in_transaction():
         connection.begin()
     driver: Any = connection.connection
     cursor = driver.cursor()
     try:
         cursor.execute(statement, values)
-        return int(cursor.rowcount)
+        written: tuple[DriversTime] | None = cursor.fetchone()
+        return None if written is None else written[0]
     except connection.dialect.loaded_dbapi.Error as error:
         is_lost = connection.dialect.is_disconnect(error, driver, cursor)
         if is_lost:

@@ -1,7 +1,8 @@
 """Which message one is about: itself, or one that it confirms or reverses.
 
-A confirmation and a reversal have headers `x-kind`, `x-settles`, the business id of the other one, and `x-written-at`,
-the time at which that one was written. Nothing else of them differs from that one but their own business id.
+A confirmation and a reversal have headers `x-kind` and `x-settles`, the business id of the other one. Nothing else of
+them differs from that one but their own business id: whatever a relay sends has `x-written-at`, the time at which the
+message was written, and theirs is that of the other one.
 
 Not here: what is done about it (`inbox.handling`).
 """
@@ -27,13 +28,15 @@ def subject_of(properties: Properties) -> Subject:
     """A `CannotConvert` if it has no id, or stands for one that makes none."""
     own = business_id_of(properties)
     headers = properties.headers
-    if not headers or SETTLES_HEADER not in headers:
+    if not headers:
         return Subject(own)
-    kind, settles = headers.get(KIND_HEADER), headers[SETTLES_HEADER]
-    if kind not in (CONFIRMATION, REVERSAL):
-        return Subject(own)
+    written_at = _time(headers.get(WRITTEN_HEADER))
+    kind = headers.get(KIND_HEADER)
+    if SETTLES_HEADER not in headers or kind not in (CONFIRMATION, REVERSAL):
+        return Subject(own, False, written_at)
+    settles = headers[SETTLES_HEADER]
     business_id = checked_id(settles if isinstance(settles, str) else "", SETTLES_HEADER)
-    return Subject(business_id, kind == REVERSAL, _time(headers.get(WRITTEN_HEADER)))
+    return Subject(business_id, kind == REVERSAL, written_at)
 
 
 def _time(said: object) -> datetime | None:

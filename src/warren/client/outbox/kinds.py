@@ -18,7 +18,7 @@ RECEIPT: Final = "receipt"
 KIND_HEADER: Final = "x-kind"
 SETTLES_HEADER: Final = "x-settles"
 WRITTEN_HEADER: Final = "x-written-at"
-"""When the other one was written, so that a receiver may tell whether it could have forgotten it."""
+"""When it, or the one for which it stands, was written: a receiver can tell whether it may have forgotten it."""
 
 COMPENSATIONS: Final = {"confirm": CONFIRMATION, "reverse": REVERSAL}
 """What a row may ask for if no receipt comes, and the kind of the row that does it."""

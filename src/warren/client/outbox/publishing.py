@@ -13,13 +13,16 @@ Not here: in which order (`outbox.waves`), what is written about it (`outbox.she
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
 from warren.client.errors import CannotConvert, ChannelClosed, ClientError, ConnectionClosed, PublishFailed
 from warren.client.machine.publishing import Message
+from warren.client.outbox.kinds import WRITTEN_HEADER
 from warren.client.outbox.stored_properties import stored_properties
 from warren.client.transport import Outgoing, Transport
+from warren.wire.values import Timestamp
 
 ATTEMPT_HEADER = "x-attempt"
 KEY_HEADER = "x-key"
@@ -37,6 +40,7 @@ class PendingRow(NamedTuple):
     body: bytes | str
     attempt: int
     refusals: int
+    created_at: datetime | None = None
 
 
 class Verdict(Enum):
@@ -80,10 +84,13 @@ class Publisher:
 
 
 def outgoing(row: PendingRow) -> Outgoing:
-    """The message that a row is, with its attempt and its key; a `CannotConvert` if it is none."""
+    """The message that a row is, with its attempt, its age and its key; a `CannotConvert` if it is none."""
     properties = stored_properties(row.properties)
     properties.message_id = row.business_id
     properties.headers = {**(properties.headers or {}), ATTEMPT_HEADER: row.attempt + 1}
+    # what stands for another row has the time of that one
+    if row.created_at is not None and WRITTEN_HEADER not in properties.headers:
+        properties.headers[WRITTEN_HEADER] = Timestamp(int(row.created_at.timestamp()))
     if row.ordering_key:
         properties.headers[KEY_HEADER] = row.ordering_key
     # SQLite lets text into a column of bytes

@@ -126,7 +126,10 @@ class Shelf:
         )
         sent = update(OUTBOX).where(_THESE, _STILL_PENDING)
         values = {"status": "sent", "attempt": ROW.attempt + 1, "refusals": 0, "last_error": None}
-        connection.execute(sent.values(**values, sent_at=database_time(), due_at=receipt_due), {"ids": ids})
+        now = database_time()
+        # who wrote the row in plain SQL may have said nothing of when
+        dates = {"sent_at": now, "due_at": receipt_due, "created_at": func.coalesce(ROW.created_at, now)}
+        connection.execute(sent.values(**values, **dates), {"ids": ids})
 
     def _mark_refused(self, connection: Connection, judged: Judged) -> None:
         refusals = judged.row.refusals + 1

@@ -1,6 +1,7 @@
 """What becomes of rows, by what a transport says of them."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -20,6 +21,7 @@ from warren.client.errors import (
 from warren.client.machine.confirms import ConfirmRange
 from warren.client.machine.deliveries import ReturnedMessage
 from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict, has_given_up, outgoing
+from warren.wire.values import Timestamp
 
 SENT, REFUSED, PUT_OFF, UNDECIDED = Verdict.SENT, Verdict.REFUSED, Verdict.PUT_OFF, Verdict.UNDECIDED
 NACKED = ConfirmRange(1, 1, False)
@@ -106,6 +108,15 @@ def test_a_message_has_its_id_its_attempt_and_its_key() -> None:
     assert properties is not None
     assert properties.message_id == "id 7"
     assert properties.headers == {"table": 4, "x-attempt": 3, "x-key": "account 1"}
+
+
+def test_a_message_says_when_it_was_written_and_what_stands_for_another_when_that_was() -> None:
+    written = row(7)._replace(created_at=datetime(2026, 1, 1, 0, 0, 0, 900_000, tzinfo=UTC))
+    standing = written._replace(properties='{"headers":{"x-written-at":{"$timestamp":1}}}')
+    for each, seconds in ((written, 1_767_225_600), (standing, 1)):
+        properties = outgoing(each).message.properties
+        assert properties is not None
+        assert (properties.headers or {})["x-written-at"] == Timestamp(seconds)
 
 
 def test_a_message_without_a_key_says_none() -> None:
