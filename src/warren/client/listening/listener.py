@@ -59,7 +59,7 @@ def header_key(message: Incoming) -> Hashable | None:
 
 
 class Listener(Generic[T]):
-    """Gives the messages of a queue, or of several by weight, to a handler."""
+    """Gives the messages of a queue, or of several by weight, to a handler; weights are between its own queues."""
 
     def __init__(
         self,
