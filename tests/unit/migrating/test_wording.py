@@ -31,7 +31,7 @@ def test_a_plan_says_what_comes_what_does_not_and_why() -> None:
         "  federation-upstream 'up' in 'shop'",
         "in the way, because Warren has them otherwise: 1",
         "  queue 'transient' in 'shop' (durable)",
-        "contents to carry: 7 messages in 1 of 3 queues",
+        "contents to carry, as RabbitMQ counted them last: 7 messages in 1 of 3 queues",
         "  queue 'plain' in 'shop': 7",
         "contents that stay at RabbitMQ: 1",
         "  queue 'own' in 'shop', 1 messages: it belongs to one connection and goes with it; its client makes it anew "

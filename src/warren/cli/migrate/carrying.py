@@ -82,6 +82,7 @@ class Carrying:
         self._told: dict[QueueName, ShovelState] = {}
         self._states_at_s = 0.0
         self._away = ""
+        self._moving = 0
         self.carried = self._begin(queues)
 
     @property
@@ -128,8 +129,9 @@ class Carrying:
 
     def _count(self, accounts: list[Account]) -> None:
         there = self._destination.sides()
+        here = self._source.sides([account.queue for account in accounts])
         for account in accounts:
-            account.source_after = self._source.side(account.queue)
+            account.source_after = here[account.queue]
             account.destination_after = there.get(account.queue, Side())
 
     def _patiently(self, work: Callable[[], None]) -> None:
@@ -155,11 +157,12 @@ class Carrying:
         """Shovels that an earlier run has left are deleted first, so that what they hold is counted where it is."""
         self._clear({found.queue for found in queues})
         there = self._destination.sides()
+        here = self._source.sides([found.queue for found in queues])
         carried: list[Carried] = []
         for found in queues:
-            here = self._source.side(found.queue)
-            account = Account(found.queue, here, there.get(found.queue, Side()), is_stream=found.is_stream)
-            carried.append(Carried(found, account, left=here.messages))
+            queue = found.queue
+            account = Account(queue, here[queue], there.get(queue, Side()), is_stream=found.is_stream)
+            carried.append(Carried(found, account, left=here[queue].messages))
         return carried
 
     def _clear(self, queues: set[QueueName]) -> None:
@@ -178,7 +181,9 @@ class Carrying:
         there = self._destination.sides()
         for each in self.carried:
             each.account.destination_after = there.get(each.queue, Side())
-            if each.stage in (Stage.MOVING, Stage.ENDING) or (each.stage is Stage.WAITING and self._has_room()):
+            if each.stage is Stage.WAITING and self._at_once and self._moving >= self._at_once:
+                continue
+            if each.stage is not Stage.DONE:
                 self._look_at(each, ending)
         done = sum(max(0, each.account.arrived) for each in self.carried)
         undone = sum(each.stage is not Stage.DONE for each in self.carried)
@@ -204,7 +209,7 @@ class Carrying:
                 self._end(each)
             each.was_empty = not count.ready
         elif count.consumers <= each.others or time.monotonic() > each.ending_since_s + ENDING_MAX_S:
-            each.stage = Stage.WAITING if count.ready else Stage.DONE
+            self._leave(each, Stage.WAITING if count.ready else Stage.DONE)
 
     def _look_at_stream(self, each: Carried, count: Count, ending: bool) -> None:
         begun = each.account.destination_before.messages
@@ -214,7 +219,7 @@ class Carrying:
         elif each.stage is Stage.MOVING and ending and not each.left and time.monotonic() > each.counts_from_s:
             self._end(each)
         elif each.stage is Stage.ENDING:
-            each.stage = Stage.DONE
+            self._leave(each, Stage.DONE)
 
     def _start(self, each: Carried, is_done: bool) -> None:
         each.counts_from_s = time.monotonic() + STREAM_COUNT_WITHIN_S
@@ -223,12 +228,12 @@ class Carrying:
         else:
             self._destination.carry(each.found, self._source.uri(each.queue.vhost))
             each.stage, each.was_empty = Stage.MOVING, False
+            self._moving += 1
 
-    def _has_room(self) -> bool:
-        """Whether one more may move."""
-        if not self._at_once:
-            return True
-        return sum(each.stage in (Stage.MOVING, Stage.ENDING) for each in self.carried) < self._at_once
+    def _leave(self, each: Carried, stage: Stage) -> None:
+        """Its shovel is gone for certain."""
+        each.stage = stage
+        self._moving -= 1
 
     def _end(self, each: Carried) -> None:
         self._destination.stop_carrying(each.queue)

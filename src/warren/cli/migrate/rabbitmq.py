@@ -8,6 +8,7 @@ Invariant: nothing is changed there. What a move does to its queues, shovels do.
 Not here: what is made of it (`migrating`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +24,7 @@ from warren.migrating.queues import FoundQueue, QueueName, found_queue
 from warren.migrating.shovels import with_vhost
 
 CONNECTION_NAME = "warren migrate"
+COLUMNS = "vhost,name,messages_unacknowledged,message_stats.ack"
 
 
 @dataclass(frozen=True)
@@ -82,14 +84,17 @@ class RabbitMQ:
             raise Away(f"RabbitMQ's AMQP: {error}") from error
         return Count(declared.messages, declared.consumers)
 
-    def side(self, queue: QueueName) -> Side:
-        """What a queue has, and what became of it so far."""
+    def sides(self, queues: Iterable[QueueName]) -> dict[QueueName, Side]:
+        """What each of these has, and what became of it so far."""
+        told = {QueueName(row["vhost"], row["name"]): row for row in self.http.get("queues", columns=COLUMNS)}
+        return {queue: self._side(queue, told.get(queue, {})) for queue in queues}
+
+    def _side(self, queue: QueueName, row: dict[str, Any]) -> Side:
         count = self.count(queue) or Count(0, 0)
-        row = self.http.find("queues", queue.vhost, queue.name) or {}
-        stats = row.get("message_stats") or {}
+        acked = int((row.get("message_stats") or {}).get("ack", 0))
         # what nobody consumes is with nobody; what the API says of it is left from before
         unacked = int(row.get("messages_unacknowledged") or 0) if count.consumers else 0
-        return Side(count.ready + unacked, 0, int(stats.get("ack", 0)), count.consumers)
+        return Side(count.ready + unacked, 0, acked, count.consumers)
 
     def enter(self, vhost: str) -> None:
         """Make sure that the shovels' user may come in; a sentence that says what to do if not."""
