@@ -13,8 +13,11 @@ SPARK_TESTS = $(wildcard tests/spark tests/pipeline)
 FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_full.py \
 	mirrored_partitions.py mirrored_matrix.py mirrored_syncing.py mirrored_lives.py membership_interrupted.py membership_addresses.py \
 	formation_elsewhere.py bank.py) \
-	tests/spark/test_*_kills.py tests/spark/test_stream_cluster.py \
+	tests/ha/test_front_door.py tests/spark/test_*_kills.py tests/spark/test_stream_cluster.py \
 	tests/pipeline/test_*_kills.py tests/pipeline/test_cluster_jobs.py tests/pipeline/test_demo.py)
+
+# Programs that are killed over and over: `make test` does so beside Warren, and this is the turn of RabbitMQ.
+RABBITMQ_TESTS = $(wildcard $(addprefix tests/client/test_,outbox_kills.py inbox_kills.py))
 
 # And those of a file whose other tests are quick enough.
 FAULT_CASES = tests/cluster/test_bank_books.py::test_a_cent_that_moved_from_one_operation_to_another_is_found_by_the_reconciliation \
@@ -46,9 +49,10 @@ test: ## the suite: lint, and all tests, on the compiled core if there is a comp
 checks: lint
 	WARREN_COMPILED=0 $(PYTEST) -n 2 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%) $(SPARK_TESTS) $(SPARK_CASES)
 
-faults: setup ## real nodes in networks that are cut, on disks that fill up, killed in the midst of everything; Spark drivers and jobs, too; the pure tests uncompiled
+faults: setup ## real nodes in networks that are cut, on disks that fill up, killed in the midst of everything; Spark drivers and jobs, too; programs beside RabbitMQ; the pure tests uncompiled
 	WARREN_COMPILED=0 $(PYTEST) -n 2 $(TOGETHER) $(PURE_TESTS)
 	WARREN_DRIVER_KILLS=20 $(PYTEST) -n 2 $(TOGETHER) $(FAULT_TESTS) $(FAULT_CASES)
+	WARREN_TEST_BROKER=rabbitmq $(PYTEST) -n 2 $(TOGETHER) $(RABBITMQ_TESTS)
 
 lint: ## ruff, mypy --strict and the import contracts
 	@tools/setup lint
