@@ -1,7 +1,9 @@
 """Brokers for the client to talk to: one that all tests share, and nodes of a test's own.
 
-`WARREN_TEST_AMQP=HOST:PORT` puts another broker in the place of the shared one: what is tested on that holds for
-RabbitMQ as well. Tests in files that begin with `test_warren_` start nodes of their own and kill them.
+What is said of the client holds for Warren and for RabbitMQ. A module with `ON_EITHER_BROKER = True` has each of its
+tests that asks for `url` run on both; those of the others run on Warren, or with `WARREN_TEST_BROKER=rabbitmq` on
+RabbitMQ. `WARREN_TEST_AMQP=HOST:PORT` puts another broker in Warren's place. Tests in files that begin with
+`test_warren_` start nodes of their own and kill them.
 """
 
 import asyncio
@@ -44,8 +46,22 @@ def url_of(address: tuple[str, int], query: str = "") -> str:
     return f"amqp://guest:guest@{address[0]}:{address[1]}/%2F{query}"
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if getattr(metafunc.module, "ON_EITHER_BROKER", False) and "url" in metafunc.fixturenames:
+        metafunc.parametrize("url", ["warren", "rabbitmq"], indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url(request: pytest.FixtureRequest) -> str:
+    """The broker that all tests share, of the kind that this one is run on."""
+    if getattr(request, "param", os.environ.get("WARREN_TEST_BROKER", "warren")) == "warren":
+        return str(request.getfixturevalue("warren_url"))
+    server: RabbitMQ = request.getfixturevalue("rabbitmq")
+    return server.url
+
+
+@pytest.fixture(scope="session")
+def warren_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     host, _, port = os.environ.get("WARREN_TEST_AMQP", "").rpartition(":")
     if port:
         yield url_of((host, int(port)))

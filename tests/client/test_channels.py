@@ -19,6 +19,8 @@ from warren.client import (
 )
 from warren.client.machine.channel import CHANNEL_CLOSED
 
+ON_EITHER_BROKER = True
+
 Unique = Callable[[str], str]
 
 

@@ -26,6 +26,8 @@ from warren.client.recovering import blocking
 from warren.client.recovering.blocking import Transport
 from warren.client.testing import FaultProxy
 
+ON_EITHER_BROKER = True
+
 DEADLINE_S = 30.0
 
 

@@ -1,7 +1,4 @@
-"""A transport that keeps itself alive: its connections are cut, stalled and refused, its broker stays.
-
-All of it holds for RabbitMQ too (`WARREN_TEST_AMQP`).
-"""
+"""A transport that keeps itself alive: its connections are cut, stalled and refused, its broker stays."""
 
 import asyncio
 import time
@@ -32,6 +29,8 @@ from warren.client.transport import (
     Outgoing,
     QueueLayout,
 )
+
+ON_EITHER_BROKER = True
 
 Unique = Callable[[str], str]
 

@@ -1,7 +1,4 @@
-"""The end of a transport, and what is told of its life.
-
-All of it holds for RabbitMQ too (`WARREN_TEST_AMQP`).
-"""
+"""The end of a transport, and what is told of its life."""
 
 import asyncio
 import logging
@@ -23,6 +20,8 @@ from warren.client.testing import FaultProxy
 from warren.client.transport import (
     Outgoing,
 )
+
+ON_EITHER_BROKER = True
 
 Unique = Callable[[str], str]
 

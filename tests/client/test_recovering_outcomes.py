@@ -1,7 +1,4 @@
-"""What a publisher is told of each of its messages, and that no message pays for another.
-
-All of it holds for RabbitMQ too (`WARREN_TEST_AMQP`).
-"""
+"""What a publisher is told of each of its messages, and that no message pays for another."""
 
 import asyncio
 import contextlib
@@ -32,6 +29,8 @@ from warren.client.transport import (
     Outgoing,
     QueueLayout,
 )
+
+ON_EITHER_BROKER = True
 
 Unique = Callable[[str], str]
 
