@@ -14,6 +14,7 @@ from warren.bridges.federation.exchange_link import ExchangeLink
 from warren.bridges.federation.names import internal_exchange_name
 from warren.bridges.federation.queue_link import QueueLink
 from warren.bridges.federation.upstream import Upstream
+from warren.bridges.keeper import Keeper
 from warren.client import Channel, ChannelClosed, Delivery, Message, Properties, PublishFailed, connect
 
 Unique = Callable[[str], str]
@@ -268,5 +269,31 @@ def test_consumers_upstream_come_before_those_of_a_link(near: NodeProcess, upstr
                 assert spilt.body == b"beyond its prefetch"
             await own.delete_queue(name)
             await far.delete_queue(name)
+
+    run(scenario())
+
+
+def test_a_queue_upstream_that_was_made_otherwise_is_told_in_a_sentence(
+    near: NodeProcess, upstream_url: str, unique: Unique
+) -> None:
+    name = unique("fx")
+
+    async def scenario() -> None:
+        host = AttachedHost(url_of(near), HERE)
+        first = exchange_link(name, upstream_url, expires_ms=60_000)
+        async with running(host, first):
+            pass
+        changed = Keeper(host, exchange_link(name, upstream_url, expires_ms=90_000), lambda done: None)
+        changed.start()
+        while not changed.reason:
+            await asyncio.sleep(0.01)
+        await changed.stop()
+        queue = f"federation: {name} -> {HERE}"
+        said = f"queue {queue!r} of the upstream was made with another expires or message-ttl: set them back"
+        assert changed.reason.startswith(said)
+        assert "x-expires" in changed.reason
+        await first.retire(host)
+        async with await connect(upstream_url) as there:
+            await (await there.channel()).delete_exchange(name)
 
     run(scenario())

@@ -17,7 +17,7 @@ from warren.bridges.host import Host
 from warren.client.channel import Channel
 from warren.client.connection import Connection
 from warren.client.errors import ChannelClosed, ConnectionClosed
-from warren.errors import COMMAND_INVALID, NOT_FOUND
+from warren.errors import COMMAND_INVALID, NOT_FOUND, PRECONDITION_FAILED
 from warren.wire.field_tables import Long
 from warren.wire.values import Table
 
@@ -47,7 +47,7 @@ class UpstreamEnd:
         """The queue, the exchange that is federated, and an internal exchange that leads to the queue."""
         plan = self._plan
         async with await self._source.channel() as channel:
-            await channel.declare_queue(plan.queue, durable=True, arguments=plan.queue_arguments)
+            await self._declare_queue(channel)
             if not await self._has_exchange(plan.upstream.exchange):
                 await channel.declare_exchange(
                     plan.upstream.exchange,
@@ -59,6 +59,18 @@ class UpstreamEnd:
             if await self._choose():
                 await self._declare_internal(host, channel)
             await channel.bind_queue(plan.queue, self.internal_exchange)
+
+    async def _declare_queue(self, channel: Channel) -> None:
+        queue = self._plan.queue
+        try:
+            await channel.declare_queue(queue, durable=True, arguments=self._plan.queue_arguments)
+        except ChannelClosed as closed:
+            if closed.code != PRECONDITION_FAILED:
+                raise
+            raise ValueError(
+                f"queue {queue!r} of the upstream was made with another expires or message-ttl: "
+                f"set them back, or delete it there, with what waits in it ({closed.text})"
+            ) from closed
 
     async def _choose(self) -> bool:
         """Which internal exchange it is to be, and whether it has to be made.
