@@ -114,3 +114,26 @@ def test_a_destination_that_is_deleted_comes_back_and_nothing_is_lost(
         until(lambda: here.length(name) == 0)
     here.forget_queues(name)
     there.forget_queues(copy)
+
+
+def test_a_stream_is_carried_from_where_its_consumer_is_told_to_begin(
+    here: Shoveller, there: Shoveller, unique: Unique
+) -> None:
+    name, copy = unique("stream"), unique("to")
+    with blocking.connect(there.amqp) as connection:
+        channel = connection.channel(confirms=True)
+        channel.declare_queue(name, durable=True, arguments={"x-queue-type": "stream"})
+        for at in range(20):
+            channel.publish(b"%d" % at, routing_key=name)
+    with here.shovel(
+        name,
+        src_uri=there.amqp,
+        src_queue=name,
+        src_consumer_args={"x-stream-offset": 5},
+        src_prefetch_count=4,
+        dest_uri="amqp://",
+        dest_queue=copy,
+    ):
+        assert [delivery.body for delivery in here.take(copy, 15)] == [b"%d" % at for at in range(5, 20)]
+    here.forget_queues(copy)
+    there.forget_queues(name)
