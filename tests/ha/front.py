@@ -28,7 +28,7 @@ from warren.ha.document import write
 
 VIRTUAL = "127.0.0.10"
 DIRECT = "127.0.0.77"
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 _PROXY = "proxy_protocol = true\nmanagement.proxy_protocol = true\nproxy_protocol.from.1 = 127.0.0.1\n"
 _GUEST = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
 

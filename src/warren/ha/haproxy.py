@@ -88,11 +88,11 @@ defaults
     timeout connect 2s
     retries 3
     option redispatch 1
-    timeout check 1s
     timeout queue 5s
-    # Nodes are asked every second. The first bad answer makes it twice a second, the third one in a row takes the node
-    # out; two good ones bring it back.
-    default-server inter 1s fastinter 500ms downinter 1s fall 3 rise 2
+    # Nodes are asked every second, and have two to answer. After a bad answer the next question comes in half a second,
+    # and a second bad one takes the node out; two good ones bring it back.
+    timeout check 2s
+    default-server inter 1s fastinter 500ms downinter 1s fall 2 rise 2
 """
 
 _LONG_LIVED = """\

@@ -56,11 +56,12 @@ global_defs {{
     vrrp_garp_master_refresh 30
 }}
 
-# HAProxy answers. If it does not, twice in a row, this balancer is faulty and gives the address up at once.
+# HAProxy answers. If it does not, twice in a row, this balancer is faulty and gives the address up at once. One that is
+# gone refuses the script at once; one that is only slow is waited for.
 vrrp_script haproxy_alive {{
     script "{script} {deployment.haproxy.health_port} {ALIVE_PATH}"
     interval 1
-    timeout 1
+    timeout 3
     fall 2
     rise 2
 }}
@@ -69,7 +70,7 @@ vrrp_script haproxy_alive {{
 vrrp_script haproxy_working {{
     script "{script} {deployment.haproxy.health_port} {WORKING_PATH}"
     interval 1
-    timeout 1
+    timeout 3
     fall 3
     rise 2
     weight {WITHOUT_NODES}
@@ -105,10 +106,10 @@ def check_script() -> str:
     return f"""\
 #!/bin/bash
 # Written by `warren ha render`; Keepalived runs it every second: {SCRIPT_NAME} PORT PATH.
-# 0 if HAProxy on this machine answers PATH with 200, else 1. It takes less than a second, whatever happens.
+# 0 if HAProxy on this machine answers PATH with 200, else 1. It takes less than three seconds, whatever happens.
 exec 2>/dev/null
 exec 3<>"/dev/tcp/127.0.0.1/$1" || exit 1
 printf 'GET %s HTTP/1.0\\r\\n\\r\\n' "$2" >&3 || exit 1
-read -r -t 0.8 -u 3 _ status _ || exit 1
+read -r -t 2.5 -u 3 _ status _ || exit 1
 [ "$status" = 200 ]
 """
