@@ -58,6 +58,8 @@ class Call:
         self.outcomes: list[ClientError | None] = [UNDECIDED] * len(messages)
         self.left = len(messages)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # told when none is left, perhaps more than once: a callback of the future would cost a turn of the event loop
+        self.on_end: Callable[[Call], None] | None = None
         self._waiting: Sequence[int] = range(len(messages))
         self._parts: list[Part] = []
         self._reached = 0
@@ -171,8 +173,12 @@ class Call:
 
     def _count(self, decided: int) -> None:
         self.left -= decided
-        if self.left == 0 and not self.ended.done():
-            self.ended.set_result(None)
+        if self.left == 0:
+            # it is done as well if who waits for it was cancelled
+            if not self.ended.done():
+                self.ended.set_result(None)
+            if self.on_end is not None:
+                self.on_end(self)
 
 
 @dataclass(frozen=True, slots=True)
