@@ -34,32 +34,50 @@ def keepalived_config(deployment: Deployment, balancer: Balancer, *, rehearsed_b
     `rehearsed_by` is the user who checks it on another machine: it then wants neither the balancer's interface nor the
     script. (`keepalived -t` of version 2.2 ends itself when the script is to be run by somebody else.)
     """
-    settings = deployment.keepalived
     script = "/bin/true" if rehearsed_by else script_path(deployment)
-    elsewhere = "\n    dynamic_interfaces" if rehearsed_by else ""
-    peers = "\n".join(f"        {each.address}" for each in deployment.balancers if each != balancer)
+    parts = [
+        _heading(deployment, balancer),
+        _global(deployment, balancer, rehearsed_by),
+        _scripts(deployment, script),
+        _instance(deployment, balancer),
+    ]
+    return "\n".join(parts)
+
+
+def _heading(deployment: Deployment, balancer: Balancer) -> str:
+    directory = deployment.keepalived.directory
     return f"""\
-# Keepalived on {balancer.name}, written by `warren ha render`. Belongs at {settings.directory}/keepalived.conf.
+# Keepalived on {balancer.name}, written by `warren ha render`. Belongs at {directory}/keepalived.conf.
 #
 # It keeps {deployment.virtual_address} on one of the balancers at a time. Check it: keepalived -t -f FILE
 # Who has it:  ip address show dev {balancer.interface}
 # Hand it over: systemctl stop keepalived, here; the other one has it within a second.
+"""
 
+
+def _global(deployment: Deployment, balancer: Balancer, rehearsed_by: str) -> str:
+    elsewhere = "\n    dynamic_interfaces" if rehearsed_by else ""
+    return f"""\
 global_defs {{
     router_id {balancer.name}
     vrrp_version 3
     # Keepalived refuses a script that anybody else could change.
-    script_user {rehearsed_by or settings.script_user}
+    script_user {rehearsed_by or deployment.keepalived.script_user}
     enable_script_security{elsewhere}
     # Switches and neighbours are told again now and then where the address is, in case they missed it.
     vrrp_garp_master_delay 2
     vrrp_garp_master_refresh 30
 }}
+"""
 
+
+def _scripts(deployment: Deployment, script: str) -> str:
+    port = deployment.haproxy.health_port
+    return f"""\
 # HAProxy answers. If it does not, twice in a row, this balancer is faulty and gives the address up at once. One that is
 # gone refuses the script at once; one that is only slow is waited for.
 vrrp_script haproxy_alive {{
-    script "{script} {deployment.haproxy.health_port} {ALIVE_PATH}"
+    script "{script} {port} {ALIVE_PATH}"
     interval 1
     timeout 3
     fall 2
@@ -68,23 +86,28 @@ vrrp_script haproxy_alive {{
 
 # HAProxy reaches a node that serves. If it does not, the other balancer gets the address, if it is better off.
 vrrp_script haproxy_working {{
-    script "{script} {deployment.haproxy.health_port} {WORKING_PATH}"
+    script "{script} {port} {WORKING_PATH}"
     interval 1
     timeout 3
     fall 3
     rise 2
     weight {WITHOUT_NODES}
 }}
+"""
 
+
+def _instance(deployment: Deployment, balancer: Balancer) -> str:
+    peers = "\n".join(f"        {each.address}" for each in deployment.balancers if each != balancer)
+    return f"""\
 vrrp_instance warren {{
     interface {balancer.interface}
     # The same on all balancers, and used by no other pair in this network.
-    virtual_router_id {settings.router_id}
+    virtual_router_id {deployment.keepalived.router_id}
     # All begin as backups, with the same priority: who has the address keeps it until there is a reason.
     state BACKUP
     priority {PRIORITY}
     # The other balancer takes over when it has heard nothing for three of these intervals and a little more.
-    advert_int {settings.advert_s:g}
+    advert_int {deployment.keepalived.advert_s:g}
     # The balancers talk to each other directly (IP protocol 112); many networks carry no multicast.
     unicast_src_ip {balancer.address}
     unicast_peer {{
