@@ -39,6 +39,7 @@ from warren.model.effects import KeepMembers
 from warren.model.events import SharingGivenUp, SharingReady
 from warren.model.settings import DISC, RAM
 from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile, FoundingFile, MemberAddresses
+from warren.node.cluster.counting import count_run
 from warren.node.cluster.join_messages import JoinAnswer, JoinRefused, JoinRequest
 from warren.node.cluster.refusal import lives, nobody_online, not_in_the_cluster
 from warren.node.cluster.witness import refuse_held, refuse_lone_witness
@@ -70,7 +71,6 @@ _REMOVED = (
     "{name} was removed from its cluster while it was down; start it with an empty --data instead of {data}, or with "
     "--stopped and then use 'warren ctl reset' or 'warren ctl force_reset'"
 )
-_WITHOUT_PAST = "its data directory is not the one that a node of its name had, or an old state of it"
 _HALF_RENAMED = (
     "{name} was about to be called {new} when it was interrupted; start it with --stopped, and finish that with "
     "'warren ctl rename_cluster_node {name} {new}'"
@@ -207,26 +207,11 @@ class ClusterLife:
         if not facts.enlisted:
             self._facts = replace(facts, enlisted=True)
             self._file.write(self._facts)
-        await self._with_patience(lambda: self._count_run(shared, found))
+        await self._with_patience(lambda: count_run(shared, self._disk, found, self._log))
+        self._links.own.incarnation = found.incarnation
         await self._with_patience(lambda: shared.live(found.incarnation))
         revision, snapshot = await self._with_patience(shared.snapshot)
         found.share(revision, snapshot)
-
-    async def _count_run(self, shared: "SharedStore", found: Found) -> None:
-        """From here on this run has a number that none of any node of its name ever had."""
-        assert self._links is not None
-        try:
-            counted = await shared.count_run(found.incarnation, self._disk.identity())
-        except ConnectionError:
-            # it may have been counted all the same
-            found.incarnation = self._disk.begin_incarnation()
-            raise
-        if counted.run > found.incarnation:
-            self._disk.raise_incarnation(counted.run)
-        if counted.run == counted.born:
-            effect = "whatever mirrored queues trusted the node with, others have to give it again"
-            self._log.warning("node.without_past", reason=_WITHOUT_PAST, incarnation=counted.run, effect=effect)
-        found.incarnation = self._links.own.incarnation = counted.run
 
     async def _resumed(self, facts: ClusterFacts) -> "SharedStore":
         shared = self._new_store()

@@ -1,0 +1,32 @@
+"""A run of a member gets the number that it has in the cluster: one that no run of any node of its name ever had.
+
+Not here: what follows from a number (`store.cluster_definitions`, `mirroring.succession`).
+"""
+
+from typing import TYPE_CHECKING
+
+from warren.node.disk.disk import Disk
+from warren.node.logs import Log
+from warren.store.recovery import Found
+
+if TYPE_CHECKING:
+    # a node that is alone does without the libraries
+    from warren.node.cluster.shared_store import SharedStore
+
+_WITHOUT_PAST = "its data directory is not the one that a node of its name had, or an old state of it"
+_GIVEN_AGAIN = "whatever mirrored queues trusted the node with, others have to give it again"
+
+
+async def count_run(shared: "SharedStore", disk: Disk, found: Found, log: Log) -> None:
+    """Have it counted, in the store and on the disk. A `ConnectionError` if nobody can tell whether it was."""
+    try:
+        counted = await shared.count_run(found.incarnation, disk.identity())
+    except ConnectionError:
+        # it may have been: what is asked for next is another run
+        found.incarnation = disk.begin_incarnation()
+        raise
+    if counted.run > found.incarnation:
+        disk.raise_incarnation(counted.run)
+    if counted.run == counted.born:
+        log.warning("node.without_past", reason=_WITHOUT_PAST, incarnation=counted.run, effect=_GIVEN_AGAIN)
+    found.incarnation = counted.run
