@@ -5,15 +5,20 @@
 `put_json` and `put_text` write whole or not at all, and what they wrote is durable when they return: on a disk beside
 the place, flushed, and moved there; on object stores in one piece, which is all they can do.
 
+`alone` keeps others out for as long as a job is at work. A lock belongs to the process and ends with it, however it
+ends; there are none but on a disk, so elsewhere whoever starts jobs starts one at a time.
+
 Invariant: `uri` names the same folder to Spark as it does here. It is not escaped, as Spark's paths are not.
 
 Not here: tables (`pipeline.tables`).
 """
 
+import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -97,6 +102,30 @@ class Folder:
                 self._files.move(self._place(beside), self._place(name))
         except (OSError, pa.ArrowException) as error:
             raise PipelineError(f"{self}/{name} cannot be written: {_reason(error)}") from None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else is; a `PipelineError` if somebody is here already."""
+        if not isinstance(self._files, fs.LocalFileSystem):
+            yield
+            return
+        path = Path(self._path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise PipelineError(f"{self} cannot be used as a folder: {_reason(error)}") from None
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise PipelineError(f"another job is at work in {self}: wait until it has ended") from None
+            yield
+        finally:
+            # what came to nothing leaves nothing
+            with suppress(OSError):
+                path.rmdir()
+            os.close(handle)
 
     def delete(self, name: str = "") -> None:
         """A file or a folder with what is in it; without a name, this folder. What is not there is deleted already."""

@@ -8,8 +8,9 @@
 
 `table.json` is put in one step when all of the data is there, and it alone says which data counts. A writer that is
 killed leaves the table as it was, and data that nobody reads and the next writer deletes. What stands beside a table is
-of that table: a writer that is killed while it changes them leaves none. One job writes a table at a
-time; a reader that has begun on the data that is replaced is told by Spark that files are gone, and begins again.
+of that table: a writer that is killed while it changes them leaves none. One job writes a table at a time
+(`Folder.alone`); a reader that has begun on the data that is replaced is told by Spark that files are gone, and begins
+again.
 
 Tasks may write on other machines than this one. So what they wrote is counted, and compared with what is found here,
 before it counts and anything is deleted: a folder that each of them has for itself would otherwise be an empty table.

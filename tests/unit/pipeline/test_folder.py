@@ -1,11 +1,20 @@
 """Folders of small files that are there whole or not at all."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
+
+COME_IN = """
+import sys
+from warren.pipeline.folder import Folder
+with Folder(sys.argv[1]).alone():
+    pass
+"""
 
 
 def test_what_is_put_is_read_again_and_replaces_what_was_there(tmp_path: Path) -> None:
@@ -64,3 +73,24 @@ def test_what_is_not_json_is_said_to_be_so(tmp_path: Path) -> None:
 def test_an_unknown_kind_of_address_is_refused_in_a_sentence() -> None:
     with pytest.raises(PipelineError, match="nowhere://lake cannot be used as a folder"):
         Folder("nowhere://lake")
+
+
+def test_one_job_at_a_time_is_at_work_in_a_folder(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path / "state"))
+    with folder.alone():
+        folder.put_text("note", "mine")
+        with (
+            pytest.raises(PipelineError, match=r"another job is at work in .*/state: wait until it has ended"),
+            folder.alone(),
+        ):
+            raise AssertionError("nobody gets here")
+        other = subprocess.run([sys.executable, "-c", COME_IN, str(tmp_path / "state")], capture_output=True, text=True)
+        assert "another job is at work" in other.stderr
+    with folder.alone():
+        assert folder.read_text("note") == "mine"
+
+
+def test_a_job_that_comes_to_nothing_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError), Folder(str(tmp_path / "state")).alone():
+        raise PipelineError("it came to nothing")
+    assert not (tmp_path / "state").exists()

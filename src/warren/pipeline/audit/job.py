@@ -84,6 +84,11 @@ class Outcome:
 
 def run(spark: SparkSession, settings: Settings) -> Outcome:
     """Audit, and make the result the table."""
+    with settings.out.alone():
+        return _run(spark, settings)
+
+
+def _run(spark: SparkSession, settings: Settings) -> Outcome:
     settings.check()
     counted = broker.frame(spark, settings.counters.queues)
     everything = judged(passages(trace_lake.events(spark, settings.lake)), settings.taken).persist()

@@ -58,6 +58,11 @@ class Compensated:
 
 def run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
     """Send what is to be sent; a `PipelineError` if nobody has looked at it, or if the result is out of date."""
+    with settings.state.alone():
+        return _run(spark, settings)
+
+
+def _run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
     result, facts = tables.read(spark, settings.result, KIND, VERSION)
     day = settings.day or facts["day"]
     if day is None:

@@ -53,6 +53,11 @@ class Loaded:
 
 def run(spark: SparkSession, settings: LoadSettings) -> Loaded:
     """Publish what is not published yet; returns when all is confirmed."""
+    with settings.state.alone():
+        return _run(spark, settings)
+
+
+def _run(spark: SparkSession, settings: LoadSettings) -> Loaded:
     state, refusal = _begun(settings)
     loaded = _completed(spark, settings, state)
     if refusal:

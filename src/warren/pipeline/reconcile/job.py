@@ -50,6 +50,11 @@ BROADCAST_KEYS_MAX: Final = 1_000_000
 
 def run(spark: SparkSession, settings: Settings, out: Folder) -> Outcome:
     """Compare the ledgers, and write the result to `out`."""
+    with out.alone():
+        return _run(spark, settings, out)
+
+
+def _run(spark: SparkSession, settings: Settings, out: Folder) -> Outcome:
     opened = ledgers.opened(spark, settings)
     if out.exists(tables.TABLE):
         tables.described(out, KIND, VERSION)

@@ -74,6 +74,11 @@ class Outcome:
 
 def run(spark: SparkSession, settings: Settings, enough: threading.Event | None = None) -> Outcome:
     """Read what there is, or all that comes until it is enough; then rebuild the messages."""
+    with Folder(settings.lake).alone():
+        return _run(spark, settings, enough)
+
+
+def _run(spark: SparkSession, settings: Settings, enough: threading.Event | None = None) -> Outcome:
     settings.check()
     folder = Folder(settings.lake)
     for source in settings.sources:
