@@ -28,6 +28,15 @@ CORNERS = (
     "expire",
     "register",
     "timer",
+    "watch anew",
+    "hear amid",
+    "want",
+    "taken in",
+    "taken out",
+    "handing over",
+    "retreat",
+    "sync",
+    "cancel sync",
 )
 """Where a simulation must have been to be worth its name."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from warren.model.rings import Ring, Run
+from warren.sim.rings.wishes import Wanted
 
 
 @dataclass
@@ -27,11 +28,14 @@ class Request:
 
 
 class News(NamedTuple):
-    """Something to tell a node: another version of the ring, or who lives (a run 0 does not)."""
+    """Something to tell a node: another version of the ring, what is wanted of it, or who lives (a run 0 does not)."""
 
-    version: int
-    ring: Ring | None
-    run: Run
+    version: int = 0
+    ring: Ring | None = None
+    run: Run = ("", 0)
+    wanted: Wanted | None = None
+    # not what came next, but how things are by now
+    anew: bool = False
 
 
 class Agreed:
@@ -40,6 +44,7 @@ class Agreed:
     def __init__(self, ring: Ring) -> None:
         self.ring = ring
         self.version = 1
+        self.wanted = Wanted()
         self.living: dict[str, int] = {}
         self.requests: list[Request] = []
         self.news: dict[str, list[News]] = {}
@@ -54,7 +59,7 @@ class Agreed:
         if request.succeeded:
             self.version += 1
             self.ring = request.ring
-            self._tell(News(self.version, self.ring, ("", 0)))
+            self._tell(News(self.version, self.ring))
         if request.given_up:
             self.requests.remove(request)
 
@@ -62,16 +67,26 @@ class Agreed:
         """That run lives, and wants to hear everything from now on."""
         name, incarnation = run
         if name not in self.news:
-            self.news[name] = [News(self.version, self.ring, ("", 0))]
-            self.news[name] += [News(0, None, alive) for alive in self.living.items()]
+            self.watch_anew(name)
         if self.living.get(name) != incarnation:
             self.living[name] = incarnation
-            self._tell(News(0, None, run))
+            self._tell(News(run=run))
+
+    def watch_anew(self, name: str) -> None:
+        """It is told how things are, and not what they were in between."""
+        known = [one.run[0] for one in self.news.get(name, []) if one.run[0] and one.run[0] not in self.living]
+        self.news[name] = [News(self.version, self.ring, wanted=self.wanted, anew=True)]
+        self.news[name] += [News(run=alive) for alive in self.living.items()]
+        self.news[name] += [News(run=(gone, 0)) for gone in dict.fromkeys(known)]
+
+    def want(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self._tell(News(wanted=wanted))
 
     def expire(self, name: str) -> None:
         """Nothing was heard of it for too long."""
         del self.living[name]
-        self._tell(News(0, None, (name, 0)))
+        self._tell(News(run=(name, 0)))
 
     def ended(self, name: str) -> None:
         """A process is no more: nobody is told anything."""
@@ -88,7 +103,8 @@ class Agreed:
         """All of it, to be compared."""
         requests = tuple((one.run, one.version, repr(one.ring), one.succeeded, one.given_up) for one in self.requests)
         news = tuple(
-            (name, tuple((one.version, repr(one.ring), one.run) for one in waiting))
+            (name, tuple((one.version, repr(one.ring), one.run, one.wanted) for one in waiting))
             for name, waiting in self.news.items()
         )
-        return (repr(self.ring), self.version, tuple(self.living.items()), requests, news, self.majority, len(self.cut))
+        way = (self.majority, len(self.cut))
+        return (repr(self.ring), self.version, self.wanted, tuple(self.living.items()), requests, news, way)

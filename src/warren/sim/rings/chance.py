@@ -1,18 +1,32 @@
 """What befalls a pretend ring by chance: which action is next, what clients do, which faults strike.
 
-Each run has a mood of its own: how often faults strike, which disks and links are slow, how much is published.
+Each run has a mood of its own: how often faults strike, which disks and links are slow, how much is published, whether
+operators change their minds.
 
-Not here: what actions do (`sim.rings.world`).
+Not here: what actions do (`sim.rings.world`), what operators do (`sim.rings.operators`).
 """
 
 from random import Random
 
 from warren.sim.rings.mastery import Mastery
+from warren.sim.rings.operators import Operators
 from warren.sim.rings.world import Action, RingWorld
 
 PUBLISHES_MAX = 60
 
-FAULTS = ("crash", "crash master", "link", "master's link", "cut", "store", "cut store", "expire", "doubt", "vanish")
+FAULTS = (
+    "crash",
+    "crash master",
+    "link",
+    "master's link",
+    "cut",
+    "store",
+    "cut store",
+    "expire",
+    "doubt",
+    "vanish",
+    "watch anew",
+)
 MENDING = ("restart", "restart", "mend", "expire")
 
 
@@ -33,6 +47,9 @@ class Chance:
         self.faults = (*draw.choices(FAULTS, k=5), *MENDING)
         # how often a proposal gets lost, or its answer does
         self.doubt_rate = draw.choice((0.0, 0.0, 0.1, 0.4))
+        self.operators = Operators(world, draw)
+        # how often something is heard of in the same turn as what comes from others
+        self.amid_rate = draw.choice((0.0, 0.1, 0.5))
         names = list(world.members)
         # actions that are seldom drawn: of a slow disk, a slow watch, a slow way
         self.slow: dict[tuple[str, str], float] = {}
@@ -52,11 +69,17 @@ class Chance:
             return self._client()
         if draw < self.fault_rate + self.client_rate + self.timer_rate:
             return self._one_of(self.world.timers())
+        if draw > 1 - self.operators.rate:
+            return self._one_of(self.operators.next())
         return self._ordinary() or self._one_of(self.world.timers())
 
     def next_calm_action(self) -> Action | None:
-        """Whatever goes on when all is healed; time passes when nothing else does."""
-        return self._one_of(self.world.ordinary()) or self._one_of(self.world.timers())
+        """Whatever goes on when all is healed; operators wait, and time passes, when nothing else does."""
+        world = self.world
+        for actions in (world.ordinary(), world.waiting_for_sync(), world.timers()):
+            if actions:
+                return self.random.choice(actions)
+        return None
 
     def _one_of(self, actions: list[Action]) -> Action | None:
         return self.random.choice(actions) if actions else None
@@ -69,6 +92,8 @@ class Chance:
         what, name, other, number = self.random.choices(actions, weights)[0]
         if what in ("deliver", "feed"):
             number = self.random.randint(1, self.most_at_once)
+        if what == "deliver" and self.world.may_hear(name) and self.random.random() < self.amid_rate:
+            what = "hear amid"
         return what, name, other, number
 
     # -- clients
@@ -135,6 +160,8 @@ class Chance:
             return [("expire", name, "", 0) for name in store.living if self._unheard(name)]
         if kind == "proposed":
             return self._trouble_with_the_proposed()
+        if kind == "watch anew":
+            return [("watch anew", name, "", 0) for name, news in store.news.items() if len(news) > 1]
         requests = list(enumerate(store.requests))
         if kind == "doubt":
             return [("give up", one.run[0], "", number) for number, one in requests if not one.given_up]
@@ -167,4 +194,7 @@ class Chance:
         if self.random.random() < 0.5:
             orphans = [number for number, one in enumerate(world.store.requests) if one.given_up]
             healing += [("vanish", "", "", number) for number in reversed(orphans)]
-        return healing + [("restart", name, "", 0) for name, member in world.members.items() if not member.up]
+        stopping = self.operators.stopping()
+        healing += stopping
+        down = [name for name, member in world.members.items() if not member.up]
+        return healing + [("restart", name, "", 0) for name in [*down, *[action[1] for action in stopping]]]

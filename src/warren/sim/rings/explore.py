@@ -12,25 +12,35 @@ A state is found again by repeating the actions that led to it, because machines
 Not here: schedules by chance (`sim.rings.run`).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from warren.mirroring.placement import ALL, NODES
 from warren.sim.outcome import Complaint
 from warren.sim.rings.promises import REST
 from warren.sim.rings.world import Action, RingWorld
 
 SCHEDULE_MAX = 2_000
 
-CLIENTS: tuple[Action, ...] = (
+SERVING: tuple[Action, ...] = (
     ("publish", "b", "", 2),
     ("publish", "a", "", 0),
     ("consume", "", "lend", 0),
     ("consume", "", "deliver", 0),
     ("consume", "", "ack", 0),
     ("publish", "b", "", 3),
+    ("publish", "a", "", 2),
 )
 """What clients do, in this order; consumers wherever the master is."""
+
+MOVING: tuple[Action, ...] = (
+    ("publish", "a", "", 2),
+    ("want", NODES, "b", 1),
+    ("publish", "b", "", 0),
+    ("want", ALL, "", 1),
+    ("publish", "a", "", 2),
+)
+"""What clients and operators do: another is to be master, and to hold the queue alone; then all are again."""
 
 
 class Branch(NamedTuple):
@@ -57,10 +67,11 @@ class Explored:
 class Explorer:
     """Looks at one small world."""
 
-    def __init__(self, size: int, faults: int, delays: int, make_world: Callable[[int], RingWorld] = RingWorld) -> None:
+    def __init__(self, size: int, faults: int, delays: int, plan: tuple[Action, ...] = SERVING) -> None:
+        """`plan` is what clients do, in this order."""
         self.found = Explored()
         self._size = size
-        self._make_world = make_world
+        self._plan = plan
         self._seen: set[tuple[int, int, int]] = set()
         self._branches = [Branch((), faults, delays)]
         self._beginning = self._come_together()
@@ -75,7 +86,7 @@ class Explorer:
 
     def _come_together(self) -> tuple[Action, ...]:
         """What makes everybody be in sync."""
-        world = self._make_world(self._size)
+        world = RingWorld(self._size)
         actions: list[Action] = []
         while True:
             action = _first(world.ordinary()) or _first(world.timers())
@@ -86,16 +97,20 @@ class Explorer:
 
     def _follow(self, branch: Branch) -> None:
         self.found.schedules += 1
-        world = self._make_world(self._size)
-        for action in (*self._beginning, *branch.actions):
+        world = RingWorld(self._size)
+        known = (*self._beginning, *branch.actions)
+        world.seen_before = True
+        for action in known[:-1]:
             world.act(action)
+        world.seen_before = False
+        world.act(known[-1])
         actions = list(branch.actions)
         while not world.promises.complaints:
             state = hash(world.picture()), branch.faults, branch.delays
             if state in self._seen:
                 return
             self._seen.add(state)
-            plain = _plain(world, actions)
+            plain = self._plain(world, actions)
             self._branch_off(world, actions, branch, plain)
             if plain is None:
                 world.promises.ended()
@@ -112,7 +127,7 @@ class Explorer:
     def _branch_off(self, world: RingWorld, actions: list[Action], branch: Branch, plain: Action | None) -> None:
         if branch.delays:
             others = world.ordinary()
-            client = _client(world, actions)
+            client = self._client(world, actions)
             if client is not None:
                 others.append(client)
             for other in others:
@@ -122,31 +137,31 @@ class Explorer:
             for fault in _faults(world):
                 self._branches.append(Branch((*actions, fault), branch.faults - 1, branch.delays))
 
+    def _plain(self, world: RingWorld, actions: list[Action]) -> Action | None:
+        down: list[Action] = [("restart", name, "", 0) for name, member in world.members.items() if not member.up]
+        return _first(world.ordinary()) or self._client(world, actions) or _first(down) or _first(world.timers())
+
+    def _client(self, world: RingWorld, actions: list[Action]) -> Action | None:
+        """The next thing that clients do, if they can."""
+        done = sum(1 for action in actions if action[0] in ("publish", "consume", "want"))
+        if done >= len(self._plan):
+            return None
+        what, name, other, number = self._plan[done]
+        if what == "want":
+            return self._plan[done]
+        if what == "publish":
+            return self._plan[done] if world.members[name].up else None
+        for name, member in world.members.items():
+            mastery = member.mastery
+            if member.up and mastery is not None and mastery.is_open:
+                able = {"lend": mastery.lendable(), "deliver": bool(mastery.deliverable()), "ack": bool(mastery.out)}
+                if able[other]:
+                    return what, name, other, number
+        return None
+
 
 def _first(actions: list[Action]) -> Action | None:
     return actions[0] if actions else None
-
-
-def _plain(world: RingWorld, actions: list[Action]) -> Action | None:
-    down: list[Action] = [("restart", name, "", 0) for name, member in world.members.items() if not member.up]
-    return _first(world.ordinary()) or _client(world, actions) or _first(down) or _first(world.timers())
-
-
-def _client(world: RingWorld, actions: list[Action]) -> Action | None:
-    """The next thing that clients do, if they can."""
-    done = sum(1 for action in actions if action[0] in ("publish", "consume"))
-    if done >= len(CLIENTS):
-        return None
-    what, name, other, number = CLIENTS[done]
-    if what == "publish":
-        return CLIENTS[done] if world.members[name].up else None
-    for name, member in world.members.items():
-        mastery = member.mastery
-        if member.up and mastery is not None and mastery.is_open:
-            able = {"lend": mastery.lendable(), "deliver": bool(mastery.deliverable()), "ack": bool(mastery.out)}
-            if able[other]:
-                return what, name, other, number
-    return None
 
 
 def _faults(world: RingWorld) -> list[Action]:

@@ -1,30 +1,26 @@
-"""The master of a pretend ring: the real `Master`, a toy queue that lives by what it says, and the way to newcomers.
+"""The master of a pretend ring: the real `Master`, and a toy queue that lives by what it says.
 
 A message is in the queue when its step is settled. It is handed out when a horizon at or above it is settled, too.
 What is removed leaves the copy when that is settled, as it does at mirrors.
 
-A newcomer is sent the difference once this epoch is open: before, inherited removals have yet to be carried out. What
-was removed in a step behind which it began is not there for it; what was removed in later ones is, until that is
-settled, because it will hear of those.
-
-Not here: who is master (`sim.rings.member`), what must hold (`sim.rings.promises`).
+Not here: who is master (`sim.rings.member`), what newcomers lack (`sim.rings.newcomers`), what must hold
+(`sim.rings.promises`).
 """
 
 from typing import TYPE_CHECKING
 
-from warren.errors import InvariantBroken
-from warren.mirroring.difference import difference
 from warren.mirroring.epochs import Epochs
 from warren.mirroring.marks import Marks
 from warren.mirroring.master import Downstream, Master, RingOwner
 from warren.mirroring.mirror import JoinRequest, Mirror
 from warren.mirroring.steps import LEND, OPEN, REMOVE, RETURNED, STORE, Step
-from warren.model.copies import PastTaker, Span
+from warren.model.copies import Span
 from warren.model.rings import Ring
 from warren.sim.rings import letters
 from warren.sim.rings.letters import Letter
+from warren.sim.rings.newcomers import Newcomer
 from warren.sim.rings.sayings import Saying, sayings
-from warren.sim.rings.toy_copy import Kept, spans_of
+from warren.sim.rings.toy_copy import spans_of
 
 if TYPE_CHECKING:
     from warren.sim.rings.member import Member
@@ -64,11 +60,11 @@ class Mastery(RingOwner):
         self.settled_marks = Marks()
         # how much each seat was told to be confirmed
         self.confirmed: dict[str, int] = {}
-        # what newcomers have told, and what they are still to get
-        self.told_spans: dict[str, list[Span]] = {}
-        self.feeding: dict[str, Feed] = {}
+        # those who catch up, and the first position that each gets in a step
+        self.newcomers: dict[str, Newcomer] = {}
+        self.firsts: dict[str, int] = {}
         end = 0 if mirror is None else int(mirror.end)
-        self.master = Master(ring, member.run, Downlink(self), self, member.turn, end)
+        self.master: Master = Master(ring, member.run, Downlink(self), self, member.turn, end)
         if mirror is None:
             self.copy.caught_up()
         else:
@@ -106,6 +102,7 @@ class Mastery(RingOwner):
             self._confirm()
         elif self.master.opened:
             self._open()
+        self.look_at_newcomers()
 
     def _carry_out(self, saying: Saying) -> None:
         if saying.kind == STORE:
@@ -129,8 +126,6 @@ class Mastery(RingOwner):
         self.settled_marks = self.master.marks.copy()
         for node in self.seats:
             self._answer(node)
-        for node in list(self.told_spans):
-            self._begin(node)
 
     # -- publishes
 
@@ -225,8 +220,8 @@ class Mastery(RingOwner):
         if letter.kind == letters.JOIN:
             self._forget(node)
             self.joins[node] = letter.attempt
-            whole, end, settled, beginnings = letter.what
-            request = JoinRequest(letter.epoch, whole, end, settled, list(beginnings))
+            whole, end, settled, beginnings, known = letter.what
+            request = JoinRequest(letter.epoch, whole, end, settled, list(beginnings), known)
             self.master.joined(node, letter.number, request)
         elif self.joins.get(node) != letter.attempt:
             return
@@ -242,31 +237,26 @@ class Mastery(RingOwner):
         self.seats.pop(node, None)
         self.master.lost(node)
 
+    def changed(self, ring: Ring, version: int) -> None:
+        self.master.changed(ring, version)
+        for node in [node for node in self.newcomers if node not in ring.members]:
+            del self.newcomers[node]
+
     def _forget(self, node: str) -> None:
         self.joins.pop(node, None)
-        self.told_spans.pop(node, None)
-        self.feeding.pop(node, None)
+        self.newcomers.pop(node, None)
 
     def lacks(self, node: str, spans: list[Span]) -> None:
-        self.told_spans[node] = spans
-        if self.is_open:
-            self._begin(node)
+        self.newcomers[node] = Newcomer(self, node, spans)
+        self.look_at_newcomers()
 
-    def _begin(self, node: str) -> None:
-        theirs = self.told_spans.pop(node)
-        began = self.master.followers[node].began
-        there = [position for position in self.copy.held if self.gone.get(position, began + 1) > began]
-        ours = spans_of(there)
-        for span in difference(theirs, ours, self.next_position):
-            self.say(node, letters.SURPLUS, 0, span)
-        self.feeding[node] = Feed(self, node, difference(ours, theirs, self.next_position))
+    def look_at_newcomers(self) -> None:
+        for newcomer in list(self.newcomers.values()):
+            newcomer.look()
 
-    def feed(self, node: str, count: int) -> None:
-        """The next slice of the past."""
-        feed = self.feeding[node]
-        feed.reader.more(count)
-        if feed.over:
-            del self.feeding[node]
+    def fed(self, node: str) -> None:
+        """A newcomer has been sent all that it lacked."""
+        del self.newcomers[node]
 
     def say(self, node: str, kind: str, number: int, what: object, other: int = 0) -> None:
         """Something to a follower."""
@@ -280,6 +270,7 @@ class Mastery(RingOwner):
 
     def propose(self, ring: Ring) -> None:
         if not self.over:
+            self.member.world.promises.proposed(self, ring)
             self.member.propose(ring)
 
     def reached(self, node: str) -> bool:
@@ -297,6 +288,7 @@ class Downlink(Downstream):
 
     def start(self, node: str, number: int) -> None:
         mastery = self._mastery
+        mastery.firsts[node] = mastery.next_position
         mastery.say(node, letters.START, number, tuple(sorted(mastery.master.marks.runs.items())), mastery.asked)
 
     def step(self, node: str, step: Step) -> None:
@@ -304,36 +296,3 @@ class Downlink(Downstream):
 
     def settle(self, node: str, number: int) -> None:
         self._mastery.say(node, letters.SETTLE, number, None)
-
-
-class Feed(PastTaker):
-    """The way of what a newcomer lacks."""
-
-    def __init__(self, mastery: Mastery, node: str, lacking: list[Span]) -> None:
-        self.reader = mastery.copy.read(lacking, self)
-        self.over = False
-        self._mastery = mastery
-        self._node = node
-
-    def past(
-        self,
-        position: int,
-        priority: int,
-        expires_at_ms: int,
-        persistent: bool,
-        returned: int,
-        payload: bytes,
-        payload_crc: int,
-    ) -> None:
-        what = (Kept(priority, persistent, payload), returned)
-        self._mastery.say(self._node, letters.PAST, position, what)
-
-    def past_given(self) -> None:
-        pass
-
-    def past_is_over(self) -> None:
-        self.over = True
-        self._mastery.say(self._node, letters.PAST_OVER, 0, None)
-
-    def past_failed(self, reason: str) -> None:
-        raise InvariantBroken(reason)

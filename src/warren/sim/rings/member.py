@@ -3,6 +3,8 @@
 A mirror that takes its master for lost, and is next in line, leaves it for good: it follows nobody until it has seen
 another version of the ring than the one it proposed upon. What it proposed may have come about, and may still do.
 
+A node that is no member of the ring holds nothing of the queue, and its clients use it all the same.
+
 Not here: the toy queue (`sim.rings.mastery`), what happens when (`sim.rings.world`).
 """
 
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from warren.mirroring.marks import Marks
 from warren.mirroring.mirror import ALONE, JoinRequest, Mirror, Upstream
+from warren.mirroring.stepping_down import step_down
 from warren.mirroring.steps import Step
 from warren.mirroring.succession import heirs
 from warren.model.copies import Span
@@ -22,6 +25,7 @@ from warren.sim.rings.letters import Letter
 from warren.sim.rings.mastery import Mastery
 from warren.sim.rings.seat import Seat
 from warren.sim.rings.toy_copy import ToyCopy
+from warren.sim.rings.wishes import Wanted, see_to
 
 if TYPE_CHECKING:
     from warren.sim.rings.world import RingWorld
@@ -44,6 +48,9 @@ class Member(Upstream):
         self.up = True
         self.incarnation += 1
         self.version = 0
+        self.wanted = Wanted()
+        # it is about to stop
+        self.retreats = False
         self.living: dict[str, int] = {}
         self.peers: set[str] = set()
         self.turn = Turn()
@@ -93,6 +100,7 @@ class Member(Upstream):
     def connected(self, peer: str) -> None:
         self.peers.add(peer)
         self._look_for_master()
+        see_to(self)
 
     def lost(self, peer: str) -> None:
         self.peers.discard(peer)
@@ -103,6 +111,12 @@ class Member(Upstream):
             self._leave()
         if peer == self.ring.master:
             self.seat.detach()
+        see_to(self)
+
+    def retreat(self) -> None:
+        """Let another be master, before it stops."""
+        self.retreats = True
+        see_to(self)
 
     def send(self, peer: str, letter: Letter) -> None:
         link = self.world.links.between(self.name, peer)
@@ -152,7 +166,7 @@ class Member(Upstream):
 
     def join(self, request: JoinRequest) -> None:
         self.attempt += 1
-        what = (request.whole, int(request.end), int(request.settled), tuple(request.beginnings))
+        what = (request.whole, int(request.end), int(request.settled), tuple(request.beginnings), self.version)
         self._tell(Letter(letters.JOIN, self.following, self.attempt, self.incarnation, what=what))
 
     def safe(self, number: int) -> None:
@@ -170,9 +184,16 @@ class Member(Upstream):
     # -- the store
 
     def hear(self, news: News) -> None:
+        if news.wanted is not None:
+            self.wanted = news.wanted
+            see_to(self)
         if news.ring is not None:
             self.see(news.version, news.ring)
-        else:
+            if news.anew and self.following and self.run not in self.ring.in_sync:
+                # it may have been taken out and taken in again: its master does not take it for a follower any more
+                self._leave()
+                self._look_for_master()
+        elif news.run[0]:
             name, incarnation = news.run
             self.living[name] = incarnation
 
@@ -180,36 +201,46 @@ class Member(Upstream):
         """A version of the ring; perhaps one that is known."""
         if version <= self.version:
             return
-        before = self.ring
-        known = self.version > 0
         self.version, self.ring = version, ring
         self.frozen = 0
         if ring.master_run == self.run:
             if self.mastery is not None and self.mastery.epoch == ring.epoch:
-                self.mastery.master.changed(ring)
+                self.mastery.changed(ring, version)
             else:
-                self._become_master(ring, known and self.run in before.in_sync)
+                self._become_master(ring)
+            see_to(self)
         elif self.mastery is not None:
             self._abdicate()
+        if self.name not in ring.members:
+            self._hold_nothing()
         self._look_for_master()
 
-    def _become_master(self, ring: Ring, was_in_sync: bool) -> None:
-        """If it was in sync it goes on where the last master was; if not it begins anew, with whatever it has."""
+    def _become_master(self, ring: Ring) -> None:
+        """If it has the whole queue it goes on where the last master was; if not it begins anew, with what it has."""
         self._leave()
-        continues = was_in_sync and self.mirror.whole
+        continues = self.mirror.whole
         self.mastery = Mastery(self, ring, self.mirror if continues else None)
-        self.world.promises.promoted(self.mastery, was_in_sync, continues)
+        self.world.promises.promoted(self.mastery, continues)
         early, self.early = self.early, []
         for peer, letter in early:
             self._hear_as_master(peer, letter)
 
     def _abdicate(self) -> None:
-        """What it has is of use, but what it has done as a master may not count: it catches up as a newcomer."""
-        assert self.mastery is not None
-        self.mastery.over = True
+        """It goes on as a mirror with all it has, unless it never was certain of what that is."""
+        mastery = self.mastery
+        assert mastery is not None
+        mastery.over = True
         self.mastery = None
         self.mirror = Mirror(self.copy, self, self.turn)
         self.following = 0
+        if mastery.master.opened:
+            step_down(mastery.master, self.mirror)
+
+    def _hold_nothing(self) -> None:
+        if self.following or self.mirror.whole or self.copy.held:
+            self._leave()
+            self.mirror = Mirror(self.copy, self, self.turn)
+            self.copy.clear()
 
     def _look_for_master(self) -> None:
         ring = self.ring
@@ -217,7 +248,9 @@ class Member(Upstream):
             return
         if self.seat.epoch != ring.epoch or self.seat.detached:
             self.seat.attach(ring.epoch)
-        if self.mastery is None and not self.frozen and self.following != ring.epoch and ring.master != self.name:
+        if self.mastery is not None or self.frozen or ring.master == self.name or self.name not in ring.members:
+            return
+        if self.following != ring.epoch:
             self.following = ring.epoch
             self.followed = ring.master
             self.mirror.follow(ring.epoch)
@@ -236,7 +269,7 @@ class Member(Upstream):
             return True
         name, incarnation = self.ring.master_run
         lost = name not in self.peers or self.living.get(name) != incarnation
-        return lost and self.run in self.heirs()
+        return lost and not self.retreats and self.run in self.heirs()
 
     def heirs(self) -> list[Run]:
         living = {name: incarnation for name, incarnation in self.living.items() if incarnation}
@@ -261,6 +294,8 @@ class Member(Upstream):
         """It holds all there is, as master or mirror, and waits for nothing."""
         if not self.up or self.seat.unconfirmed:
             return False
+        if self.name not in self.ring.members:
+            return not self.copy.held
         if self.mastery is not None:
             return self.mastery.is_open and not self.mastery.said
         return self.mirror.state != ALONE and self.mirror.whole and not self.mirror.steps

@@ -23,6 +23,7 @@ def picture_of(member: Member) -> object:
         member.following,
         member.attempt,
         member.frozen,
+        (member.wanted, member.retreats),
         member.asks_store,
         tuple(member.early),
         tuple(number - member.copy.written_no for number, _waiters in member.batches),
@@ -68,6 +69,7 @@ def _master(master: Master) -> object:
         master._under_way,
         master._resting,
         master._patience_over,
+        (tuple(master._wanted), master._heir),
     )
 
 
@@ -80,8 +82,7 @@ def _mastery(mastery: Mastery) -> object:
         (frozenset(mastery.arrived), frozenset(mastery.out), frozenset(mastery.handed)),
         (tuple(sorted(mastery.gone.items())), tuple(sorted(mastery.said.items()))),
         (tuple(mastery.joins.items()), tuple(mastery.seats.items()), tuple(mastery.confirmed.items())),
-        tuple((node, tuple(spans)) for node, spans in mastery.told_spans.items()),
-        tuple((node, len(feed.reader.found)) for node, feed in mastery.feeding.items()),
+        tuple((node, one.picture()) for node, one in mastery.newcomers.items()),
     )
 
 

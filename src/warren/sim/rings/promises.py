@@ -17,6 +17,7 @@ from warren.model.rings import Ring
 from warren.sim.outcome import Complaint
 from warren.sim.rings.sayings import Saying, sayings
 from warren.sim.rings.toy_copy import ToyCopy
+from warren.sim.rings.wishes import unfulfilled
 
 if TYPE_CHECKING:
     from warren.sim.rings.mastery import Mastery
@@ -39,6 +40,8 @@ GONE = "what is gone stays gone"
 CONFIRMED = "only what is settled is confirmed"
 ONCE = "nothing is doubled, nothing left out, in the order of its origin"
 REST = "a healed ring comes to rest"
+ENOUGH = "nobody who has everything goes while one who is to have it is on its way"
+AS_WANTED = "who is wanted holds the queue, and nobody else"
 KEPT = "nothing confirmed is lost"
 
 
@@ -64,8 +67,11 @@ class Promises:
         self.last_epoch: dict[str, int] = {}
         # of this line: which epochs are of it, settled steps, what there was after each, what is gone, counts heard
         self.epochs: set[int] = {1}
+        # those whose master was in sync with the one before
+        self.inherited: set[int] = set()
         self.steps: dict[int, tuple[int, tuple[Saying, ...]]] = {}
         self.contents: dict[int, frozenset[int]] = {}
+        self.began_with: frozenset[int] = frozenset()
         self.marks: dict[int, Marks] = {}
         self.gone: set[int] = set()
         self.counts: dict[str, int] = {}
@@ -79,34 +85,55 @@ class Promises:
         if self.messages.setdefault(position, payload) != payload:
             self.complain(ONE_MESSAGE, f"{position} is {self.messages[position]!r} and {payload!r}")
 
-    def promoted(self, mastery: "Mastery", was_in_sync: bool, continues: bool) -> None:
+    def promoted(self, mastery: "Mastery", continues: bool) -> None:
         name = mastery.member.name
         if mastery.epoch <= self.last_epoch.get(name, 0):
             self.complain(EPOCHS_GROW, f"{name} is promoted for {mastery.epoch} after {self.last_epoch[name]}")
         self.last_epoch[name] = mastery.epoch
-        if was_in_sync and not continues:
+        if mastery.epoch in self.inherited and not continues:
             self.complain(SOUND, f"{name} is in sync, and has not the whole queue")
-        if not continues and mastery.epoch in self.epochs:
-            self.contents = {0: frozenset(mastery.copy.held)}
-            self.marks = {0: Marks()}
+        if mastery.epoch in self.epochs and not self.contents:
+            # the first of its line: what it has is what there was
+            stored = {saying.first for _epoch, said in mastery.said.values() for saying in said if saying.kind == STORE}
+            settled = int(mastery.master.settled)
+            self.began_with = frozenset(mastery.copy.held.keys() - stored)
+            self.contents = {settled: self.began_with}
+            self.marks = {settled: mastery.member.mirror.marks.copy() if continues else Marks()}
+
+    def proposed(self, mastery: "Mastery", ring: Ring) -> None:
+        """A master would have the ring so."""
+        master, reached = mastery.master, mastery.member.peers
+        follow = [(name, one.incarnation) for name, one in master.followers.items() if one.complete]
+        go = [run[0] for run in master.ring.in_sync if run in follow and run[0] not in ring.members]
+        come = [one for one in ring.members if one in reached and one not in ring.synced_names()]
+        if go and come and ring.epoch == mastery.epoch:
+            self.complain(ENOUGH, f"{go} are to go while {come} catch up")
 
     def agreed(self, before: Ring, ring: Ring) -> None:
         """There is another version of the ring."""
         ring.check()
+        if not set(before.members) <= set(ring.members):
+            self.world.saw("taken out")
+        if not set(ring.members) <= set(before.members):
+            self.world.saw("taken in")
         if ring.epoch == before.epoch:
             return
+        if before.master_run in ring.in_sync:
+            self.world.saw("handing over")
         if ring.epoch != before.epoch + 1:
             self.complain(EPOCHS_GROW, f"{ring!r} comes after {before!r}")
         continues = ring.master_run in before.in_sync
         self.world.saw("promotion" if continues else "another line")
-        if not continues:
+        if continues:
+            self.inherited.add(ring.epoch)
+        else:
             self._end_line(self.world.members[ring.master].copy)
         self.epochs.add(ring.epoch)
 
     def _end_line(self, copy: ToyCopy) -> None:
         if self.world.anybody:
             self.kept &= copy.held.keys()
-            self.kept_on_disk &= copy.disk.keys()
+            self.kept_on_disk &= copy.lasting()
         else:
             self.kept = set(self.kept_on_disk)
         self.epochs = set()
@@ -194,7 +221,7 @@ class Promises:
             if mastery.epoch == max(self.epochs):
                 self.complain(GONE, f"{mastery.member.name} delivers {payload!r}, which was removed")
             return
-        if payload not in self.confirmed and position not in self.contents.get(0, ()):
+        if payload not in self.confirmed and position not in self.began_with:
             self.complain(LENT, f"{payload!r} is handed out, and not settled")
         for name, _incarnation in self.world.store.ring.in_sync:
             if self.world.members[name].copy.disk_lent < position:
@@ -232,7 +259,7 @@ class Promises:
             unsettled = [saying for step in mirror.steps for saying in sayings(step.data)]
             self._compare(member, member.following, settled, unsettled)
             marks = self.marks.get(settled) if member.following in self.epochs else None
-            if marks is not None and mirror.marks.runs != marks.runs:
+            if marks is not None and not _agree(mirror.marks, marks, min(self.epochs) == 1):
                 self.complain(MARKS_AGREE, f"{member.name} has {mirror.marks.runs} after step {settled}")
 
     def _compare(self, member: "Member", epoch: int, settled: int, unsettled: list[Saying]) -> None:
@@ -254,14 +281,31 @@ class Promises:
         """The world is healed, and nothing more comes."""
         world = self.world
         ring = world.store.ring
-        restless = [name for name in ring.members if not world.members[name].at_rest()]
+        restless = [name for name, member in world.members.items() if not member.at_rest()]
         absent = [name for name in ring.members if world.members[name].run not in ring.in_sync]
         if restless or absent:
             self.complain(REST, f"{restless} do not come to rest, {absent} are not in sync in {ring!r}")
             return
+        lacking = unfulfilled(world.store.wanted, world.members[ring.master])
+        if lacking:
+            self.complain(AS_WANTED, f"there is {lacking}")
         copies = [world.members[name].copy for name in ring.members]
         for name, copy in zip(ring.members, copies, strict=True):
             if copy.held != copies[0].held:
                 self.complain(COPIES_AGREE, f"{name} and {ring.members[0]} have different contents")
             if not self.kept <= copy.held.keys():
                 self.complain(KEPT, f"{name} has not {sorted(self.kept - copy.held.keys())}")
+
+
+def _agree(marks: Marks, should: Marks, complete: bool) -> bool:
+    """Whether both say the same of how much is held.
+
+    Of a run of which nothing is, one may know and the other not. In a line that is not `complete`, because others were
+    before it, the first thing a run sends may tell that it sent more before.
+    """
+    for name in {**marks.runs, **should.runs}:
+        has, wanted = marks.runs.get(name, (0, 0)), should.runs.get(name, (0, 0))
+        unknown = not complete and has[0] > wanted[0]
+        if has != wanted and not (has[1] == 0 and has[0] > wanted[0]) and (has[1] or wanted[1]) and not unknown:
+            return False
+    return True

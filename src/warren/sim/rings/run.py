@@ -9,7 +9,7 @@ from random import Random
 from warren.sim.outcome import Outcome
 from warren.sim.rings.chance import Chance
 from warren.sim.rings.promises import REST
-from warren.sim.rings.world import RingWorld
+from warren.sim.rings.world import NAMES, RingWorld
 
 HEALING_STEPS_MAX = 4_000
 
@@ -23,7 +23,10 @@ def run_rings(seed: int, steps: int, sink: Callable[[str], None] | None = None) 
         sink(f"{world.steps_taken:>8} {who:<12} {what}")
 
     size = draw.choice((2, 2, 3, 3, 3, 4, 5))
-    world = RingWorld(size, anybody=draw.random() < 0.1, say=None if sink is None else say)
+    anybody = draw.random() < 0.1
+    # sometimes not all nodes hold the queue
+    members = NAMES[: draw.randint(1, size - 1)] if draw.random() < 0.2 else ()
+    world = RingWorld(size, anybody, None if sink is None else say, members)
     chance = Chance(world, seed)
     promises = world.promises
     if draw.random() < 0.6:

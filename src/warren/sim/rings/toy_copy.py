@@ -21,12 +21,13 @@ class Kept(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A change on its way to disk: a message stored (or removed), the horizon, or a count of returns."""
+    """A change on its way to disk: a message stored (or removed), the horizon, a count of returns, the end of all."""
 
     position: int
     held: Kept | None = None
     lent: int = 0
     returned: int = 0
+    cleared: bool = False
 
 
 class ToyCopy(Held):
@@ -97,13 +98,20 @@ class ToyCopy(Held):
     def caught_up(self) -> None:
         self.tombstones = None
 
+    def clear(self) -> None:
+        """This node is not to hold the queue."""
+        self.held, self.lent, self.returns, self.tombstones = {}, 0, {}, None
+        self._write(Written(0, cleared=True))
+
     # -- the disk
 
     def flush(self, written_no: int) -> None:
         """Everything up to there is on disk."""
         count = len(self.written) - (self.written_no - written_no)
         for change in self.written[:count]:
-            if change.lent:
+            if change.cleared:
+                self.disk, self.disk_lent, self.disk_returns = {}, 0, {}
+            elif change.lent:
                 self.disk_lent = change.lent
             elif change.returned:
                 self.disk_returns[change.position] = change.returned
@@ -113,6 +121,10 @@ class ToyCopy(Held):
                 self.disk.pop(change.position, None)
                 self.disk_returns.pop(change.position, None)
         del self.written[:count]
+
+    def lasting(self) -> set[int]:
+        """What is on disk, and is not about to go from there."""
+        return set() if any(change.cleared for change in self.written) else self.disk.keys() & self.held.keys()
 
     def crash(self, kept: int) -> None:
         """Only what is on disk is left, and so much of what was written besides."""

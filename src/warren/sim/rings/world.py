@@ -11,15 +11,17 @@ Not here: who picks actions (`sim.rings.run`, `sim.rings.explore`), the rules (`
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from warren.errors import InvariantBroken, PeerFault
 from warren.model.rings import Ring
 from warren.sim.rings.agreed import Agreed
 from warren.sim.rings.links import Links
+from warren.sim.rings.mastery import Mastery
 from warren.sim.rings.member import Member
 from warren.sim.rings.pictures import picture_of
 from warren.sim.rings.promises import UNDERSTOOD, Promises
+from warren.sim.rings.wishes import Wanted
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -28,19 +30,29 @@ Action = tuple[str, str, str, int]
 
 
 class RingWorld:
-    """The first node is the master of a ring in which nobody else is in sync."""
+    """The first node is the master of a ring in which nobody else is in sync; without `members` all nodes hold it."""
 
-    def __init__(self, size: int, anybody: bool = False, say: Callable[[str, str], None] | None = None) -> None:
+    def __init__(
+        self,
+        size: int,
+        anybody: bool = False,
+        say: Callable[[str, str], None] | None = None,
+        members: Sequence[str] = (),
+    ) -> None:
         names = list(NAMES[:size])
-        ring = Ring(1, names[0], names, [(names[0], 1)])
+        ring = Ring(1, names[0], list(members) or names, [(names[0], 1)])
         # a policy allows that any member is promoted if all who were in sync are gone
         self.anybody = anybody
         self.seen: Counter[str] = Counter()
         self.links = Links()
         self.store = Agreed(ring)
+        if members:
+            self.store.wanted = Wanted("exactly", len(members))
         self.promises = Promises(self)
         self.members: dict[str, Member] = {}
         self.steps_taken = 0
+        # what happens was seen to break no rule
+        self.seen_before = False
         self._say = say
         for name in names:
             self.members[name] = Member(self, name, ring)
@@ -86,16 +98,20 @@ class RingWorld:
         found: list[Action] = []
         if member.batches:
             found.append(("flush", name, "", 0))
-        if name not in self.store.cut:
-            if self.store.news[name]:
-                found.append(("hear", name, "", 0))
-            if self.store.majority and self.store.living.get(name) != member.incarnation:
-                found.append(("register", name, "", 0))
+        if self.may_hear(name):
+            found.append(("hear", name, "", 0))
+        if name not in self.store.cut and self.store.majority and self.store.living.get(name) != member.incarnation:
+            found.append(("register", name, "", 0))
         if member.takes_master_for_lost():
             found.append(("propose itself", name, "", 0))
         if member.mastery is not None:
-            found += [("feed", name, node, 1) for node in member.mastery.feeding]
+            newcomers = member.mastery.newcomers.items()
+            found += [("feed", name, node, 1) for node, newcomer in newcomers if newcomer.reader is not None]
         return found
+
+    def may_hear(self, name: str) -> bool:
+        """Whether there is something to be heard of the store."""
+        return name not in self.store.cut and name in self.store.news and len(self.store.news[name]) > 0
 
     def _of_store(self) -> list[Action]:
         found: list[Action] = []
@@ -110,6 +126,14 @@ class RingWorld:
 
     def timers(self) -> list[Action]:
         return [("timer", name, "", 0) for name, member in self.members.items() if member.up and _has_timer(member)]
+
+    def waiting_for_sync(self) -> list[Action]:
+        """Of operators who let newcomers catch up that do not do so by themselves."""
+        return [
+            ("sync", name, "", 0)
+            for name, member in self.members.items()
+            if member.mastery is not None and any(not one.allowed for one in member.mastery.newcomers.values())
+        ]
 
     # -- what happens
 
@@ -129,11 +153,12 @@ class RingWorld:
         except (PeerFault, InvariantBroken) as fault:
             self.promises.complain(UNDERSTOOD, f"{what} at {name}: {fault}")
             return
-        self.promises.look(member)
+        if not self.seen_before:
+            self.promises.look(member)
 
     def _details(self, action: Action) -> str:
         what, name, other, number = action
-        if what == "deliver":
+        if what in ("deliver", "hear amid"):
             link = self.links.between(name, other)
             assert link is not None
             return "".join(f"\n{'':22}{letter}" for letter in link.waiting[name][:number])
@@ -166,6 +191,11 @@ class RingWorld:
     def hear(self, name: str, _other: str, _number: int) -> None:
         self.members[name].hear(self.store.news[name].pop(0))
 
+    def hear_amid(self, name: str, sender: str, count: int) -> None:
+        """In the turn in which letters came."""
+        self.deliver(name, sender, count)
+        self.hear(name, "", 0)
+
     def register(self, name: str, _other: str, _number: int) -> None:
         self.store.register(self.members[name].run)
 
@@ -173,9 +203,7 @@ class RingWorld:
         self.members[name].propose_itself()
 
     def feed(self, name: str, other: str, count: int) -> None:
-        mastery = self.members[name].mastery
-        assert mastery is not None
-        mastery.feed(other, count)
+        self._mastery(name).newcomers[other].feed(count)
 
     def apply(self, _name: str, _other: str, number: int) -> None:
         before = self.store.ring
@@ -209,8 +237,7 @@ class RingWorld:
         self.members[name].seat.publish(number & 1, number & 2 != 0)
 
     def consume(self, name: str, other: str, number: int) -> None:
-        mastery = self.members[name].mastery
-        assert mastery is not None
+        mastery = self._mastery(name)
         if other == "lend":
             mastery.lend(number)
         elif other == "deliver":
@@ -221,6 +248,30 @@ class RingWorld:
             mastery.requeue(sorted(mastery.out)[number % len(mastery.out)])
         else:
             mastery.purge()
+
+    def _mastery(self, name: str) -> Mastery:
+        mastery = self.members[name].mastery
+        assert mastery is not None
+        return mastery
+
+    # -- operators
+
+    def want(self, mode: str, names: str, number: int) -> None:
+        """`number` is twice how many are wanted, and 1 more if newcomers catch up by themselves."""
+        self.store.want(Wanted(mode, number >> 1, tuple(names.split()), number & 1 != 0))
+
+    def retreat(self, name: str, _other: str, _number: int) -> None:
+        self.members[name].retreat()
+
+    def sync(self, name: str, _other: str, _number: int) -> None:
+        mastery = self._mastery(name)
+        for newcomer in mastery.newcomers.values():
+            newcomer.allowed = True
+        mastery.look_at_newcomers()
+
+    def cancel_sync(self, name: str, _other: str, _number: int) -> None:
+        for newcomer in self._mastery(name).newcomers.values():
+            newcomer.stop()
 
     # -- faults
 
@@ -266,6 +317,9 @@ class RingWorld:
     def expire(self, name: str, _other: str, _number: int) -> None:
         self.store.expire(name)
 
+    def watch_anew(self, name: str, _other: str, _number: int) -> None:
+        self.store.watch_anew(name)
+
 
 def _has_timer(member: Member) -> bool:
     return member.turn.next_timer_ms() > 0
@@ -278,6 +332,7 @@ _ACTIONS: dict[str, Callable[[RingWorld, str, str, int], None]] = {
     "flush": RingWorld.flush,
     "timer": RingWorld.timer,
     "hear": RingWorld.hear,
+    "hear amid": RingWorld.hear_amid,
     "register": RingWorld.register,
     "propose itself": RingWorld.propose_itself,
     "feed": RingWorld.feed,
@@ -295,4 +350,9 @@ _ACTIONS: dict[str, Callable[[RingWorld, str, str, int], None]] = {
     "halt store": RingWorld.halt_store,
     "cut store": RingWorld.cut_store,
     "expire": RingWorld.expire,
+    "watch anew": RingWorld.watch_anew,
+    "want": RingWorld.want,
+    "retreat": RingWorld.retreat,
+    "sync": RingWorld.sync,
+    "cancel sync": RingWorld.cancel_sync,
 }
