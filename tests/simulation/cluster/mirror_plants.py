@@ -2,42 +2,61 @@
 
 A bug is a change of the sources. It is noticed in clusters drawn by chance, or by a scenario that must fail.
 
+    python -m tests.simulation.cluster.mirror_plants      the table of docs/reliability.md, as it should be
+
 Not here: that they are caught (`test_planted_mirror_bugs`), bugs in the ring itself (`tests.simulation.rings.plants`).
 """
 
 import importlib
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tests.simulation.fresh import CLUSTERS, Edit, freshly_loaded
 
 STEPS = 2_500
-SEEDS = 40
+SEEDS = range(40)
 NODES = 3
 
 MASTERY, LOG = "broker.mirrors.mastery", "broker.mirrors.mirrored_log"
 LENDING, SERVING = "broker.mirrors.lending", "broker.mirrors.serving"
 PART, CATCHING_UP = "broker.mirrors.part", "broker.mirrors.catching_up"
-SEAT = "remote.seat"
+SEAT, ADMISSION = "remote.seat", "remote.admission"
 SUCCESSION, DEFINITIONS = "mirroring.succession", "store.cluster_definitions"
+PASSAGES, PUBLISHING, PROGRESS = "broker.passages", "session.publishing", "broker.sharing.progress"
+ENTRANCE, CLUSTERING = "mirroring.entrance", "broker.clustering"
 
-LOST = "nothing confirmed is lost"
+CONFIRMED = "what is confirmed is with all who are in sync"
+DELIVERED = "what is delivered is with all who are in sync"
+SENT_AGAIN = "what a lost master had not settled is sent to the next one, and nothing else"
+CONSUMERS = "consumers go on at the next master"
+ACKED = "an ack of what a lost master delivered counts"
+MARKED = "a second delivery is marked"
+ONE_SERVES = "two masters never hand out at once"
+GONE = "what is gone is gone everywhere"
+CAUGHT_UP = "a newcomer gets what it lacks, and drops what is gone"
+ANOTHER_RUN = "a run of a node is no other one, whatever its disk says"
+BOUNDED = "too much on its way holds those who publish, and nobody else"
+DEAD_LETTERS = "a dead letter is forgotten when it has arrived"
+KNOWN = "a declare is answered when everybody knows of it"
+BEHIND = "a node that is behind confirms nothing that it cannot route"
+TAKEN_IN = "one that was taken out and in again begins anew"
 
 
 class Plant(NamedTuple):
-    """A bug, how it is planted, and what notices it: a scenario, or one of these rules in clusters drawn by chance."""
+    """What must hold, a bug, how it is planted, and the scenario that notices it; none: clusters drawn by chance."""
 
+    promise: str
     bug: str
     edit: Edit
     scenario: str = ""
     arguments: tuple[object, ...] = ()
-    rules: tuple[str, ...] = ()
 
 
-def hunt(plant: Plant, first: int = 0) -> tuple[int, str]:
+def hunt(plant: Plant, seeds: Iterable[int] = SEEDS) -> tuple[int, str]:
     """The first seed in which a rule objects, and that rule; -1 if none does."""
     with freshly_loaded([plant.edit], CLUSTERS):
         run_cluster = importlib.import_module("warren.sim.cluster.run").run_cluster
-        for seed in range(first, first + SEEDS):
+        for seed in seeds:
             outcome = run_cluster(seed, STEPS, NODES)
             if not outcome.good:
                 return seed, outcome.complaints[0].rule
@@ -53,31 +72,34 @@ def play(plant: Plant) -> None:
 
 PLANTS = (
     Plant(
+        CONFIRMED,
         "publishes are confirmed before they are settled",
         (MASTERY, "            self._waiters.append(waiter)\n", "            waiter.flushed()\n"),
-        rules=("what is confirmed is there", LOST),
     ),
     Plant(
+        DELIVERED,
         "what is not settled is delivered",
         (MASTERY, "        self._entries.append(entry)\n", "        queue.arrive([entry])\n"),
         "test_mirrored_clients.test_a_message_is_delivered_when_all_in_sync_have_it",
     ),
     Plant(
+        CONFIRMED,
         "a master does not flush what it takes in",
         (MASTERY, "        if persistent and queue.durable:\n", "        if queue.deleted:\n"),
         "test_mirrored_queues.test_what_is_confirmed_is_on_the_masters_disk",
     ),
     Plant(
+        SENT_AGAIN,
         "a seat does not send again what the lost master had not settled",
         (SEAT, "        for kept in self._kept.to_send(mark):\n", "        for kept in []:\n"),
-        rules=(LOST, "nobody waits for ever"),
     ),
     Plant(
+        SENT_AGAIN,
         "a seat sends again what the new master has",
         (SEAT, "        for kept in self._kept.to_send(mark):\n", "        for kept in self._kept.to_send(0):\n"),
-        rules=("a second delivery is marked", "one holder at a time"),
     ),
     Plant(
+        CONSUMERS,
         "consumers do not go on at the new master",
         (
             SEAT,
@@ -87,21 +109,25 @@ PLANTS = (
         "test_mirrored_clients.test_consumers_elsewhere_go_on_and_are_told_nothing",
     ),
     Plant(
+        ACKED,
         "nobody looks again when deliveries of a lost master are settled",
         (SEAT, "that\n        self._run.wake()\n", "that\n"),
         "test_late_acks.test_what_a_consumer_acks_after_the_master_was_lost_does_not_come_again",
     ),
     Plant(
+        MARKED,
         "what may have been handed out is not told before",
         (LENDING, "        if position <= self.settled:\n", "        if position > 0:\n"),
         "test_mirrored_clients.test_what_was_held_comes_back_marked_and_nothing_else_does",
     ),
     Plant(
+        MARKED,
         "a master forgets what it handed out when it restarts",
         (LOG, "            self._mastery.copy.lend(lent)\n", ""),
         "test_mirrored_clients.test_what_a_master_delivered_before_it_was_restarted_comes_back_marked",
     ),
     Plant(
+        ONE_SERVES,
         "a master goes on handing out though it hears from nobody",
         (
             SERVING,
@@ -111,47 +137,125 @@ PLANTS = (
         "test_mirrored_clients.test_two_masters_never_hand_out_at_once",
     ),
     Plant(
+        ONE_SERVES,
         "a new master hands out while the one before may still do so",
         (SERVING, "            if self._turn.now_ms < over_ms and not", "            if over_ms < 0 and not"),
         "test_mirrored_clients.test_two_masters_never_hand_out_at_once",
     ),
     Plant(
+        GONE,
         "a master keeps what is gone",
         (MASTERY, "                self.copy.remove(level, first, last)\n", "                pass\n"),
         "test_mirrored_queues.test_what_is_confirmed_is_there_whoever_was_lost",
         ((0,), "killed"),
     ),
     Plant(
+        CAUGHT_UP,
         "a newcomer is not sent what it lacks",
         (CATCHING_UP, "        if not lacking:\n", "        if lacking or not lacking:\n"),
         "test_mirrored_contents.test_a_mirror_that_was_away_gets_what_it_lacks_and_drops_what_is_gone",
         (True,),
     ),
     Plant(
+        CAUGHT_UP,
         "a newcomer keeps what is gone",
         (CATCHING_UP, "        if surplus:\n", "        if not self.node:\n"),
         "test_mirrored_queues.test_one_that_returns_later_from_a_full_stop_drops_what_is_gone",
     ),
     Plant(
+        GONE,
         "a copy is left behind when its queue is deleted",
         (PART, "        self.copy.close()\n        if", "        if"),
         "test_mirrored_contents.test_a_queue_can_be_deleted_at_any_moment_and_nothing_is_left_of_it",
         (True, 0),
     ),
     Plant(
+        ANOTHER_RUN,
         "a node with an empty disk is trusted for its name",
         (SUCCESSION, "    if born is not None:\n", "    if False:\n"),
         scenario="test_lost_disks.test_a_node_with_an_empty_disk_does_not_take_the_place_of_one_that_has_everything",
     ),
     Plant(
+        ANOTHER_RUN,
         "an old state of a disk is taken for the latest",
         (DEFINITIONS, "self.data == data and run > self.run", "self.data == data"),
         scenario="test_lost_disks.test_an_old_state_of_a_disk_is_as_good_as_an_empty_one",
     ),
     Plant(
+        ANOTHER_RUN,
         "runs are counted by the disk alone",
         (DEFINITIONS, "max(run, self.run + 1)", "run"),
         scenario="test_lost_disks."
         "test_what_a_node_publishes_after_it_lost_its_disk_is_not_taken_for_what_it_published_before",
     ),
+    Plant(
+        BOUNDED,
+        "publishers are not held though a node takes nothing",
+        (ADMISSION, "        return link.paused or", "        return"),
+        "test_full_wires.test_what_waits_for_a_node_that_does_not_read_is_bounded_and_nothing_is_lost",
+    ),
+    Plant(
+        BOUNDED,
+        "who was held is not let go",
+        (ADMISSION, "            self._turn.inputs.append(waiter)\n", "            pass\n"),
+        "test_full_wires.test_what_waits_for_a_node_that_does_not_read_is_bounded_and_nothing_is_lost",
+    ),
+    Plant(
+        DEAD_LETTERS,
+        "a dead letter is forgotten when it is sent",
+        (PASSAGES, "        if outcome >= AWAITED:\n", "        if outcome < 0:\n"),
+        "test_mirrored_dead_letters.test_it_is_not_lost_with_the_master_of_either_queue",
+    ),
+    Plant(
+        KNOWN,
+        "a declare is answered before a slow node knows of it",
+        (PROGRESS, "            if not peer.left_behind_at:\n", "            if peer.left_behind_at:\n"),
+        "test_definitions.test_a_declare_waits_for_a_node_that_is_slow_to_hear_of_it",
+    ),
+    Plant(
+        BEHIND,
+        "a node that is behind confirms what it cannot route",
+        (
+            PUBLISHING,
+            "may_be_behind():\n            # there may be a queue for it by now\n            channel",
+            "may_be_behind() and channel.number == 0:\n            channel",
+        ),
+        "test_homes.test_unroutable_publishes_on_a_stale_node_are_nacked",
+    ),
+    Plant(
+        TAKEN_IN,
+        "it is heard before it knows of that",
+        (ENTRANCE, "        if asked[2].known < self._left.get(node, 0):\n", "        if asked[2].known < 0:\n"),
+        "test_taken_in_again.test_it_is_in_sync_only_with_what_it_got_since_it_heard_of_that",
+    ),
+    Plant(
+        TAKEN_IN,
+        "it waits for a master that does not know it any more",
+        (CLUSTERING, "                ask_anew(self.rings)\n", "                pass\n"),
+        "test_taken_in_again.test_it_follows_anew_if_it_never_hears_what_came_in_between",
+    ),
 )
+
+
+def table() -> str:
+    """All of them, each with what notices it, as a table of the documentation has it."""
+    lines = ["| what must hold | mistake in a node | noticed by |", "|---|---|---|"]
+    lines += [f"| {plant.promise} | {plant.bug} | {noticed_by(plant)} |" for plant in PLANTS]
+    return "\n".join(lines)
+
+
+def noticed_by(plant: Plant) -> str:
+    if plant.scenario:
+        return named(plant)
+    seed, rule = hunt(plant)
+    assert seed >= 0, plant.bug
+    return f"seed {seed}: {rule}"
+
+
+def named(plant: Plant) -> str:
+    """Its scenario, as the documentation names it."""
+    return f"`{plant.scenario.partition('.')[2]}`"
+
+
+if __name__ == "__main__":
+    print(table())

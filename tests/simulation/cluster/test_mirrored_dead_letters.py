@@ -1,0 +1,38 @@
+"""A dead letter is in the queue it died in until it is settled in the one it goes to."""
+
+from tests.simulation.cluster.mirrored import FOREVER_MS, in_sync, mastered
+from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario
+from tests.simulation.cluster.test_mirrored_contents import PERSISTENT, send, sender, texts
+from warren.sim.cluster.member import Member
+from warren.wire.methods import BasicGet, BasicGetOk, BasicReject, QueueDeclare, QueueDeclareOk
+from warren.wire.values import Table
+
+LETTERS: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+
+
+def declare_on(scenario: ClusterScenario, name: str, nodes: list[Member], arguments: Table) -> None:
+    """A queue that these hold, all of them in sync; the first is its master."""
+    names = [node.name for node in nodes]
+    mirrored: Table = {"x-ha-mode": "nodes", "x-ha-params": list(names), **arguments}
+    declared = QueueDeclare(name, durable=True, arguments=mirrored)
+    assert isinstance(scenario.ask(scenario.guest(nodes[0]), declared), QueueDeclareOk)
+    scenario.until(lambda: in_sync(nodes[0], name) == sorted(names))
+
+
+def test_it_is_not_lost_with_the_master_of_either_queue() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare_on(scenario, "work", [one, three], LETTERS)
+    declare_on(scenario, "dead", [two, three], {})
+    guest = sender(scenario, three)
+    assert send(scenario, guest, "work", "0", PERSISTENT)
+    answer = scenario.ask(guest, BasicGet("work"))
+    assert isinstance(answer, BasicGetOk)
+    # what one says does not arrive at two
+    scenario.world.wires.between("one", "two").set_cut(0, True)
+    guest.send(CHANNEL, BasicReject(answer.delivery_tag, requeue=False))
+    scenario.elapse(100)
+    one.lose_power(FOREVER_MS)
+    scenario.until(lambda: mastered(three, "work") is not None)
+    scenario.elapse(3_000)
+    assert sorted({*texts(scenario, three, "dead"), *texts(scenario, three)}) == ["0"]
