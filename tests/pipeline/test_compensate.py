@@ -215,6 +215,54 @@ def test_on_other_days_and_when_asked_for_a_key_is_tried_again_up_to_its_limit(
     assert (second == third, first == second) == (True, False)
 
 
+def test_a_state_that_has_lost_its_attempts_sends_nothing(
+    spark: SparkSession, url: str, broker: blocking.Channel, queue: str, out: Folder, tmp_path: Path
+) -> None:
+    table = tmp_path / "state" / "attempts" / "table.json"
+    write(frame(spark, FOUND[:1]), out)
+    job.run(spark, settings(out, url, queue))
+    older = table.read_text()
+    job.run(spark, settings(out, url, queue, again=True))
+    newest = table.read_text()
+    assert len(taken(broker, queue)) == 2
+    table.unlink()
+    for dry_run in (True, False):
+        with pytest.raises(PipelineError, match=r"/attempts/table\.json is gone, and what it does not know would be"):
+            job.run(spark, settings(out, url, queue, again=True, dry_run=dry_run))
+    data = json.loads(newest)["data"]
+    table.write_text(json.dumps(json.loads(older) | {"data": data}))
+    with pytest.raises(PipelineError, match=r"/attempts/table\.json knows 1 of 2 runs"):
+        job.run(spark, settings(out, url, queue, again=True))
+    assert taken(broker, queue) == []
+    table.write_text(newest)
+    job.run(spark, settings(out, url, queue, again=True))
+    assert sent(broker, queue) == [("lost", "bank", "resend", "3")]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_state_that_has_lost_the_attempts_of_a_run_that_was_killed_sends_nothing(
+    spark: SparkSession, url: str, broker: blocking.Channel, queue: str, out: Folder, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Some of its messages are published, and it knows of no part that is."""
+    put = Folder.put_json
+
+    def killing(folder: Folder, file: str, value: Any) -> None:
+        if file == publishing.DONE:
+            raise Killed
+        put(folder, file, value)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "put_json", killing)
+        with pytest.raises(Killed):
+            job.run(spark, settings(out, url, queue))
+    before = len(taken(broker, queue))
+    (tmp_path / "state" / "attempts" / "table.json").unlink()
+    with pytest.raises(PipelineError, match="is gone"):
+        job.run(spark, settings(out, url, queue))
+    assert (before > 0, taken(broker, queue)) == (True, [])
+
+
 class Killed(BaseException):
     """Stands for the end of the process at the place it is raised."""
 

@@ -6,10 +6,13 @@
                             run, part, confirmed; body until it is confirmed
     its facts               publisher; results that are done; `open`: the run whose messages are not all confirmed
     STATE/runs/N/           which parts of run N are published (`pipeline.publishing`)
+    STATE/begun.json        how many runs were begun; put before the first message of each is published
 
 A run is opened with its messages in one step, and closed in one step. So there is never a message that is published and
 not in the table, and never more than one run open. One that is given up leaves its messages as attempts of which nobody
 knows whether they were published.
+
+A table that is lost, or older than the last run, is refused: what was begun, or is left of runs, tells of it.
 
 Not here: what is in the messages (`compensate.planning`).
 """
@@ -24,6 +27,7 @@ from pyspark.sql import functions as sql
 
 from warren.pipeline import tables
 from warren.pipeline.compensate.settings import THROUGH_BROKER
+from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 from warren.pipeline.publishing import PART_BYTES, PART_MESSAGES, Part
 
@@ -31,6 +35,7 @@ KIND: Final = "attempts to compensate"
 VERSION: Final = 1
 ATTEMPTS: Final = "attempts"
 RUNS: Final = "runs"
+BEGUN: Final = "begun.json"
 SCHEMA: Final = (
     "key string, ledger string, status string, action string, day string, attempt int, message_id string, "
     "routing_key string, body string, run int, part bigint, confirmed boolean"
@@ -64,12 +69,17 @@ class Attempts:
 
 
 def read(spark: SparkSession, state: Folder) -> Attempts:
-    """An empty one if there were no attempts."""
+    """An empty one if there were no attempts; a `PipelineError` if there were some that it does not know."""
     folder = state.child(ATTEMPTS)
+    begun_runs = (state.read_json(BEGUN) or {"runs": 0})["runs"]
     if not folder.exists(tables.TABLE):
+        if begun_runs or state.exists(RUNS):
+            raise _lost(folder, "is gone")
         empty = spark.createDataFrame([], SCHEMA)
         return Attempts(empty, f"compensate-{uuid.uuid4().hex[:16]}", 0, (), None)
     rows, facts = tables.read(spark, folder, KIND, VERSION)
+    if facts["runs"] < begun_runs:
+        raise _lost(folder, f"knows {facts['runs']} of {begun_runs} runs")
     return Attempts(rows, facts["publisher"], facts["runs"], tuple(facts["results"]), _open_run(facts["open"]))
 
 
@@ -93,6 +103,11 @@ def opened(
     run = OpenRun(number, result, exchange, tuple(sorted(parts, key=lambda part: part.number)), through)
     rows = attempts.rows.unionByName(_typed(parted))
     write(replace(attempts, rows=rows, runs=number, open=run), state)
+
+
+def begun(attempts: Attempts, state: Folder) -> None:
+    """From now on messages of the open run may be published."""
+    state.put_json(BEGUN, {"publisher": attempts.publisher, "runs": attempts.runs})
 
 
 def closed(attempts: Attempts, state: Folder) -> None:
@@ -140,6 +155,13 @@ def write(attempts: Attempts, state: Folder) -> None:
         }
     ordered = attempts.rows.orderBy("key", "attempt", "ledger")
     tables.replace(ordered, state.child(ATTEMPTS), KIND, VERSION, facts)
+
+
+def _lost(folder: Folder, how: str) -> PipelineError:
+    return PipelineError(
+        f"{folder}/{tables.TABLE} {how}, and what it does not know would be sent again: "
+        f"bring back the latest one with the {tables.DATA} beside it, or give an empty folder if all may be sent again"
+    )
 
 
 def _open_run(facts: Any) -> OpenRun | None:

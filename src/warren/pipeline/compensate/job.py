@@ -144,6 +144,7 @@ def _finish(attempts: Attempts, settings: CompensateSettings) -> Mapping[str, in
     assert run is not None
     folder = settings.state.child(RUNS).child(str(run.number))
     done = parts_done(folder)
+    kept.begun(attempts, settings.state)
     with Progress("compensate: messages", run.messages) as progress:
 
         def tell(part: Part) -> None:
