@@ -232,3 +232,59 @@ def test_one_that_takes_long_to_end_holds_up_nobody_but_its_successor() -> None:
         await stage.supervisor.stop()
 
     run(scenario())
+
+
+def test_however_often_it_is_told_to_begin_anew_at_once_one_of_it_lives_and_can_be_stopped() -> None:
+    async def scenario() -> None:
+        diary = Diary()
+        stage = Stage(Written("a", diary))
+        await written(diary, "a.1 begins")
+        diary.may_end.clear()
+        restarts = [asyncio.ensure_future(stage.supervisor.restart("a")) for _ in range(5)]
+        await asyncio.sleep(0)
+        # one who asked goes away: it begins anew all the same
+        restarts[0].cancel()
+        diary.may_end.set()
+        assert await asyncio.gather(*restarts[1:]) == [True] * 4
+        await written(diary, "a.1 begins", "a.1 ends", "a.1 begins")
+        await stage.supervisor.stop()
+        assert diary.lines == ["a.1 begins", "a.1 ends", "a.1 begins", "a.1 ends"]
+
+    run(scenario())
+
+
+def test_one_that_is_deleted_while_it_is_told_to_begin_anew_does_not() -> None:
+    async def scenario() -> None:
+        diary = Diary()
+        stage = Stage(Written("a", diary))
+        await written(diary, "a.1 begins")
+        diary.may_end.clear()
+        restart = asyncio.ensure_future(stage.supervisor.restart("a"))
+        await asyncio.sleep(0)
+        await stage.want()
+        diary.may_end.set()
+        await restart
+        await written(diary, "a.1 begins", "a.1 ends", "a.1 retires")
+        await stage.supervisor.stop()
+        assert diary.running == 0
+
+    run(scenario())
+
+
+def test_whoever_stops_all_waits_for_those_that_were_about_to_end_and_hurries_none() -> None:
+    async def scenario() -> None:
+        diary = Diary()
+        stage = Stage(Written("a", diary))
+        await written(diary, "a.1 begins")
+        diary.may_end.clear()
+        await stage.want()
+        assert not stage.supervisor.is_idle
+        stopping = asyncio.ensure_future(stage.supervisor.stop())
+        await asyncio.sleep(0.01)
+        assert diary.lines == ["a.1 begins"]
+        diary.may_end.set()
+        await stopping
+        assert diary.lines == ["a.1 begins", "a.1 ends", "a.1 retires"]
+        assert stage.supervisor.is_idle
+
+    run(scenario())

@@ -5,6 +5,9 @@
     starting ──is_up──► running ──broke──► terminated ──after its delay──► starting
         └──────────────broke─────────────────▲
 
+Invariant: one life at a time, and none once it was stopped. Whoever asks to begin anew while that is under way has
+asked for the same; what is ending is told so once, for a second word would cut short what it has to put in order.
+
 What broke it is the *reason*, a sentence; one that repeats itself is written to the log once a minute. A bridge that
 returned from its life is done, and whoever keeps the keeper is told (`on_done`).
 
@@ -49,22 +52,41 @@ class Keeper:
         self._host = host
         self._on_done = on_done
         self._task: asyncio.Task[None] | None = None
+        self._restarting: asyncio.Task[None] | None = None
+        self._is_stopped = False
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=self.bridge.key)
 
     async def stop(self) -> None:
-        """Returns when it has closed what it had open."""
-        task, self._task = self._task, None
-        if task is not None and not task.done():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        """For good. Returns when it has closed what it had open."""
+        self._is_stopped = True
+        await self._end_life()
 
     async def restart(self) -> None:
-        """Begin a life anew, at once."""
-        await self.stop()
-        self._stands(STARTING, "")
-        self.start()
+        """Begin a life anew, at once; whoever asked may go away meanwhile."""
+        if self._is_stopped:
+            return
+        if self._restarting is None:
+            self._restarting = asyncio.get_running_loop().create_task(self._restart(), name=f"{self.bridge.key} anew")
+        await asyncio.wait([self._restarting])
+
+    async def _restart(self) -> None:
+        try:
+            await self._end_life()
+            if not self._is_stopped:
+                self._stands(STARTING, "")
+                self.start()
+        finally:
+            self._restarting = None
+
+    async def _end_life(self) -> None:
+        task = self._task
+        if task is not None and not task.done():
+            if not task.cancelling():
+                task.cancel()
+            # who is cancelled while he waits must not cancel it again
+            await asyncio.wait([task])
 
     async def _keep(self) -> None:
         while True:

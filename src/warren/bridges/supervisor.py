@@ -46,20 +46,26 @@ class Supervisor:
         self._changed.set()
         self._task = asyncio.get_running_loop().create_task(self._supervise(), name="bridges")
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether none runs, and none is about to end."""
+        return not self.keepers and not self._ending
+
     def cancel(self) -> None:
         """Begin no more."""
         if self._task is not None:
             self._forget_change()
             self._task.cancel()
             self._task = None
-        for ending in self._ending.values():
-            ending.cancel()
 
     async def stop(self) -> None:
-        """End all of them in good order."""
+        """End all of them in good order; those, too, that were about to end."""
         self.cancel()
-        await asyncio.gather(*(keeper.stop() for keeper in self.keepers.values()))
-        self.keepers.clear()
+        keepers, self.keepers = self.keepers, {}
+        for key, keeper in keepers.items():
+            self._begin_end(key, keeper, retires=False)
+        if self._ending:
+            await asyncio.wait(list(self._ending.values()))
 
     async def restart(self, key: str) -> bool:
         """Whether there is one with that key on this node to begin anew."""
@@ -82,13 +88,14 @@ class Supervisor:
         for keeper in [keeper for key, keeper in self.keepers.items() if own.get(key) != keeper.bridge]:
             key = keeper.bridge.key
             del self.keepers[key]
-            self._ending[key] = asyncio.get_running_loop().create_task(
-                self._end(keeper, key not in wanted), name=f"end of {key}"
-            )
+            self._begin_end(key, keeper, retires=key not in wanted)
         for key, bridge in own.items():
             if key not in self.keepers and key not in self._ending:
                 self.keepers[key] = Keeper(self._host, bridge, self._bridge_done)
                 self.keepers[key].start()
+
+    def _begin_end(self, key: str, keeper: Keeper, retires: bool) -> None:
+        self._ending[key] = asyncio.get_running_loop().create_task(self._end(keeper, retires), name=f"end of {key}")
 
     async def _end(self, keeper: Keeper, retires: bool) -> None:
         bridge = keeper.bridge

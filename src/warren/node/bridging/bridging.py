@@ -36,7 +36,7 @@ class Bridging:
 
     def stop_before(self, go_on: Callable[[], None]) -> None:
         """End them, and go on when they have ended, or have taken too long; at once if there are none."""
-        if not self.supervisor.keepers:
+        if self.supervisor.is_idle:
             self.supervisor.cancel()
             go_on()
             return
