@@ -75,6 +75,24 @@ def test_an_exchange_that_is_not_there_is_named_and_nothing_is_taken(here: Shove
     here.forget_queues(name, f"{name}.copy")
 
 
+def test_what_an_exchange_leads_nowhere_stays_at_the_source_if_it_is_mandatory(here: Shoveller, unique: Unique) -> None:
+    name, copy = unique("from"), unique("to")
+    with blocking.connect(here.amqp) as connection:
+        channel = connection.channel()
+        channel.declare_exchange(name, "fanout", durable=True)
+        here.fill(name, 3)
+        definition = {"src_uri": "amqp://", "src_queue": name, "dest_uri": "amqp://", "dest_exchange": name}
+        with here.shovel(name, reconnect_delay=0.2, dest_mandatory=True, **definition):
+            reason = here.until_reason(name)
+            assert f"the destination has no queue for what is published to exchange '{name}'" in reason
+            assert reason.endswith("such messages stay at the source")
+            channel.declare_queue(copy, durable=True)
+            channel.bind_queue(copy, name)
+            assert [bytes(each.body) for each in here.take(copy, 3)] == [b"0", b"1", b"2"]
+        channel.delete_exchange(name)
+    here.forget_queues(name, copy)
+
+
 def test_a_shovel_to_itself_is_found_out_whatever_its_uris_say(here: Shoveller, unique: Unique) -> None:
     name = unique("loop")
     here.fill(name, 5)

@@ -47,6 +47,8 @@ class Destination:
     forward_headers: bool = False
     timestamp_header: bool = False
     properties: Table = field(default_factory=dict)
+    mandatory: bool = False
+    """Whether what no queue is there for stays at the source, also on its way to an exchange; RabbitMQ has no such."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def _destination(value: "_Fields") -> Destination:
         forward_headers=bool(value.of("dest-add-forward-headers", "add-forward-headers", otherwise=False)),
         timestamp_header=bool(value.of("dest-add-timestamp-header", "add-timestamp-header", otherwise=False)),
         properties=value.table("dest-publish-properties", "publish-properties"),
+        mandatory=bool(value.of("dest-mandatory", otherwise=False)),
     )
 
 

@@ -8,7 +8,7 @@ Not here: what the fields mean (`shovels.definition`).
 
 from typing import Final
 
-from warren.bridges.carrying.terms import NO_ACK
+from warren.bridges.carrying.terms import NO_ACK, ON_CONFIRM
 from warren.bridges.checking import (
     Field,
     arguments,
@@ -57,6 +57,8 @@ def _ends(value: dict[str, object]) -> list[str]:
     after = value.get("src-delete-after", value.get("delete-after"))
     if value.get("ack-mode") == NO_ACK and isinstance(after, int):
         reasons.append("Cannot specify 'no-ack' and numerical 'delete-after'")
+    if value.get("dest-mandatory") is True and value.get("ack-mode", ON_CONFIRM) != ON_CONFIRM:
+        reasons.append("Cannot specify 'dest-mandatory' and an 'ack-mode' that does not wait for confirms")
     return reasons
 
 
@@ -125,4 +127,5 @@ FIELDS: Final = (
     Field("dest-add-timestamp-header", boolean),
     Field("publish-properties", _publish_properties),
     Field("dest-publish-properties", _publish_properties),
+    Field("dest-mandatory", boolean),
 )

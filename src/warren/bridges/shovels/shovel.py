@@ -110,7 +110,7 @@ class Shovel(Bridge):
             ack_mode=ON_PUBLISH if counted else definition.ack_mode,
             prefetch=definition.source.prefetch,
             consumer_arguments=definition.source.consumer_arguments,
-            mandatory=definition.destination.queue is not None,
+            mandatory=definition.destination.queue is not None or definition.destination.mandatory,
             limit=limit,
         )
 

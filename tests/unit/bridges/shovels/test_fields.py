@@ -36,9 +36,19 @@ def test_an_exchange_is_a_source_and_no_destination_means_the_exchange_a_message
     assert refused({**source, "dest-uri": "amqp://", "dest-exchange": "x", "dest-exchange-key": "other"}) == []
 
 
+def test_what_may_not_be_lost_on_its_way_to_an_exchange_waits_for_confirms() -> None:
+    to_exchange = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-exchange": "x"}
+    assert refused({**to_exchange, "dest-mandatory": True}) == []
+    assert refused({**to_exchange, "dest-mandatory": False, "ack-mode": "no-ack"}) == []
+    for mode in ("no-ack", "on-publish"):
+        reasons = refused({**to_exchange, "dest-mandatory": True, "ack-mode": mode})
+        assert reasons == ["Cannot specify 'dest-mandatory' and an 'ack-mode' that does not wait for confirms"]
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
+        ({"dest-mandatory": "yes"}, 'dest-mandatory should be boolean, actually was <<"yes">>'),
         ({"src-exchange": "x"}, "Cannot specify 'src-exchange' and 'src-queue'"),
         ({"dest-exchange": "x"}, "Cannot specify 'dest-exchange' and 'dest-queue'"),
         ({"src-queue": 5}, "src-queue should be binary, actually was 5"),

@@ -227,6 +227,12 @@ export const SHOVEL_KEYS = [
     title: "Tell the time",
     hint: "In the header x-shovelled-timestamp.",
   },
+  {
+    key: "dest-mandatory",
+    type: "yesno",
+    title: "Mandatory",
+    hint: "What the exchange routes to no queue stays at the source. Needs on-confirm.",
+  },
   { key: "dest-publish-properties", type: "json", title: "Properties", hint: "That every message gets." },
   { key: "src-queue-args", type: "json", title: "Source's arguments", hint: "For declaring the queue." },
   { key: "dest-queue-args", type: "json", title: "Destination's arguments", hint: "For declaring the queue." },
