@@ -2,7 +2,8 @@
 
 A message keeps its routing key, by which consumers know what it is about and dead letters find their way. So it is not
 published to the queue by name, but to an exchange that was made for it and leads to that queue alone; a `CC` header
-leads nowhere else there, either.
+leads nowhere else there, either. If the queue goes the exchange leads nowhere: so publishes are mandatory, and what
+comes back stays at RabbitMQ.
 
 A shovel is known by its name, `migrate-` and the queue's, in the queue's virtual host; what it says is the same each
 time it is asked for, so that asking again changes nothing. It goes on until it is deleted.
@@ -46,6 +47,7 @@ def shovel_value(found: FoundQueue, source_uri: str) -> dict[str, Any]:
         "dest-protocol": "amqp091",
         "dest-uri": f"amqp:///{quote(queue.vhost, safe='')}",
         "dest-exchange": exchange_name(queue),
+        "dest-mandatory": True,
         "dest-add-forward-headers": False,
         "ack-mode": "on-confirm",
         "reconnect-delay": RECONNECT_DELAY_S,

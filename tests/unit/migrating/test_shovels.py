@@ -2,8 +2,10 @@
 
 import pytest
 
+from warren.bridges.shovels.fields import refusals
 from warren.migrating.queues import FoundQueue, QueueName
 from warren.migrating.shovels import exchange_name, is_ours, shovel_name, shovel_value, with_vhost
+from warren.policy.parameters import Parameter
 
 ORDERS = FoundQueue(QueueName("a/b", "orders"))
 
@@ -15,6 +17,12 @@ def test_a_shovel_carries_one_queue_by_an_exchange_of_its_own_and_acks_what_is_c
     assert "dest-exchange-key" not in value
     assert (value["dest-uri"], value["ack-mode"]) == ("amqp:///a%2Fb", "on-confirm")
     assert "src-consumer-args" not in value
+
+
+def test_what_finds_no_queue_at_warren_stays_at_rabbitmq_by_a_definition_that_is_taken() -> None:
+    value = shovel_value(ORDERS, "amqp://user:word@old:5672/a%2Fb")
+    assert value["dest-mandatory"] is True
+    assert refusals(Parameter("a/b", "shovel", "migrate-orders", value)) == []
 
 
 def test_a_stream_is_read_from_its_beginning() -> None:

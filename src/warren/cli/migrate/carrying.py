@@ -17,7 +17,7 @@ Not here: what is asked of the brokers (`cli.migrate.rabbitmq`, `cli.migrate.des
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -25,7 +25,7 @@ from functools import partial
 from warren.cli.migrate.destination import Destination, ShovelState
 from warren.cli.migrate.progress import CarryingProgress
 from warren.cli.migrate.rabbitmq import Count, RabbitMQ
-from warren.cli.migrate.trouble import Away
+from warren.cli.migrate.trouble import Away, MoveFailed
 from warren.migrating.counting import Account, Side
 from warren.migrating.queues import FoundQueue, QueueName
 
@@ -80,6 +80,8 @@ class Carrying:
         self._at_once = at_once
         self._progress = CarryingProgress()
         self._told: dict[QueueName, ShovelState] = {}
+        # those that were at Warren and are not now
+        self._gone: set[QueueName] = set()
         self._states_at_s = 0.0
         self._away = ""
         self._moving = 0
@@ -190,6 +192,7 @@ class Carrying:
         self._progress.reach(done, self.left, undone)
         if time.monotonic() >= self._states_at_s:
             self._states_at_s = time.monotonic() + STATES_EVERY_S
+            self._look_for_gone(there)
             self._tell_states()
 
     def _look_at(self, each: Carried, ending: bool) -> None:
@@ -239,9 +242,31 @@ class Carrying:
         self._destination.stop_carrying(each.queue)
         each.stage, each.ending_since_s = Stage.ENDING, time.monotonic()
 
+    def _look_for_gone(self, there: Mapping[QueueName, Side]) -> None:
+        """Of a queue that is gone at Warren the rest stays at RabbitMQ; one that was made anew is led to again."""
+        for each in self.carried:
+            queue = each.queue
+            if queue in there and queue in self._gone and self._lead_again_to(queue):
+                self._gone.remove(queue)
+                self._progress.tell(f"queue {queue} is at Warren again")
+            elif each.stage is Stage.MOVING and queue not in there and queue not in self._gone:
+                self._gone.add(queue)
+                self._progress.tell(
+                    f"queue {queue} is gone at Warren: the rest of it stays at RabbitMQ until somebody makes it again; "
+                    "this command does, if it is interrupted and given again"
+                )
+
+    def _lead_again_to(self, queue: QueueName) -> bool:
+        """Whether that could be done; the queue may have gone again."""
+        try:
+            self._destination.lead_to(queue)
+        except MoveFailed:
+            return False
+        return True
+
     def _tell_states(self) -> None:
         """Each time a shovel is not well in another way than before."""
-        moving = [each.queue for each in self.carried if each.stage is Stage.MOVING]
+        moving = [each.queue for each in self.carried if each.stage is Stage.MOVING and each.queue not in self._gone]
         for queue, state in self._destination.states(moving).items():
             if state.state in HEALTHY:
                 self._told.pop(queue, None)
@@ -249,3 +274,5 @@ class Carrying:
                 self._told[queue] = state
                 why = state.reason or "it does not say why"
                 self._progress.tell(f"the shovel of queue {queue} is {state.state}: {why}")
+                # the queue may have been deleted and made anew since it was looked for
+                self._lead_again_to(queue)

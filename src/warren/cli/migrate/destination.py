@@ -65,9 +65,14 @@ class Destination:
         queue = found.queue
         exchange = exchange_name(queue)
         self.http.put("exchanges", queue.vhost, exchange, body={"type": "fanout", "durable": True})
-        self.http.post("bindings", queue.vhost, "e", exchange, "q", queue.name, body={"routing_key": ""})
+        self.lead_to(queue)
         body = {"value": shovel_value(found, source_uri)}
         self.http.put("parameters", SHOVEL, queue.vhost, shovel_name(queue), body=body)
+
+    def lead_to(self, queue: QueueName) -> None:
+        """Bind the queue to its exchange. Who deletes a queue and makes it anew has lost the binding."""
+        exchange = exchange_name(queue)
+        self.http.post("bindings", queue.vhost, "e", exchange, "q", queue.name, body={"routing_key": ""})
 
     def stop_carrying(self, queue: QueueName) -> None:
         self.http.remove("parameters", SHOVEL, queue.vhost, shovel_name(queue))

@@ -1,0 +1,37 @@
+"""A queue that goes at Warren while its contents come: what RabbitMQ still has of it stays there, and comes later."""
+
+from tests.bridges.federation.broker_api import until
+from tests.migrating.moving import Moving, everything_in
+
+FIRST, REST = 10, 500
+
+
+def length_at_warren(moving: Moving) -> int:
+    rows = moving.operator.read("queues", moving.vhost)
+    return sum(row["messages"] for row in rows if row["name"] == "orders")
+
+
+def reasons(moving: Moving) -> str:
+    rows = [row for row in moving.operator.read("shovels") if row["vhost"] == moving.vhost]
+    return "; ".join(row.get("reason", "") for row in rows)
+
+
+def test_the_rest_of_a_queue_that_was_deleted_at_warren_waits_at_rabbitmq_until_it_is_there_again(
+    moving: Moving,
+) -> None:
+    moving.fill("orders", [b"%d" % number for number in range(FIRST)])
+    command = moving.begin("--follow")
+    command.await_line("step 1")
+    until(lambda: length_at_warren(moving) == FIRST)
+    channel = moving.at_warren()
+    channel.delete_queue("orders")
+    rest = [b"%d" % number for number in range(FIRST, FIRST + REST)]
+    moving.fill("orders", rest)
+    until(lambda: "the destination has no queue" in reasons(moving), lambda: reasons(moving))
+    channel.declare_queue("orders", durable=True)
+    until(lambda: length_at_warren(moving) == REST, lambda: str(length_at_warren(moving)))
+    command.press_enter()
+    code, err = command.end()
+    assert code == 0, (command.out, err)
+    assert everything_in(channel, "orders") == rest
+    assert f"{FIRST + REST} arrived" in command.out
