@@ -249,8 +249,7 @@ class Master(FlushWaiter, Timed):
         """Let another be master as soon as it is in sync, or `anyhow`; this one is a mirror then, unless it `leaves`.
 
         Nothing has to come to rest for that: all who count, the other among them, hold whatever is settled, and once it
-        knows this one settles nothing without it. But to stay in sync its epoch must be open: before, it is not certain
-        of what it has.
+        knows this one settles nothing without it. To stay in sync this epoch must be open: what it has is certain then.
         """
         self._heir = name
         self._heir_anyhow = anyhow
@@ -266,6 +265,7 @@ class Master(FlushWaiter, Timed):
         self._resting = False
         for node in [node for node in self.followers if node not in ring.members]:
             del self.followers[node]
+        self._arrivals = [arrival for arrival in self._arrivals if arrival[0] in ring.members]
         for one, incarnation, request in asked:
             self.joined(one, incarnation, request)
         self._improve()
