@@ -36,8 +36,8 @@ KNOCK: Final = "knock"
 ASK: Final = "ask"
 PURPOSES: Final = (LINK, JOIN, KNOCK, ASK)
 
-LOWEST_VERSION: Final = 1
-HIGHEST_VERSION: Final = 1
+LOWEST_VERSION: Final = 2
+HIGHEST_VERSION: Final = 2
 
 _TEXT_BYTES_MAX: Final = 255
 _FRAME_HEAD_BYTES: Final = 3

@@ -3,7 +3,8 @@
 First those who were in sync and have run without a break, the eldest before the others: they have everything that was
 settled, on disk or not. If none of them lives, nor the master itself, those who were in sync and have been restarted:
 whatever was confirmed and had to outlive that is on their disks; the last master before the others, because it may have
-more. One that came with another data directory since has nothing of that. If none of these lives either, a policy may allow that any other member is taken, with whatever it has.
+more. One that came with another data directory since has nothing of that. If none of these lives either, a policy may
+allow that any other member is taken, with whatever it has.
 
 All nodes come to the same order by themselves. Each waits for as long as there are living ones before it, so that
 nobody is kept waiting by one that cannot act; the store takes the first that asks.

@@ -97,9 +97,10 @@ class Ring:
 
     def renaming(self, old: str, new: str) -> "Ring":
         """A node that does not run is called otherwise from now on, and has what it had."""
-        names = [new if name == old else name for name in (self.master, *self.members)]
-        runs = [(new if name == old else name, incarnation) for name, incarnation in self.in_sync]
-        return Ring(self.epoch, names[0], names[1:], runs)
+        # one that was interrupted while it was renamed may be known by both names
+        members = [new if name == old else name for name in self.members if name != new]
+        runs = [(new if name == old else name, run) for name, run in self.in_sync if name != new]
+        return Ring(self.epoch, new if self.master == old else self.master, members, runs)
 
     def check(self) -> None:
         """Raise `InvariantBroken` if this cannot be a ring."""

@@ -91,7 +91,8 @@ class RunDefinition(Definition):
     def followed_by(self, run: int, data: int) -> "RunDefinition":
         """The node begins another run, which its directory counts as this one.
 
-        A directory that has not counted the latest run is an old state of itself: a backup that was put back.
+        A directory that has not counted the latest run is an old state of itself: a backup that was put back. One that
+        was made during the latest run cannot be told from what it is a copy of.
         """
         number = max(run, self.run + 1)
         goes_on = self.data == data and run > self.run

@@ -2,7 +2,9 @@
 
 from tests.simulation.cluster.mirrored import declare, in_sync, numbers_in, part_of, published, served
 from tests.simulation.cluster.scenario import ClusterScenario
+from warren.model.effects import Propose
 from warren.sim.cluster.member import Member
+from warren.store.cluster_definitions import run_key
 from warren.wire.methods import QueueDeclare
 from warren.wire.values import Table
 
@@ -79,3 +81,16 @@ def test_with_every_disk_that_had_it_lost_the_policy_decides() -> None:
     scenario.until(lambda: one.up and two.up)
     scenario.elapse(LONG_MS)
     assert not served(scenario, [one, two]), "nobody has what was confirmed, and nobody says that it may be given up"
+
+
+def test_a_disk_that_was_lost_before_runs_were_counted_is_not_trusted_either() -> None:
+    scenario, (one, two, _three), confirmed = _held_by_two()
+    one.lose_power(LONG_MS)
+    two.lose_disk(AWHILE_MS)
+    store = scenario.world.store
+    store.commit(Propose(0, [], [(run_key("two"), None)], [], []))
+    scenario.until(lambda: two.up)
+    scenario.elapse(LONG_MS // 2)
+    assert not served(scenario, [two])
+    scenario.until(lambda: served(scenario, [one]))
+    assert numbers_in(scenario, one) == confirmed

@@ -100,7 +100,7 @@ def test_versions_too_far_apart_are_refused() -> None:
     newer = Facts("warren@hare", 7, "burrow", "hare:25672", lowest_version=3, highest_version=4)
     assert refused(dialler(own=newer), accepter()) == (
         "warren@hare speaks versions 3 to 4 of the protocol between nodes, "
-        "warren@mole speaks versions 1 to 1 of the protocol between nodes"
+        "warren@mole speaks versions 2 to 2 of the protocol between nodes"
     )
 
 

@@ -256,3 +256,18 @@ def test_a_master_that_leaves_does_not_wait_for_that() -> None:
     stage.master.want_master("b", leaves=True)
     resumed(stage, "b", 3)
     assert stage.proposed == [BOTH.promoting(("b", 1))]
+
+
+def test_one_that_came_before_it_was_taken_out_is_not_welcomed_when_it_is_in_again() -> None:
+    stage = MasterStage(ALONE).opened()
+    master = stage.master
+    master.writer.store(5, 0, 0, True, 0, b"x", 0)
+    master.must_be_flushed()
+    master.joined("b", 1, JoinRequest(1, True, 1, 1, [(1, 1)], 6))
+    master.changed(ALONE.with_members(["a", "c"]), 7)
+    master.end_turn()
+    master.changed(ALONE, 8)
+    master.safe("b", 2)
+    stage.flush()
+    master.safe("b", 2)
+    assert stage.proposed == [], "it is about to drop the copy it came with"

@@ -47,3 +47,13 @@ def test_what_cannot_be_a_ring_is_found_out() -> None:
             broken.check()
     with pytest.raises(InvariantBroken):
         _ = Ring(1, "a", ["a", "b"], [("b", 1)]).master_run
+
+
+def test_a_node_that_is_renamed_has_its_place_under_the_new_name_once() -> None:
+    renamed = RING.renaming("b", "d")
+    assert (renamed.master, renamed.members, renamed.in_sync) == ("a", ["a", "d", "c"], [("a", 1), ("d", 4)])
+    known_by_both = RING.with_members(["a", "b", "d"])
+    assert known_by_both.renaming("b", "d").members == ["a", "d"]
+    of_master = RING.renaming("a", "d")
+    assert of_master.master_run == ("d", 1)
+    of_master.check()

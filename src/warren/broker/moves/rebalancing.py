@@ -38,7 +38,8 @@ def plan_balance(plan: Plan, clustering: "Clustering", vhosts: dict[str, Vhost])
         mirrored = found[key]
         ring = mirrored.ring
         definition = _definition_of(vhosts[mirrored.queue[0]], mirrored.queue[1])
-        plan.put(definition.with_ring(ring.handing_over((node, ring.synced_run(node)))))
+        # a master whose epoch is not open yet is not whole, and nobody else knows of that: it catches up
+        plan.put(definition.with_ring(ring.promoting((node, ring.synced_run(node)))))
     return len(moves)
 
 

@@ -7,12 +7,21 @@ is interrupted does it again: what has the new name already is passed over.
 Not here: the node's own files (`node.cluster.stopped_member`).
 """
 
+from warren.broker.sharing.runs import all_queues
 from warren.model.events import SharedSnapshot
+from warren.model.rings import Ring
 from warren.node.cluster.refusal import MembershipRefused, not_in_the_cluster
 from warren.node.cluster.shared_store import SharedStore
-from warren.store.cluster_definitions import NodeDefinition, RunDefinition, alive_key, node_key, run_key
+from warren.store.cluster_definitions import (
+    AliveDefinition,
+    NodeDefinition,
+    RunDefinition,
+    alive_key,
+    node_key,
+    run_key,
+)
 from warren.store.definition_kinds import decode_definition
-from warren.store.topology_definitions import QUEUES, QueueDefinition
+from warren.store.topology_definitions import QueueDefinition
 
 BATCH_MAX = 50
 
@@ -71,15 +80,16 @@ async def _rename_some(shared: SharedStore, old: str, new: str) -> bool:
 
 def _queues_with(name: str, known: SharedSnapshot) -> list[QueueDefinition]:
     """The queues that live on a node or are held by it. A master that lives sees by itself who is a member now."""
-    found = [decode_definition(key, kept[2]) for key, kept in known.items() if key.startswith(f"{QUEUES}/")]
-    queues = [queue for queue in found if isinstance(queue, QueueDefinition)]
-    return [
-        queue for queue in queues if queue.node == name or (_holds(name, queue) and alive_key(queue.node) not in known)
-    ]
+    return [queue for queue in all_queues(known) if queue.node == name or _has_to_be_told(name, queue.ring, known)]
 
 
-def _holds(name: str, queue: QueueDefinition) -> bool:
-    return queue.ring is not None and name in queue.ring.members
+def _has_to_be_told(name: str, ring: Ring | None, known: SharedSnapshot) -> bool:
+    """Of one whose master is gone, though its name may live as another run."""
+    if ring is None or name not in ring.members:
+        return False
+    key = alive_key(ring.master)
+    alive = decode_definition(key, known[key][2]) if key in known else None
+    return not isinstance(alive, AliveDefinition) or alive.incarnation != ring.master_run[1]
 
 
 def _runs(name: str, known: SharedSnapshot) -> RunDefinition | None:

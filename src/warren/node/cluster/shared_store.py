@@ -12,6 +12,7 @@ Not here: etcd (`node.etcd`), what passes between core and store (`node.cluster.
 import asyncio
 import os
 
+from warren.broker.sharing.runs import all_queues, next_run
 from warren.cluster.addresses import parse_address
 from warren.errors import StoreError
 from warren.model.events import SharedSnapshot
@@ -34,11 +35,9 @@ from warren.store.cluster_definitions import (
     RunDefinition,
     alive_key,
     node_key,
-    run_key,
 )
-from warren.store.definition_kinds import decode_definition
 from warren.store.metadata import AGREED, OUTDATED, Snapshot
-from warren.store.topology_definitions import QUEUES, QueueDefinition
+from warren.store.topology_definitions import QueueDefinition
 
 IDENTITY_SUFFIX = "-identity"
 PAUSE_S = 0.2
@@ -241,12 +240,7 @@ class SharedStore:
         A `ConnectionError` if nobody can tell whether it was.
         """
         _revision, known = await self.snapshot()
-        counted, seen_at = RunDefinition(self._name, run, 0, data), 0
-        found = known.get(run_key(self._name))
-        if found is not None:
-            last, seen_at = decode_definition(run_key(self._name), found[2]), found[1]
-            assert isinstance(last, RunDefinition), "its key says so"
-            counted = last.followed_by(run, data)
+        counted, seen_at = next_run(self._name, run, data, known)
         if not await self.change([(counted.key(), seen_at)], [(counted.key(), counted.value())]):
             raise ConnectionError(f"another run of {self._name} was counted at the same time")
         return counted
@@ -323,5 +317,4 @@ class SharedStore:
 
 def queues_of(name: str, known: SharedSnapshot) -> list[QueueDefinition]:
     """The queues that live on a node."""
-    found = [decode_definition(key, kept[2]) for key, kept in known.items() if key.startswith(f"{QUEUES}/")]
-    return [queue for queue in found if isinstance(queue, QueueDefinition) and queue.node == name]
+    return [queue for queue in all_queues(known) if queue.node == name]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from warren.broker.broker import Broker
 from warren.broker.commands import BeginSharing
 from warren.broker.sharing.moving_in import PassingDefinitions, shared_snapshot
+from warren.broker.sharing.runs import next_run
 from warren.model.effects import (
     Answered,
     DropPeer,
@@ -35,8 +36,7 @@ from warren.model.settings import DISC, BrokerSettings
 from warren.sim.disk import PretendDisk
 from warren.sim.metadata_store import Seat
 from warren.sim.process import MEMORY_LIMIT_BYTES, Inbox, Meddler, Process
-from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, RunDefinition, run_key
-from warren.store.definition_kinds import decode_definition
+from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, RunDefinition
 from warren.store.recovery import Found
 
 if TYPE_CHECKING:
@@ -161,12 +161,7 @@ class Member(Process):
 
     def _count_run(self) -> None:
         store, disk = self._world.store, self.disk
-        counted = RunDefinition(self.name, disk.incarnation, 0, disk.identity)
-        kept = store.snapshot()[1].get(run_key(self.name))
-        if kept is not None:
-            last = decode_definition(run_key(self.name), kept[2])
-            assert isinstance(last, RunDefinition), "its key says so"
-            counted = last.followed_by(disk.incarnation, disk.identity)
+        counted, _seen_at = next_run(self.name, disk.incarnation, disk.identity, store.snapshot()[1])
         store.commit(Propose(0, [], [(counted.key(), counted.value())], [], []))
         disk.incarnation = counted.run
 
