@@ -1,7 +1,7 @@
 """Real nodes behind a real HAProxy that runs the configuration `warren ha render` has written for it.
 
 All of it is on the loopback, where every address beginning with 127 is this machine's: the virtual address and both
-balancers' are answered by the one HAProxy. Nodes take a PROXY header from 127.0.0.1, as which HAProxy calls them, and
+balancers' are answered by the one HAProxy. Nodes take a PROXY header from 127.0.0.11, as which HAProxy calls them, and
 none from `DIRECT`, as which a test does.
 
 Not here: Keepalived, which wants a network (`tests.support.namespaces`).
@@ -29,7 +29,7 @@ from warren.ha.document import write
 VIRTUAL = "127.0.0.10"
 DIRECT = "127.0.0.77"
 DEADLINE_S = 60.0
-_PROXY = "proxy_protocol = true\nmanagement.proxy_protocol = true\nproxy_protocol.from.1 = 127.0.0.1\n"
+_PROXY = "proxy_protocol = true\nmanagement.proxy_protocol = true\nproxy_protocol.from.1 = 127.0.0.11\n"
 _GUEST = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
 
 

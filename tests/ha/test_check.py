@@ -1,7 +1,7 @@
 """`warren ha check` of real nodes behind a real HAProxy, well and broken.
 
 There is one HAProxy on the loopback, lb1, which also answers at lb2's address; that much is always wrong here. And
-nodes want a header from whoever calls from 127.0.0.1, as HAProxy and we do, and which is no balancer's address.
+the node wants a header from 127.0.0.1, too, as which we call, and which is no balancer's address.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ WANTS_HEADER = (
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    with front(tmp_path_factory.mktemp("front"), "n1") as one:
+    with front(tmp_path_factory.mktemp("front"), "n1", more_lines="proxy_protocol.from.2 = 127.0.0.1\n") as one:
         yield one
 
 

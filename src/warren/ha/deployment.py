@@ -50,6 +50,11 @@ class BrokerNode:
         """Its name in configurations that know no `@`."""
         return self.name.replace("@", "-at-").replace(":", "-")
 
+    @property
+    def health_kind(self) -> str:
+        """Through which listener it is asked how it is."""
+        return HTTP if HTTP in self.ports else HTTPS
+
     def endpoint(self, kind: str) -> str:
         return endpoint(self.address, self.ports[kind])
 
@@ -105,11 +110,6 @@ class Deployment:
     def is_ipv6(self) -> bool:
         return ":" in self.virtual_address
 
-    @property
-    def health_kind(self) -> str:
-        """Through which listener nodes are asked how they are."""
-        return HTTP if all(HTTP in node.ports for node in self.nodes) else HTTPS
-
     def served(self) -> list[str]:
         """The kinds of connections that the virtual address takes."""
         return [kind for kind in FRONT_KINDS if kind in self.ports]
@@ -124,11 +124,12 @@ def endpoint(address: str, port: int) -> str:
 
 
 def is_ip(text: str) -> bool:
+    """Not with a scope (`fe80::1%eth0`): that is of one machine, and Python would take any text for one."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
         return False
-    return True
+    return "%" not in text
 
 
 def _is_loopback(text: str) -> bool:
@@ -140,7 +141,7 @@ def _is_network(text: str) -> bool:
         ipaddress.ip_network(text)
     except ValueError:
         return False
-    return True
+    return "%" not in text
 
 
 def problem(deployment: Deployment) -> str | None:
@@ -161,6 +162,10 @@ def _problems(deployment: Deployment) -> Iterator[str]:
         yield f"keepalived.router_id must be from 1 to 255, not {settings.router_id}"
     if not 0.01 <= settings.advert_s <= 40:
         yield f"keepalived.advert_s must be from 0.01 to 40 seconds, not {settings.advert_s:g}"
+    folders = {"haproxy.run_directory": deployment.haproxy.run_directory, "keepalived.directory": settings.directory}
+    for key, folder in folders.items():
+        if not folder.startswith("/") or ".." in folder.split("/"):
+            yield f"{key} must be a whole path like /etc/keepalived, without .. in it, not {folder!r}"
     if deployment.haproxy.maxconn < 1:
         yield f"haproxy.maxconn must be 1 or more, not {deployment.haproxy.maxconn}"
 
@@ -205,6 +210,11 @@ def _problems_of_nodes(deployment: Deployment) -> Iterator[str]:
             yield f"a node's name must be like warren@HOST, not {node.name!r}"
         if not is_ip(node.address) and not _HOST.fullmatch(node.address):
             yield f"the address of node {node.name} must be an IP address or a host name, not {node.address!r}"
+        elif is_ip(node.address) and (":" in node.address) != deployment.is_ipv6:
+            yield (
+                f"the address of node {node.name} and those of the balancers must both be IPv4, or both IPv6: nodes "
+                "know the balancers by their addresses"
+            )
         if node.kind not in KINDS:
             yield f"the kind of node {node.name} must be {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {node.kind!r}"
         if HTTP not in node.ports and HTTPS not in node.ports:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from warren.errors import ConfigError
-from warren.ha.deployment import AMQP, AMQPS, DISC, HTTP, HTTPS, KINDS, PEER, WITNESS, BrokerNode
+from warren.ha.deployment import AMQP, AMQPS, DISC, HTTP, HTTPS, KINDS, PEER, WITNESS, BrokerNode, is_ip
 
 _KINDS_OF_LISTENERS = {"amqp": AMQP, "amqp/ssl": AMQPS, "http": HTTP, "https": HTTPS, "clustering": PEER}
 Rows = Sequence[Mapping[str, Any]]
@@ -48,7 +48,5 @@ def _address(name: str, nodes: Rows, own: Rows) -> str:
 
 
 def _is_definite(address: str) -> bool:
-    try:
-        return not ipaddress.ip_address(address.strip("[]")).is_unspecified
-    except ValueError:
-        return False
+    bare = address.strip("[]")
+    return is_ip(bare) and not ipaddress.ip_address(bare).is_unspecified

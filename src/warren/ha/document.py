@@ -4,6 +4,7 @@ Not here: what a deployment must be like (`ha.deployment.problem`).
 """
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -38,6 +39,7 @@ _TOP = (
     "keepalived",
 )
 _NODE_KEYS = ("name", "address", "kind", *FRONT_KINDS, PEER)
+_PLAIN = re.compile(r"[A-Za-z0-9._/@+-]*")
 _WORDS: dict[type, str] = {str: "a string", int: "a number", bool: "true or false", float: "a number", dict: "a table"}
 
 
@@ -158,8 +160,11 @@ def _settings(kind: type[S], table: dict[str, Any], name: str) -> S:
     _know(given, list(known), f"{name}.")
     values = {key: _value(given, key, known[key], f"{name}.") for key in given}
     for key, value in values.items():
-        if isinstance(value, str) and any(character in value for character in "\"'\\\n\t "):
-            raise ValueError(f"{name}.{key} must have no spaces and no quotes, not {value!r}")
+        if isinstance(value, str) and not _PLAIN.fullmatch(value):
+            raise ValueError(
+                f"{name}.{key} must be letters, digits, slashes, dots and dashes, with no spaces and no quotes, "
+                f"not {value!r}"
+            )
     return kind(**values)
 
 

@@ -3,7 +3,11 @@
 Two rows of servers for AMQP, because there are two questions. `…_fit` are nodes that want new clients; one that would
 rather not (an alarm, an operator who drains it) answers the check with 404, and keeps the clients it has. `…_serving`
 are nodes that serve at all; they are used when no node is fit, because consumers must get in to drain an alarmed
-cluster. Only the AMQP servers ask; the others follow what those have learnt (`track`).
+cluster. Only the AMQP servers ask; the others follow what those have learnt (`track`). A witness is never fit, since it
+holds no queues, and serves when nobody else does.
+
+Each balancer speaks from its own address, by which nodes know it (`source`): the system might choose another, like the
+virtual one.
 
 Not here: the virtual address (`ha.keepalived`), what makes a node unfit (the node's fitness resource).
 """
@@ -21,6 +25,7 @@ from warren.ha.deployment import (
     Balancer,
     BrokerNode,
     Deployment,
+    is_ip,
 )
 
 FIT, SERVING = "fit", "serving"
@@ -36,7 +41,7 @@ def haproxy_config(deployment: Deployment, balancer: Balancer) -> str:
         _global(deployment),
         _DEFAULTS,
         *(_frontend(deployment, balancer, kind) for kind in deployment.served()),
-        *_backends(deployment),
+        *_backends(deployment, balancer),
         _health(deployment),
     ]
     return "\n".join(sections)
@@ -146,22 +151,23 @@ def _frontend(deployment: Deployment, balancer: Balancer, kind: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _backends(deployment: Deployment) -> Iterator[str]:
+def _backends(deployment: Deployment, balancer: Balancer) -> Iterator[str]:
     asking = AMQP if AMQP in deployment.ports else AMQPS
     for kind in deployment.served():
         for standing in (FIT, SERVING) if kind in (AMQP, AMQPS) else (SERVING,):
-            yield _backend(deployment, kind, standing, asking)
+            yield _backend(deployment, balancer, kind, standing, asking)
 
 
-def _backend(deployment: Deployment, kind: str, standing: str, asking: str) -> str:
+def _backend(deployment: Deployment, balancer: Balancer, kind: str, standing: str, asking: str) -> str:
+    nodes = [node for node in deployment.behind(kind) if standing == SERVING or node.kind != WITNESS]
     lines = [f"backend {kind}_{standing}", *_nature_of_servers(kind)]
-    if kind == asking:
+    if any(kind == asking or asking not in node.ports for node in nodes):
         lines += _question(standing)
-    for node in deployment.behind(kind):
+    elif standing == FIT:
+        lines += _answers_of_others()
+    for node in nodes:
         follows = f"{asking}_{standing}/{node.label}" if asking in node.ports and kind != asking else ""
-        lines.append("    server " + " ".join(_server(deployment, kind, node, follows)))
-    if kind != asking and any(asking not in node.ports for node in deployment.behind(kind)):
-        lines[1:1] = _question(standing)
+        lines.append("    server " + " ".join(_server(deployment, balancer, kind, node, follows)))
     return "\n".join(lines) + "\n"
 
 
@@ -199,14 +205,24 @@ def _question(standing: str) -> list[str]:
     ]
 
 
-def _server(deployment: Deployment, kind: str, node: BrokerNode, follows: str) -> Iterator[str]:
+def _answers_of_others() -> list[str]:
+    return [
+        "    # These servers follow others, and a 404 must mean to them what it means there.",
+        "    option httpchk",
+        "    http-check disable-on-404",
+    ]
+
+
+def _server(deployment: Deployment, balancer: Balancer, kind: str, node: BrokerNode, follows: str) -> Iterator[str]:
     yield node.label
-    yield node.endpoint(kind)
+    # a name is looked up in the family of the address that is spoken from
+    yield ("" if is_ip(node.address) else "ipv6@" if deployment.is_ipv6 else "ipv4@") + node.endpoint(kind)
+    yield f"source [{balancer.address}]" if deployment.is_ipv6 else f"source {balancer.address}"
     if follows:
         yield f"track {follows}"
     else:
-        yield f"check port {node.ports[deployment.health_kind]}"
-        if deployment.health_kind == HTTPS:
+        yield f"check port {node.ports[node.health_kind]}"
+        if node.health_kind == HTTPS:
             yield "check-ssl verify none"
         if deployment.proxy_protocol:
             yield "check-send-proxy"

@@ -86,7 +86,7 @@ def _of_node(deployment: Deployment, node: BrokerNode) -> Iterator[Opening]:
     people = Whom("operators", deployment.operators)
     for kind in (AMQP, AMQPS, HTTP, HTTPS):
         if kind in node.ports:
-            health = ", and how the node is" if kind == deployment.health_kind else ""
+            health = ", and how the node is" if kind == node.health_kind else ""
             yield Opening(node.ports[kind], balancers, _WORDS[kind] + health)
             if kind in (HTTP, HTTPS):
                 yield Opening(node.ports[kind], people, "the same, for warren ctl and warren ha check")

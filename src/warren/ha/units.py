@@ -14,6 +14,7 @@ Not here: the configuration itself (`ha.node_settings`), what the node tells sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from warren.errors import ConfigError
 from warren.ha.deployment import PEER, USUAL_PORTS, WITNESS, BrokerNode, endpoint
 
 PROGRAM = "/opt/warren/.venv/bin/warren"
@@ -37,6 +38,11 @@ class Service:
     # it listens on a port that is reserved for the superuser
     reserved_port: bool = False
     program: str = PROGRAM
+
+    def __post_init__(self) -> None:
+        for word in (self.name, self.peer, self.program):
+            if not word.isprintable():
+                raise ConfigError(f"a unit of systemd has room for one line, so this cannot stand there: {word!r}")
 
 
 def service_of(node: BrokerNode, program: str = PROGRAM) -> Service:
@@ -98,7 +104,8 @@ def _running(service: Service) -> Iterator[str]:
     yield "OOMPolicy=continue"
     yield "Restart=on-failure"
     yield "RestartSec=2"
-    yield "# 2: a bad option, file or port, which another start would not change."
+    yield "# 2: a bad option or file, which another start would not change. An address that is not there yet is no such"
+    yield "# thing: the node is started again until it is."
     yield "RestartPreventExitStatus=2"
     yield "# One for each connection, and for each file of the journal."
     yield "LimitNOFILE=262144"

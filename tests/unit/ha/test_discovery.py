@@ -44,3 +44,8 @@ def test_a_node_on_every_interface_is_where_the_others_dial_it_or_where_its_name
 def test_a_node_that_is_down_cannot_be_described() -> None:
     with pytest.raises(ConfigError, match="do not run, so nobody knows where they listen: warren@b; start them"):
         nodes_of([row("warren@a"), row("warren@b", running=False)], [])
+
+
+def test_an_address_with_a_scope_is_none_that_others_could_use() -> None:
+    [found] = nodes_of([row("warren@a")], [listener("warren@a", "amqp", 5672, "fe80::1%x\nanything")])
+    assert found.address == "a"

@@ -68,6 +68,11 @@ def test_a_port_of_zero_is_none() -> None:
         ('"warren@n3"', '"warren@n2"', "two nodes have the same name"),
         ('"warren@n3"', '"n3"', "a node's name must be like warren@HOST, not 'n3'"),
         ('"10.0.0.23"', '"10.0.0.23\\n    bind :80"', "must be an IP address or a host name"),
+        ('"10.0.0.23"', '"fe80::1%x\\n    bind :80"', "must be an IP address or a host name"),
+        ('"10.0.0.23"', '"fe80::1%eth0"', "must be an IP address or a host name"),
+        ('"10.0.0.23"', '"fd00::23"', "must both be IPv4, or both IPv6: nodes know the balancers by their addresses"),
+        ('"10.0.0.10/24"', '"fe80::1%x\\ny/64"', "virtual_address must be an IP address"),
+        ('"10.0.0.12"', '"fe80::1%x\\ny"', "the address of balancer lb2 must be an IP address"),
         ('"10.0.0.23"', '"10.0.0.23"\nkind = "disk"', "must be disc, ram or witness, not 'disk'"),
         ('"10.0.0.23"', '"10.0.0.23"\namqp = 70000', "the amqp port of warren@n3 must be from 1 to 65535, not 70000"),
         ('"10.0.0.23"', '"10.0.0.23"\nhttp = 0', "must listen for http or https, or nobody can ask it how it is"),
@@ -90,10 +95,17 @@ def test_what_is_wrong_in_a_file_is_said_in_a_sentence(was: str, is_now: str, se
         ("[ports]\nhttp = 15672\n", "ports must have amqp or amqps"),
         ("[ports]\namqp = 5672\nhttps = true\n", "ports.https must be a number, not True"),
         ("[ports]\namqp = 8404\nhttp = 15672\n", "two ports of the balancers are the same"),
-        ("[haproxy]\nuser = 'a b'\n", "haproxy.user must have no spaces"),
+        ("[haproxy]\nuser = 'a b'\n", "with no spaces and no quotes, not 'a b'"),
         ("[haproxy]\nmaxcon = 5\n", "there is no haproxy.maxcon; is haproxy.maxconn meant?"),
         ("[haproxy]\nmaxconn = 0\n", "haproxy.maxconn must be 1 or more"),
         ("[keepalived]\nrouter_id = 300\n", "keepalived.router_id must be from 1 to 255"),
+        (
+            "[keepalived]\ndirectory = '/etc/../root'\n",
+            "keepalived.directory must be a whole path like /etc/keepalived",
+        ),
+        ("[keepalived]\ndirectory = 'etc'\n", "without .. in it, not 'etc'"),
+        ("[keepalived]\nscript_user = 'a;b'\n", "keepalived.script_user must be letters, digits, slashes, dots"),
+        ("[haproxy]\nrun_directory = '../run'\n", "haproxy.run_directory must be a whole path"),
         ("[keepalived]\nadvert_s = 0\n", "keepalived.advert_s must be from 0.01 to 40 seconds"),
         ("[[balancers]]\n", "balancers.3.name is missing"),
         ("nonsense", "ours.toml: "),
@@ -105,6 +117,7 @@ def test_what_is_wrong_in_a_table_is_said_in_a_sentence(more: str, sentence: str
 
 def test_networks_must_be_networks() -> None:
     assert "must be networks like 10.1.0.0/16, not '10.1.0.1/16'" in refusal_of(f'clients = ["10.1.0.1/16"]\n{FILE}')
+    assert "must be networks like" in refusal_of(f'clients = ["fe80::1%x\\\\ny"]\n{FILE}')
     assert "operators must be a list of networks" in refusal_of(f'operators = "all"\n{FILE}')
 
 

@@ -29,7 +29,7 @@ def test_every_node_is_asked_how_it_is_over_http_and_told_who_the_client_is() ->
     assert "http-check send meth GET uri /api/warren/fitness?reluctant=404" in lines
     assert "http-check disable-on-404" in lines
     assert servers(lines)["warren-at-n2"] == (
-        "server warren-at-n2 10.0.0.22:5672 check port 15672 check-send-proxy send-proxy-v2 "
+        "server warren-at-n2 10.0.0.22:5672 source 10.0.0.11 check port 15672 check-send-proxy send-proxy-v2 "
         "on-marked-down shutdown-sessions"
     )
 
@@ -56,7 +56,8 @@ def test_servers_of_other_kinds_follow_those_that_ask() -> None:
     found = sections(told)
     assert " track amqp_fit/warren-at-n1 " in servers(found["backend amqps_fit"])["warren-at-n1"]
     assert " track amqp_serving/warren-at-n1 " in servers(found["backend http_serving"])["warren-at-n1"]
-    assert not [line for line in found["backend amqps_fit"] if "httpchk" in line]
+    assert {"option httpchk", "http-check disable-on-404"} <= set(found["backend amqps_fit"])
+    assert not [line for line in found["backend amqps_fit"] if line.startswith("http-check send")]
 
 
 def test_a_node_that_takes_only_tls_is_asked_there() -> None:
@@ -79,9 +80,37 @@ def test_nodes_with_https_alone_are_asked_over_tls_and_it_is_passed_on() -> None
     assert "mode http" not in found["backend https_serving"]
 
 
-def test_a_witness_is_used_when_nobody_else_can() -> None:
-    lines = sections(deployment(nodes=(node(1), node(2), node(3, "witness"))))["backend amqp_fit"]
-    assert [name for name, line in servers(lines).items() if line.endswith(" backup")] == ["warren-at-n3"]
+def test_each_node_is_asked_where_it_listens() -> None:
+    told = deployment(
+        ports={"amqp": 5672, "http": 15672, "https": 15671},
+        nodes=(node(1), node(2, ports={"amqp": 5672, "https": 15671})),
+    )
+    found = servers(sections(told)["backend amqp_fit"])
+    assert " check port 15672 check-send-proxy " in found["warren-at-n1"]
+    assert " check port 15671 check-ssl verify none check-send-proxy " in found["warren-at-n2"]
+
+
+def test_a_witness_is_never_fit_and_serves_when_nobody_else_can() -> None:
+    """Or it would have all new clients while the nodes that hold queues have an alarm."""
+    found = sections(deployment(nodes=(node(1), node(2), node(3, "witness"))))
+    assert list(servers(found["backend amqp_fit"])) == ["warren-at-n1", "warren-at-n2"]
+    for backend in ("backend amqp_serving", "backend http_serving"):
+        lines = servers(found[backend])
+        assert [name for name, line in lines.items() if line.endswith(" backup")] == ["warren-at-n3"]
+
+
+def test_each_balancer_speaks_from_the_address_that_nodes_know() -> None:
+    for number, address in enumerate(("10.0.0.11", "10.0.0.12")):
+        found = sections(deployment(), number)
+        for backend in ("backend amqp_fit", "backend amqp_serving", "backend http_serving"):
+            assert all(f" source {address} " in line for line in servers(found[backend]).values())
+
+
+def test_a_name_is_looked_up_in_the_family_of_the_address_that_is_spoken_from() -> None:
+    by_name = BrokerNode("warren@n1", "n1.example.com", "disc", NODE_PORTS)
+    for virtual, family in (("10.0.0.10", "ipv4"), ("fd00::10", "ipv6")):
+        lines = sections(deployment(virtual_address=virtual, nodes=(by_name,)))["backend amqp_fit"]
+        assert f" {family}@n1.example.com:5672 " in servers(lines)["warren-at-n1"]
 
 
 def test_addresses_of_ipv6_stand_in_brackets() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.machine import need
 from tests.unit.ha.deployments import NODE_PORTS, node
+from warren.errors import ConfigError
 from warren.ha.deployment import AMQPS
 from warren.ha.units import DIRECTORIES_PATH, UNIT_PATH, USERS_PATH, Service, service_files, service_of
 
@@ -111,3 +112,9 @@ def test_the_unit_leaves_the_member_of_etcd_alone_and_waits_for_the_others() -> 
 def test_what_systemd_would_replace_in_a_name_is_written_so_that_it_stays() -> None:
     odd = replace(service_of(node(1)), name='warren%h@a "b"')
     assert '--name "warren%%h@a \\"b\\"" --data' in service_files(odd)[UNIT_PATH]
+
+
+def test_a_unit_has_no_room_for_a_second_line() -> None:
+    for odd in ({"peer": "[fe80::1%x\nExecStartPre=/bin/false]:25672"}, {"name": "warren@a\nb"}):
+        with pytest.raises(ConfigError, match="a unit of systemd has room for one line"):
+            replace(service_of(node(1)), **odd)
