@@ -85,7 +85,7 @@ def test_a_port_in_use_is_named_with_a_way_out(serve: Serve, tmp_path: Path) -> 
         text=True,
         timeout=DEADLINE_S,
     )
-    assert refused.returncode == 2
+    assert refused.returncode == 3
     assert refused.stderr == (
         f"warren: port {port} of 127.0.0.1 is in use; choose another with --http HOST:PORT (port 0 picks a free one) "
         "or management.tcp.port\n"

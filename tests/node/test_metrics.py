@@ -112,7 +112,7 @@ def test_a_node_goes_on_without_the_usual_port_but_not_without_one_it_was_told_t
         refused = subprocess.run(
             [*COMMAND, "serve", "--config", str(config), *options], capture_output=True, text=True, timeout=DEADLINE_S
         )
-        assert refused.returncode == 2
+        assert refused.returncode == 3
         assert f"port {port} of 127.0.0.1 is in use; choose another with prometheus.tcp.port" in refused.stderr
     # The first takes the usual port unless somebody else has it; the second finds it taken in any case.
     node = serve("--amqp", "127.0.0.1:0", "--http", f"127.0.0.1:{free_port()}")

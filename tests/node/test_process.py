@@ -113,7 +113,7 @@ def test_a_second_signal_ends_the_node_without_goodbyes(serve: Serve, connect: C
 
 def test_a_port_in_use_is_named_with_a_way_out(serve: Serve, tmp_path: Path) -> None:
     host, port = serve().address()
-    refused = _refused("--amqp", f"{host}:{port}", "--data", str(tmp_path / "data"))
+    refused = _refused("--amqp", f"{host}:{port}", "--data", str(tmp_path / "data"), exit_code=3)
     assert refused == (
         f"warren: port {port} of 127.0.0.1 is in use; choose another with --amqp HOST:PORT (port 0 picks a free one) "
         "or listeners.tcp.default\n"
@@ -137,8 +137,20 @@ def test_a_core_that_fails_ends_the_process_with_its_traceback(serve: Serve, con
     assert "RuntimeError: a rule was broken" in node.log()
 
 
-def _refused(*options: str) -> str:
+@pytest.mark.parametrize(
+    ("host", "sentence"),
+    [("192.0.2.1", "192.0.2.1 is not an address of this machine"), ("nowhere.invalid", "nowhere.invalid:0 is unknown")],
+)
+def test_an_address_that_is_not_there_yet_is_no_reason_to_give_up(tmp_path: Path, host: str, sentence: str) -> None:
+    """As at boot, before the network is there; the unit starts the node again unless it ends with 2."""
+    for option in ("--amqp", "--http"):
+        others = [word for each in ("--amqp", "--http") if each != option for word in (each, "127.0.0.1:0")]
+        said = _refused(option, f"{host}:0", *others, "--data", str(tmp_path / "data"), exit_code=3)
+        assert sentence in said
+
+
+def _refused(*options: str, exit_code: int = 2) -> str:
     """The one sentence of a node that must not start."""
     ended = subprocess.run([*COMMAND, "serve", *options], capture_output=True, text=True, timeout=DEADLINE_S)
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (exit_code, "")
     return ended.stderr

@@ -1,6 +1,7 @@
 """`warren`: the commands, and the one place where an error becomes a sentence and an exit code.
 
-Exit codes: 0 done; 1 refused or failed, the reason on standard error; 2 wrong usage, a bad option, file or port.
+Exit codes: 0 done; 1 refused or failed, the reason on standard error; 2 wrong usage, a bad option, file or port;
+3 a node's address or port is not to be had now.
 
 Commands import what they need when they run, so that `--help` and a refused option are quick.
 
@@ -39,7 +40,7 @@ def run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         return _refuse(error.format_message(), 2)
     except ConfigError as error:
-        return _refuse(str(error), 2)
+        return _refuse(str(error), getattr(error, "exit_code", 2))
     except WarrenError as error:
         return _refuse(str(error), 1)
     except (typer.Abort, KeyboardInterrupt):

@@ -21,6 +21,13 @@ _ACCEPTS_AT_ONCE = 128
 _FREE_PORT_TRIES = 20
 
 
+class AddressNotToBeHad(ConfigError):
+    """The machine has not got the address yet, cannot look its name up, or somebody else has the port. A later start
+    may find it otherwise, so a service must not give up, as it does over a bad option."""
+
+    exit_code = 3
+
+
 @dataclass(frozen=True)
 class ListenAddress:
     """Where to listen; an empty host is every interface, port 0 a free one."""
@@ -42,7 +49,8 @@ def bind(address: ListenAddress, how_to_choose: str) -> list[socket.socket]:
             # a free port of IPv4 may be taken in IPv6
             if error.errno == errno.EADDRINUSE and address.port == 0 and attempt + 1 < _FREE_PORT_TRIES:
                 continue
-            raise ConfigError(_sentence(address, error, how_to_choose)) from error
+            kind = AddressNotToBeHad if _may_pass(error) else ConfigError
+            raise kind(_sentence(address, error, how_to_choose)) from error
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -111,6 +119,10 @@ def _bind(family: int, where: tuple[object, ...]) -> socket.socket:
         bound.close()
         raise
     return bound
+
+
+def _may_pass(error: OSError) -> bool:
+    return isinstance(error, socket.gaierror) or error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
 
 
 def _sentence(address: ListenAddress, error: OSError, how_to_choose: str) -> str:
