@@ -35,6 +35,7 @@ PLANS_MAX: Final = 20
 """After so many plans that were outdated before they were agreed upon, a command is given up."""
 
 UNAVAILABLE: Final = "unavailable"
+STAYS: Final = "changes were made before that, and stay"
 
 
 @final
@@ -209,7 +210,7 @@ class Undertaking(AgreementWaiter):
     def what_stays(self) -> str:
         """How much of it has come about all the same, to be added to a reason."""
         made = max(self._made, self._plan.made)
-        return f"; {made} of {len(self._plan.changes)} changes were made before that, and stay" if made else ""
+        return f"; {made} of {len(self._plan.changes)} {STAYS}" if made else ""
 
     def agreed(self) -> None:
         self._control.agreed(self)

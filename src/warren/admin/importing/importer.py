@@ -1,13 +1,15 @@
 """Files of definitions are taken whole, or refused whole with the line that is at fault.
 
-RabbitMQ takes what comes before the fault; here nothing changes. What a file says of users, permissions, policies and
-parameters is set, unless what exists is to be kept.
+RabbitMQ takes what comes before the fault; here nothing changes. Only if the nodes of a cluster do not agree in time,
+or others come between, something may have come about, and that is said. What a file says of users, permissions,
+policies and parameters is set, unless what exists is to be kept.
 
 Not here: what a definition asks for (`importing.makers`), lines (`importing.lines`), HTTP (`changes.definitions`).
 """
 
 import asyncio
 from dataclasses import dataclass
+from typing import Final
 
 from warren.access.commands import (
     PutUser,
@@ -23,9 +25,15 @@ from warren.admin.http.faults import HttpFault
 from warren.admin.importing.lines import Definition, NotDefinitions, definitions_in
 from warren.admin.importing.makers import MAKERS, OF_VHOSTS
 from warren.broker.broker import Broker
+from warren.broker.control import STAYS, UNAVAILABLE
 from warren.errors import Refused
 from warren.model.commands import Command, Together
 from warren.policy.commands import SetGlobalParameter, SetParameter, SetPolicy
+
+MAY_BE_THERE: Final = (
+    "all or some of the definitions may be there all the same: look, and import them again when the cluster answers, "
+    "which does no harm"
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,8 @@ class Importer:
         try:
             await self._desk.carry_out(Together([step.command for step in steps]))
         except Refused as refusal:
+            if refusal.kind == UNAVAILABLE:
+                raise Refused(UNAVAILABLE, f"{refusal.reason}; {MAY_BE_THERE}") from refusal
             raise steps[refusal.at].refused(refusal.reason) from refusal
         return len(found)
 
@@ -132,7 +142,9 @@ def _refused(file: DefinitionsFile, definition: Definition, reason: str) -> Refu
     name = definition.value.get("name") if isinstance(definition.value, dict) else None
     which = f" '{name}'" if isinstance(name, str) else ""
     place = f"{file.name} line {definition.line}, {definition.section}{which}".lstrip()
-    return Refused("bad_request", f"{place}: {' '.join(reason.split())}; nothing was imported")
+    # of a large file some may have been agreed upon before others came between
+    outcome = "" if STAYS in reason else "; nothing was imported"
+    return Refused("bad_request", f"{place}: {' '.join(reason.split())}{outcome}")
 
 
 def _words(reason: str | list[object] | None) -> str:
