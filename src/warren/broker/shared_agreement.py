@@ -225,6 +225,7 @@ class SharedAgreement(Agreement):
             pending.end(self._turn)
         else:
             pending.revision = revision
+            pending.applied_then = self.applied
             pending.wait(self._turn, PEER_PATIENCE_MS)
             heapq.heappush(self._agreed, (revision, pending.ticket, pending))
             self._settle()
@@ -262,6 +263,11 @@ class SharedAgreement(Agreement):
             self._progress.leave_behind(pending.revision)
             self._settle()
             return
+        if pending.revision and self.applied > pending.applied_then:
+            # it is behind, as after an import of thousands, and hears of what came before: this comes, too
+            pending.applied_then = self.applied
+            pending.wait(self._turn, PEER_PATIENCE_MS)
+            return
         self._undecided.pop(pending.ticket, None)
         self._refused.pop(pending.ticket, None)
         pending.end(self._turn)
@@ -278,6 +284,8 @@ class PendingPlan(Timed):
         self.ticket: int = 0
         # what it came about with, once it has
         self.revision: int = 0
+        # how far this node had come when it last began to be patient
+        self.applied_then: int = 0
         self.over: bool = False
         self._agreement: SharedAgreement = agreement
         self._timer: Timer | None = None

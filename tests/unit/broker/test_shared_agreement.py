@@ -245,6 +245,19 @@ def test_agreed_upon_but_not_heard_of_is_no_success(cluster: SharingCluster) -> 
     ]
 
 
+def test_who_hears_of_changes_one_after_another_is_waited_for_while_that_goes_on(cluster: SharingCluster) -> None:
+    """An import of thousands is agreed upon sooner than it is made."""
+    node = cluster.nodes["a"]
+    ending = agree(node, putting("v"))
+    node.agreement.decided(Decided(1, "agreed", LATER + 10))
+    for heard in range(10):
+        node.take(DefinitionsCurrent(LATER + heard, cluster.clock.now_ms))
+        cluster.clock.pass_ms(5_000)
+        assert ending.told == []
+    cluster.clock.pass_ms(12_000)
+    assert [told[:6] for told in ending.told] == ["failed"]
+
+
 def test_plans_wait_while_a_node_moves_to_the_shared_store(cluster: SharingCluster) -> None:
     node = cluster.nodes["a"]
     node.agreement.hold()
