@@ -5,10 +5,11 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.bridges.lone_host import KeptLog
 from warren.bridges.carrying.settling import PAUSE_S, Settling
 from warren.bridges.carrying.tally import Tally
 from warren.bridges.carrying.terms import Outgoing
-from warren.bridges.carrying.uncertain import LateAcks, message_ids
+from warren.bridges.carrying.uncertain import LateAcks, message_ids, tell
 from warren.client import ConfirmRange, Delivery, Properties, ReturnedMessage
 from warren.client.machine.confirms import ConfirmLedger
 from warren.wire.properties import encode_header_payload
@@ -47,6 +48,7 @@ class Scene:
         self.settling = Settling(self.source, self.tally, self.late, lambda wait, call: self.later.append((wait, call)))
 
     def publish(self, *tags: int, mandatory: bool = False) -> None:
+        self.late.delivered(tags[-1])
         made = [(self.source.delivered(tag), Outgoing("", "q", b"\0\0", b"%d" % tag)) for tag in tags]
         self.settling.published(made, mandatory)
 
@@ -111,8 +113,55 @@ def test_what_is_in_doubt_is_what_was_not_decided_and_what_the_source_may_not_ha
     scene.confirm(4, 4)
     scene.confirm(6, 6)
     assert message_ids(each.header_payload for each in scene.settling.undecided()) == ["m5"]
-    # the sixth was delivered, so the source has heard of what is three before it
-    assert message_ids(scene.late.unheard(6)) == ["m4", "m6"]
+    # the sixth was delivered, so the source has heard of the first three that it was told of
+    assert message_ids(scene.late.unheard()) == ["m4", "m6"]
+
+
+def test_an_old_delivery_that_was_acked_late_is_in_doubt_as_any_other() -> None:
+    scene = Scene(prefetch=10)
+    scene.publish(*range(1, 11))
+    for tag in range(2, 101):
+        scene.confirm(tag, tag)
+        scene.publish(tag + 9)
+    scene.confirm(1, 1)
+    assert message_ids(scene.late.unheard())[-1] == "m1"
+    # the source sends ten more only if it has heard of ten more, the last of which is that one
+    scene.publish(*range(109, 119))
+    assert scene.late.unheard() == []
+
+
+def test_what_is_given_back_counts_as_settled() -> None:
+    scene = Scene(prefetch=2)
+    scene.publish(1, 2)
+    scene.confirm(1, 1, acked=False)
+    scene.later[0][1]()
+    scene.confirm(2, 2)
+    scene.publish(3)
+    # the source has heard that the first goes back, and may not know of the second
+    assert message_ids(scene.late.unheard()) == ["m2"]
+
+
+def test_a_source_that_answers_has_heard_everything_and_a_second_consumer_has_a_prefetch_of_its_own() -> None:
+    scene = Scene(prefetch=2)
+    scene.publish(1, 2)
+    scene.confirm(1, 1)
+    asked_at = scene.late.settled
+    scene.confirm(2, 2)
+    scene.late.answered(asked_at)
+    # of the second it was told after it was asked
+    assert message_ids(scene.late.unheard()) == ["m2"]
+    # and may not know yet: one of before and two for the second consumer
+    scene.publish(3, 4)
+    assert message_ids(scene.late.unheard()) == ["m2"]
+    scene.publish(5)
+    assert scene.late.unheard() == []
+
+
+def test_every_message_in_doubt_is_named_however_many_there_are() -> None:
+    log = KeptLog()
+    headers = [encode_header_payload(Properties(message_id=f"m{at}"), 1) for at in range(65_535)]
+    tell(log, {"name": "test"}, headers)
+    assert len(log.doubted_ids()) == 65_535
 
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.booleans(), st.booleans(), st.booleans()), max_size=60))

@@ -6,6 +6,7 @@ Not here: who begins its lives (`bridges.keeper`), carrying itself (`bridges.car
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
+from warren.bridges.carrying.caution import Caution
 from warren.bridges.carrying.tally import Tally
 from warren.bridges.host import Host
 
@@ -14,12 +15,19 @@ class Life:
     """What a bridge has while it lives: from its first attempt to connect until it breaks or is done."""
 
     def __init__(
-        self, host: Host, described: Mapping[str, object], tally: Tally, on_up: Callable[[Mapping[str, object]], None]
+        self,
+        host: Host,
+        described: Mapping[str, object],
+        tally: Tally,
+        on_up: Callable[[Mapping[str, object]], None],
+        caution: Caution | None = None,
     ) -> None:
         self.host = host
         # how the bridge is known in the log
         self.described = described
         self.tally = tally
+        # what lives before this one have learnt
+        self.caution = caution or Caution()
         self._on_up = on_up
 
     def is_up(self, **facts: object) -> None:

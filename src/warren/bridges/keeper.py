@@ -8,8 +8,9 @@
 Invariant: one life at a time, and none once it was stopped. Whoever asks to begin anew while that is under way has
 asked for the same; what is ending is told so once, for a second word would cut short what it has to put in order.
 
-What broke it is the *reason*, a sentence; one that repeats itself is written to the log once a minute. A bridge that
-returned from its life is done, and whoever keeps the keeper is told (`on_done`).
+What broke it is the *reason*, a sentence; one that repeats itself is written to the log once a minute. A message that
+the destination will not have breaks it again and again: then its delay grows. A bridge that returned from its life is
+done, and whoever keeps the keeper is told (`on_done`).
 
 Not here: which bridges there are (`bridges.supervisor`).
 """
@@ -20,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from warren.bridges.bridge import Bridge, Life
+from warren.bridges.carrying.caution import Caution, MessageRefused
 from warren.bridges.carrying.tally import Tally
 from warren.bridges.host import Host
 from warren.errors import WarrenError
@@ -30,6 +32,7 @@ RUNNING: Final = "running"
 TERMINATED: Final = "terminated"
 
 SAY_AGAIN_S: Final = 60.0
+REFUSED_PAUSE_MAX_S: Final = 60.0
 
 
 class Keeper:
@@ -38,6 +41,7 @@ class Keeper:
     def __init__(self, host: Host, bridge: Bridge, on_done: "Callable[[Keeper], None]") -> None:
         self.bridge = bridge
         self.tally = Tally()
+        self._caution = Caution()
         self.state: State = STARTING
         # in seconds since 1970
         self.since = time.time()
@@ -89,15 +93,23 @@ class Keeper:
             await asyncio.wait([task])
 
     async def _keep(self) -> None:
+        # how often in a row a message was refused
+        refusals = 0
         while True:
             self._stands(STARTING, self.reason)
             self.lives += 1
+            delay_s = self.bridge.reconnect_delay_s
             try:
-                await self.bridge.live(Life(self._host, self.bridge.describe(), self.tally, self._is_up))
+                await self.bridge.live(self._life())
+            except MessageRefused as refusal:
+                delay_s = min(delay_s * 2**refusals, max(delay_s, REFUSED_PAUSE_MAX_S))
+                refusals = min(refusals + 1, 30)
+                self._broke(str(refusal), None, delay_s)
             except (WarrenError, OSError, TimeoutError, ValueError) as trouble:
-                self._broke(str(trouble) or type(trouble).__name__, None)
+                refusals = 0
+                self._broke(str(trouble) or type(trouble).__name__, None, delay_s)
             except Exception as defect:
-                self._broke(f"a defect: {type(defect).__name__}: {defect}", defect)
+                self._broke(f"a defect: {type(defect).__name__}: {defect}", defect, delay_s)
             else:
                 self.is_done = True
                 self._host.log.info(
@@ -105,21 +117,24 @@ class Keeper:
                 )
                 self._on_done(self)
                 return
-            if not self.bridge.reconnect_delay_s:
+            if not delay_s:
                 return
-            await asyncio.sleep(self.bridge.reconnect_delay_s)
+            await asyncio.sleep(delay_s)
+
+    def _life(self) -> Life:
+        return Life(self._host, self.bridge.describe(), self.tally, self._is_up, self._caution)
 
     def _is_up(self, facts: Mapping[str, object]) -> None:
         self.facts = facts
         self._stands(RUNNING, "")
         self._host.log.info("bridge.started", **self.bridge.describe())
 
-    def _broke(self, reason: str, defect: Exception | None) -> None:
+    def _broke(self, reason: str, defect: Exception | None, delay_s: float) -> None:
         self._stands(TERMINATED, reason)
         if reason == self._said and time.monotonic() - self._said_at < SAY_AGAIN_S:
             return
         self._said, self._said_at = reason, time.monotonic()
-        fields = {**self.bridge.describe(), "reason": reason, "again_in_s": self.bridge.reconnect_delay_s}
+        fields = {**self.bridge.describe(), "reason": reason, "again_in_s": delay_s}
         if defect is None:
             self._host.log.warning("bridge.broke", **fields)
         else:

@@ -15,6 +15,7 @@ from typing import Final
 from librt.strings import BytesWriter
 
 from warren.bridges.bridge import Life
+from warren.bridges.carrying.caution import MessageRefused
 from warren.bridges.carrying.settling import Settling
 from warren.bridges.carrying.tap import Tap
 from warren.bridges.carrying.terms import NO_ACK, ON_CONFIRM, Outgoing, Rewrite, Terms
@@ -31,6 +32,7 @@ WRITE_BYTES: Final = 256 * 1024
 WINDOW: Final = 1_000_000
 LAST_CONFIRMS_S: Final = 2.0
 PREFETCH_MAX: Final = 65_535
+PUBLISH: Final = "basic.publish"
 
 
 class NoQueueThere(ClientError):
@@ -67,8 +69,10 @@ async def carry(
         outcome = carrier.over if carrier.over.done() else forwarding
     finally:
         forwarding.cancel()
-        await asyncio.gather(forwarding, return_exceptions=True)
-        await carrier.end()
+        try:
+            await asyncio.gather(forwarding, return_exceptions=True)
+        finally:
+            await carrier.end()
     outcome.result()
 
 
@@ -89,25 +93,26 @@ class Carrier:
         self._life = life
         self._tally = life.tally
         self._loop = asyncio.get_running_loop()
-        # done when all that was wanted is, broken when the destination is
+        self._caution = life.caution
+        # done when all that was wanted is, broken when either end is
         self.over: asyncio.Future[None] = self._loop.create_future()
-        # of what the source delivers
-        self._last_tag = 0
         self._settled_before = life.tally.confirmed
         self._published = 0
-        self._late_acks = LateAcks(terms.prefetch or PREFETCH_MAX)
+        self._prefetch = _prefetch_of(terms)
+        self._late_acks = LateAcks(self._prefetch)
         self._settling = Settling(taking, life.tally, self._late_acks, self._call_later)
         self._timers: list[asyncio.TimerHandle] = []
         self._caught_up: asyncio.Event = asyncio.Event()
+        # the one that was on its way is known not to have arrived
+        self._was_refused = False
+        # what it has handed out may be delivered again, whatever it was told of it
+        self._source_forgets = False
         giving.publisher.follower = self
+        taking.publisher.follower = _SourceWatch(self._broke)
 
     async def prefetch(self) -> None:
-        """Of a limited number no more is asked for than is wanted."""
-        limit, wanted = self._terms.limit, self._terms.prefetch
-        if limit is not None:
-            wanted = min(wanted or PREFETCH_MAX, limit)
-        if not self._no_ack and wanted:
-            await self._taking.prefetch(min(wanted, PREFETCH_MAX))
+        if not self._no_ack:
+            await self._taking.prefetch(self._prefetch)
 
     # taking and giving
 
@@ -115,6 +120,7 @@ class Carrier:
         while True:
             while tap is not None and not tap.is_open:
                 await tap.turned()
+            asked_at = self._late_acks.settled
             consumer = await self._taking.consume(
                 queue,
                 tag=self._terms.consumer_tag,
@@ -122,11 +128,13 @@ class Carrier:
                 exclusive=self._terms.exclusive,
                 arguments=self._terms.consumer_arguments or None,
             )
+            self._late_acks.answered(asked_at)
             shutting = None if tap is None else asyncio.ensure_future(_cancel_when_shut(consumer, tap))
             try:
                 while deliveries := await consumer.batch():
                     await self._forward(deliveries)
             except ConsumerCancelled as end:
+                self._source_forgets = True
                 sentence = f"the source has ended the consumer of queue {queue!r}: it was deleted, or is moving"
                 raise ConsumerCancelled(sentence) from end
             finally:
@@ -136,7 +144,7 @@ class Carrier:
 
     async def _forward(self, deliveries: list[Delivery]) -> None:
         self._tally.delivered += len(deliveries)
-        self._last_tag = int(deliveries[-1].delivery_tag)
+        self._late_acks.delivered(int(deliveries[-1].delivery_tag))
         at = 0
         while at < len(deliveries):
             wanted = await self._wanted(len(deliveries) - at)
@@ -146,15 +154,18 @@ class Carrier:
 
     async def _wanted(self, count: int) -> int:
         """How many of so many may be published; returns when that is one at least."""
-        limit = self._terms.limit
-        if limit is None:
-            return count
-        while True:
-            left = limit - self._done_for_limit() - self._settling.under_way
-            if left > 0:
-                return min(left, count)
+        while (room := self._room(count)) <= 0:
             self._caught_up.clear()
             await self._caught_up.wait()
+        return room
+
+    def _room(self, count: int) -> int:
+        limit = self._terms.limit
+        if limit is not None:
+            count = min(count, limit - self._done_for_limit() - self._settling.under_way)
+        if self._caution.suspects and self._confirming:
+            count = min(count, 1 - self._settling.under_way)
+        return count
 
     async def _publish(self, deliveries: list[Delivery]) -> None:
         rewrite, write = self._rewrite, self._writer.write
@@ -180,6 +191,8 @@ class Carrier:
             self._gave(deliveries)
 
     async def _send(self, out: BytesWriter, made: list[tuple[Delivery, Outgoing]]) -> None:
+        # what a source that is lost has delivered it delivers again
+        self._taking.publisher.check_open()
         await self._giving.send_encoded(out.getvalue(), len(made))
         # not before: what waits for room is not on its way
         self._tally.published += len(made)
@@ -197,6 +210,7 @@ class Carrier:
         self._tally.dropped += 1
         if self._confirming:
             self._taking.ack(delivery)
+            self._late_acks.gave_up(1)
 
     def _done_for_limit(self) -> int:
         return self._tally.confirmed - self._settled_before if self._confirming else self._published
@@ -212,6 +226,8 @@ class Carrier:
     def decided(self, ranges: list[ConfirmRange]) -> None:
         if self._taking.is_open:
             self._settling.decided(ranges)
+            if self._caution.suspects:
+                self._caution.decided(sum(each.last - each.first + 1 for each in ranges))
             self._look_at_limit()
 
     def came_back(self, message: ReturnedMessage) -> None:
@@ -224,7 +240,14 @@ class Carrier:
     def ended(self, error: Callable[[], ClientError]) -> None:
         self._caught_up.set()
         if not self.over.done():
-            self.over.set_exception(error())
+            outcome = self._caution.closed(error(), self._settling.undecided())
+            self._was_refused = isinstance(outcome, MessageRefused) and outcome.method == PUBLISH
+            self._broke(outcome)
+
+    def _broke(self, error: ClientError) -> None:
+        self._caught_up.set()
+        if not self.over.done():
+            self.over.set_exception(error)
 
     def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
         def if_open() -> None:
@@ -237,15 +260,23 @@ class Carrier:
 
     async def end(self) -> None:
         """Wait for what is on its way, leave both ends, and tell what is in doubt."""
-        in_order = await self._leave_in_order()
-        for timer in self._timers:
-            timer.cancel()
-        # nobody may ask, and an error that nobody asks for is complained of
-        if self.over.done():
-            self.over.exception()
-        doubted = [delivery.header_payload for delivery in self._settling.undecided()]
-        if not in_order and self._confirming:
-            doubted = self._late_acks.unheard(self._last_tag) + doubted
+        in_order = False
+        try:
+            in_order = await self._leave_in_order()
+        finally:
+            # whoever has no time to wait for that is told all the same
+            for timer in self._timers:
+                timer.cancel()
+            # nobody may ask, and an error that nobody asks for is complained of
+            if self.over.done():
+                self.over.exception()
+            self._tell_doubts(in_order)
+
+    def _tell_doubts(self, in_order: bool) -> None:
+        undecided = [] if self._was_refused else self._settling.undecided()
+        doubted = [delivery.header_payload for delivery in undecided]
+        if (not in_order or self._source_forgets) and self._confirming:
+            doubted = self._late_acks.unheard() + doubted
         if doubted:
             ids = tell(self._life.host.log, dict(self._life.described), doubted)
             self._tally.in_doubt(len(doubted), ids)
@@ -259,14 +290,37 @@ class Carrier:
                     await self._caught_up.wait()
                 if not self._taking.is_open:
                     return False
+                self._taking.publisher.follower = None
                 await self._taking.close()
                 return True
         except (ClientError, OSError, TimeoutError):
             return False
         finally:
-            self._giving.publisher.follower = None
+            self._giving.publisher.follower = self._taking.publisher.follower = None
             with contextlib.suppress(ClientError):
                 self._giving.leave()
+
+
+class _SourceWatch:
+    """Hears when the source is lost, also while nobody reads from it; nothing is published there."""
+
+    def __init__(self, lost: Callable[[ClientError], None]) -> None:
+        self._lost = lost
+
+    def decided(self, ranges: list[ConfirmRange]) -> None:
+        """Never."""
+
+    def came_back(self, message: ReturnedMessage) -> None:
+        """Never."""
+
+    def ended(self, error: Callable[[], ClientError]) -> None:
+        self._lost(error())
+
+
+def _prefetch_of(terms: Terms) -> int:
+    """As many as AMQP can count if any number is wanted; of a limited number no more than that."""
+    wanted = min(terms.prefetch or PREFETCH_MAX, PREFETCH_MAX)
+    return wanted if terms.limit is None else min(wanted, terms.limit)
 
 
 async def _cancel_when_shut(consumer: Consumer, tap: Tap) -> None:

@@ -100,6 +100,7 @@ class Settling:
         refused, self._refused = self._refused, []
         for delivery in refused:
             self._source.nack(delivery)
+        self._late_acks.gave_up(len(refused))
 
     def _acked_up_to(self, number: int) -> None:
         count = number - self.low
