@@ -8,22 +8,31 @@ Not here: sockets and TLS (`node`), what is answered (`http.application`).
 """
 
 import asyncio
+from collections.abc import Callable
 from email.utils import formatdate
 from typing import Any
 
 from uvicorn.server import ServerState
 
 from warren.admin.http.crowd import Crowd
-from warren.admin.http.link import HttpLink, uvicorn_config
+from warren.admin.http.link import HttpLink, nobody, uvicorn_config
 from warren.admin.http.settings import LinkLimits
 
 
 class HttpServer:
     """The connections of one node's HTTP listeners."""
 
-    def __init__(self, app: Any, loop: asyncio.AbstractEventLoop, limits: LinkLimits) -> None:
+    def __init__(
+        self,
+        app: Any,
+        loop: asyncio.AbstractEventLoop,
+        limits: LinkLimits,
+        is_balancer: Callable[[str], bool] = nobody,
+    ) -> None:
+        """`is_balancer` tells whether a load balancer is known to be at an address."""
         self._loop = loop
         self._limits = limits
+        self._is_balancer = is_balancer
         self._config = uvicorn_config(app, limits)
         self._state = ServerState()
         self._crowd = Crowd(limits.connections_max)
@@ -36,7 +45,7 @@ class HttpServer:
 
     def accept(self, client: tuple[str, int] | None = None) -> HttpLink:
         """The protocol of a connection; `client` is where it comes from, if a load balancer stands between."""
-        return HttpLink(self._config, self._state, self._limits, self._crowd, client)
+        return HttpLink(self._config, self._state, self._limits, self._crowd, client, self._is_balancer)
 
     def connection_count(self) -> int:
         return len(self._links)

@@ -22,6 +22,7 @@ from warren.admin.direct_link import DirectLinks
 from warren.admin.history.history import History
 from warren.admin.history.sampler import Sampler
 from warren.admin.http.application import Application
+from warren.admin.http.link import nobody
 from warren.admin.metrics.resource import Metrics
 from warren.admin.node_facts import ListenerFacts
 from warren.admin.server import HttpServer
@@ -116,14 +117,17 @@ class HttpDoor:
         facts.counts_sockets((await self._metrics.open(station, metrics, self._settings.limits)).connection_count)
 
     async def _listen(self) -> HttpServer:
-        self._server = server = HttpServer(self._pass_on, asyncio.get_running_loop(), self._settings.limits)
+        balancers = self._settings.balancers
+        is_balancer = nobody if balancers is None else balancers.name
+        self._server = server = HttpServer(
+            self._pass_on, asyncio.get_running_loop(), self._settings.limits, is_balancer
+        )
         server.start()
 
         def accept(ends: Ends | None = None) -> asyncio.Protocol:
             return server.accept(None if ends is None else ends.peer)
 
         for sockets, context in ((self._tcp_sockets, None), (self._ssl_sockets, self._context)):
-            balancers = self._settings.balancers
             self._opened += await let_in(sockets, accept, context, self._tls_patience_s, self._log, balancers)
         return server
 

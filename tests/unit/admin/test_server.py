@@ -30,7 +30,8 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Served:
     """A server whose application answers with what it was sent; `/large` answers with more than sockets hold."""
 
-    def __init__(self, limits: LinkLimits) -> None:
+    def __init__(self, limits: LinkLimits, balancer: str = "") -> None:
+        self._balancer = balancer
         self.bodies: list[bytes] = []
         self._limits = limits
 
@@ -51,7 +52,7 @@ class Served:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self.http = HttpServer(self.app, loop, self._limits)
+        self.http = HttpServer(self.app, loop, self._limits, lambda host: host == self._balancer)
         self.http.start()
         self._listener = await loop.create_server(self.http.accept, "127.0.0.1", 0)
         self.port = self._listener.sockets[0].getsockname()[1]
@@ -69,9 +70,11 @@ class Served:
         return await asyncio.open_connection("127.0.0.1", self.port, local_addr=(host, 0))
 
 
-def serving(conversation: Callable[[Served], Coroutine[Any, Any, None]], limits: LinkLimits = PATIENCE) -> None:
+def serving(
+    conversation: Callable[[Served], Coroutine[Any, Any, None]], limits: LinkLimits = PATIENCE, balancer: str = ""
+) -> None:
     async def whole() -> None:
-        served = Served(limits)
+        served = Served(limits, balancer)
         await served.start()
         try:
             async with asyncio.timeout(DEADLINE_S):

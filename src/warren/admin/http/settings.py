@@ -6,6 +6,8 @@ Not here: where the values come from (`node.config`), where the server listens (
 from dataclasses import dataclass, field
 
 BODY_BYTES_MAX = 20_000_000
+FITNESS_PATH = "/api/warren/fitness"
+"""What a load balancer asks, and is answered however many connections there are."""
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ Not here: the paths (`resources.health`, `node.cluster.control_room`), RabbitMQ'
 from dataclasses import dataclass
 from typing import Any
 
+from warren.admin.http.settings import FITNESS_PATH
 from warren.admin.node_facts import NodeFacts
 from warren.admin.views.alarms import own_alarm
 from warren.broker.broker import Broker
 
-PATH = "/api/warren/fitness"
+PATH = FITNESS_PATH
 FIT = "fit"
 RELUCTANT = "reluctant"
 UNFIT = "unfit"

@@ -27,8 +27,10 @@ class Balancers:
 
     def include(self, host: str) -> bool:
         """Whether who connects from there has to send a header."""
-        if not self.networks:
-            return True
+        return not self.networks or self.name(host)
+
+    def name(self, host: str) -> bool:
+        """Whether it is one of those that are named."""
         address = _address(host)
         return address is not None and any(address in network for network in self.networks)
 
