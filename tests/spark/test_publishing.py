@@ -51,6 +51,17 @@ def test_rows_arrive_once_though_the_node_is_killed_while_they_are_sent(
         assert channel.declare_queue(queue, passive=True).messages == 20_000
 
 
+def test_rows_are_known_again_though_they_are_many_times_what_is_remembered_of_a_publisher(
+    url: str, broker: blocking.Channel, author: Author
+) -> None:
+    name = f"forgetful-{author.publisher}"
+    broker.declare_queue(name, durable=True, arguments={"x-warren-dedup-window": 1000})
+    options = write_options({"url": url, "routingKey": name})
+    for batches in (batches_of(10_000, 10), batches_of(10_000, 10)[::-1]):
+        sent(options, batches, author)
+    assert broker.declare_queue(name, passive=True).messages == 10_000
+
+
 def test_the_first_host_that_answers_is_taken(
     node: NodeProcess, broker: blocking.Channel, queue: str, author: Author
 ) -> None:

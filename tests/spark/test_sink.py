@@ -41,7 +41,8 @@ def test_rows_are_written_as_persistent_messages_with_ids(
     assert sorted(int(each.body) for each in found) == list(range(1000))
     assert {each.properties.delivery_mode for each in found} == {2}
     assert len({each.headers["x-warren-publishing-id"] for each in found}) == 1000
-    assert len({each.headers["x-warren-publisher"] for each in found}) == 2
+    publishers = {each.headers["x-warren-publisher"] for each in found}
+    assert {str(each).rpartition("/")[0][-2:] for each in publishers} == {"/0", "/1"}
 
 
 def test_routing_key_headers_and_properties_come_from_columns(
@@ -80,22 +81,51 @@ def test_equal_rows_are_all_kept(spark: SparkSession, url: str, broker: blocking
     assert len(taken(broker, queue, 50)) == 50
 
 
-def test_what_a_failed_task_had_written_is_not_there_twice(
-    spark: SparkSession, url: str, broker: blocking.Channel, queue: str
-) -> None:
+def failing_once(frame: DataFrame, behind: int) -> DataFrame:
+    """The same rows; the first attempt at each task fails when it has passed on so many."""
+
     def fail_once(rows: Iterator[Row]) -> Iterator[Row]:
         task = TaskContext.get()
         for number, row in enumerate(rows):
-            if number == 900 and task is not None and task.attemptNumber() == 0:
+            if number == behind and task is not None and task.attemptNumber() == 0:
                 raise RuntimeError("as planned")
             yield row
 
+    return frame.rdd.mapPartitions(fail_once).toDF("body string")
+
+
+@pytest.fixture
+def small_batches(spark: SparkSession) -> Iterator[None]:
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
-    try:
-        write(rows(spark, 2000).rdd.mapPartitions(fail_once).toDF("body string"), url, routingKey=queue)
-    finally:
-        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    yield
+    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_what_a_failed_task_had_written_is_not_there_twice(
+    spark: SparkSession, url: str, broker: blocking.Channel, queue: str
+) -> None:
+    write(failing_once(rows(spark, 2000), 900), url, routingKey=queue)
     assert sorted(int(each.body) for each in taken(broker, queue, 2000)) == list(range(2000))
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_task_may_have_many_times_more_rows_than_a_queue_remembers_of_a_publisher(
+    spark: SparkSession, url: str, broker: blocking.Channel, queue: str
+) -> None:
+    small = broker.declare_queue(f"small-{queue}", durable=True, arguments={"x-warren-dedup-window": 1000}).name
+    write(failing_once(rows(spark, 10_000, 1), 9000), url, routingKey=small)
+    assert sorted(int(each.body) for each in taken(broker, small, 10_000)) == list(range(10_000))
+
+
+def test_a_task_with_more_rows_than_are_remembered_is_refused_unless_the_user_allows_it(
+    spark: SparkSession, url: str, broker: blocking.Channel, queue: str
+) -> None:
+    with pytest.raises(PySparkException, match="a task has more than 499 rows, and the broker could not tell"):
+        write(rows(spark, 1000), url, routingKey=queue, maxRecordsPerTask="499")
+    assert taken(broker, queue, 0) == []
+    write(rows(spark, 1000), url, routingKey=queue, maxRecordsPerTask="500")
+    assert len(taken(broker, queue, 1000)) == 1000
 
 
 def test_a_job_that_is_run_again_under_its_name_writes_nothing_twice(

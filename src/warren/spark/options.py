@@ -32,7 +32,7 @@ STREAM: Final = (
 QUEUE: Final = ("queue", "mode", "stagingDir", "maxRecordsPerTrigger", "maxBytesPerTrigger")
 SHOWN: Final = ("columns", "includeHeaders")
 READ: Final = tuple(dict.fromkeys((*COMMON, *STREAM, *QUEUE, *SHOWN)))
-WRITE: Final = (*COMMON, "exchange", "routingKey", "publisher", "mandatory")
+WRITE: Final = (*COMMON, "exchange", "routingKey", "publisher", "mandatory", "maxRecordsPerTask")
 
 OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 """What Spark hands on to every sink though it is meant for Spark itself."""
@@ -93,6 +93,7 @@ class WriteOptions:
     routing_key: str | None = None
     publisher: str | None = None
     mandatory: bool = True
+    max_records_per_task: int | None = None
 
 
 def read_options(given: Mapping[str, str]) -> StreamOptions | QueueOptions:
@@ -121,6 +122,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         routing_key=said.short_text("routingKey"),
         publisher=publisher,
         mandatory=said.truth("mandatory", True),
+        max_records_per_task=said.count("maxRecordsPerTask"),
     )
 
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from warren.spark.options import OptionError, WriteOptions
 from warren.spark.sinking.columns import check_columns
-from warren.spark.sinking.ids import Author, batch_author, stream_author
+from warren.spark.sinking.ids import TASK_ROWS_MAX, Author, batch_author, stream_author
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
@@ -76,11 +76,18 @@ def _task() -> TaskContext:
 
 def _write(options: WriteOptions, author: Author, batches: Iterator[Any]) -> WriterCommitMessage:
     from warren.spark.sinking.encoding import RowEncoder
-    from warren.spark.sinking.publishing import ConfirmedPublisher
+    from warren.spark.sinking.publishing import ConfirmedPublisher, SinkError
 
+    rows, rows_max = 0, options.max_records_per_task or TASK_ROWS_MAX
     with ConfirmedPublisher(options.broker, f"spark sink {author.publisher}") as publisher:
         encoder = RowEncoder(options, author, publisher.payload_max)
         for batch in batches:
+            rows += batch.num_rows
+            if rows > rows_max:
+                raise SinkError(
+                    f"a task has more than {rows_max} rows, and the broker could not tell which of them it has if the "
+                    "task ran again: repartition() them into more tasks, or allow it with option maxRecordsPerTask"
+                )
             for piece in encoder.pieces(batch):
                 publisher.send(piece)
         publisher.finish()

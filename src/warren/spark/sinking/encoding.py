@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from warren.spark.options import WriteOptions
 from warren.spark.schema import PROPERTIES
 from warren.spark.sinking.header_parts import header_fields
-from warren.spark.sinking.ids import Author, RowIds
+from warren.spark.sinking.ids import Author, RowIds, shares_of
 from warren.spark.sinking.parts import (
     BINARY,
     Number,
@@ -34,7 +34,7 @@ from warren.spark.sinking.parts import (
     length,
     short_text,
 )
-from warren.spark.sinking.views import views
+from warren.spark.sinking.views import copies, views
 
 CHANNEL: Final = b"\x00\x01"
 """Frames are made for the first channel of a connection."""
@@ -87,7 +87,8 @@ class RowEncoder:
 
     def __init__(self, options: WriteOptions, author: Author, payload_max: int) -> None:
         self._options = options
-        self._publisher = author.publisher.encode()
+        names = [name.encode() for name in author.names()]
+        self._publishers = pa.array([_long_text_field(b"x-warren-publisher", name) for name in names], BINARY)
         self._ids = RowIds(author.prefix)
         self._payload_max = payload_max
 
@@ -116,11 +117,8 @@ class RowEncoder:
         return _frame(b"\x01", joined(BASIC_PUBLISH, short_text(exchange), short_text(key), bits))
 
     def _header(self, properties: "Properties", fields: Part, ids: Part, size: Number) -> Part:
-        own = joined(
-            _long_text_field(b"x-warren-publisher", self._publisher),
-            _long_text_field(b"x-warren-publishing-id", ids),
-        )
-        table = joined(own, fields)
+        shares = pa.Array.from_buffers(pa.uint8(), len(ids), [None, pa.py_buffer(shares_of(copies(ids)))])
+        table = joined(self._publishers.take(shares), _long_text_field(b"x-warren-publishing-id", ids), fields)
         headers = joined(integer(length(table), 4), table)
         payload = joined(
             BASIC, integer(size, 8), integer(properties.flags, 2), properties.before, headers, properties.behind

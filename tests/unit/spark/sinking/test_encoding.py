@@ -55,7 +55,7 @@ def test_a_body_alone_is_a_persistent_message_with_an_id() -> None:
     assert second[4] == b""
     headers = first[3].headers
     assert headers is not None
-    assert headers["x-warren-publisher"] == "query/1"
+    assert headers["x-warren-publisher"] in Author("query/1").names()
     assert str(headers["x-warren-publishing-id"]).startswith("5-")
     assert first[3] == Properties(headers=headers, delivery_mode=2)
 
@@ -188,3 +188,17 @@ def test_an_id_does_not_depend_on_the_rows_beside() -> None:
 def test_a_row_that_does_not_fit_is_refused(columns: dict[str, Any], sentence: str) -> None:
     with pytest.raises(EncodingError, match=sentence):
         published(encoder(routingKey="k"), **columns)
+
+
+def test_a_row_comes_from_the_same_publisher_among_whichever_others() -> None:
+    bodies = [b"%d" % number for number in range(300)]
+
+    def publishers(numbered: list[bytes], **columns: Any) -> dict[bytes, Any]:
+        found = published(encoder(routingKey="k"), body=numbered, **columns)
+        return {each[4]: (each[3].headers or {})["x-warren-publisher"] for each in found}
+
+    assert publishers(bodies) == publishers(bodies[::-1])
+    assert set(publishers(bodies).values()) == set(Author("query/1").names())
+    given = [body.decode() if int(body) % 2 else None for body in bodies]
+    mixed = publishers(bodies, message_id=given)
+    assert {body: mixed[body] for body in bodies[1::2]} == publishers(bodies[1::2], message_id=given[1::2])

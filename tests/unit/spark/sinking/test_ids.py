@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.spark.sinking.ids import RowIds, batch_author, stream_author
+from warren.spark.sinking.ids import SHARES, Author, RowIds, batch_author, shares_of, stream_author
 
 ROWS = st.lists(st.binary(max_size=2), max_size=30)
 
@@ -33,3 +33,16 @@ def test_rows_of_different_batches_have_different_ids() -> None:
 def test_a_publisher_is_what_the_user_says_and_the_partition() -> None:
     assert stream_author("nightly", "query", "1", 3).publisher == "nightly/3"
     assert batch_author("nightly", 0).publisher == "nightly/0"
+
+
+def test_a_million_ids_are_shared_out_so_that_the_broker_remembers_those_of_each_publisher() -> None:
+    counts = [0] * SHARES
+    for share in shares_of([b"order %d" % number for number in range(1_000_000)]):
+        counts[share] += 1
+    assert max(counts) < 70_000
+    assert len(set(Author("query/1").names())) == SHARES
+
+
+def test_a_row_has_the_same_share_whatever_comes_before_it() -> None:
+    ids = [b"%d" % number for number in range(100)]
+    assert shares_of(ids[::-1]) == shares_of(ids)[::-1]
