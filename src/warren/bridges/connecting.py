@@ -11,7 +11,7 @@ Not here: what else a URI may say (`client.uri`).
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
 
 from warren.bridges.host import Host
@@ -29,6 +29,8 @@ class Reached:
 
     connection: Connection
     uri: str
+    whole_uri: str = field(repr=False)
+    """As it was given, for whoever has to connect once more in the same way."""
 
 
 async def reach(host: Host, uris: Sequence[str], vhost: str, name: str) -> Reached:
@@ -39,7 +41,7 @@ async def reach(host: Host, uris: Sequence[str], vhost: str, name: str) -> Reach
     troubles: list[tuple[str, ClientError]] = []
     for uri in random.sample(list(uris), len(uris)):
         try:
-            return Reached(await connect(host, uri, vhost, name), without_password(uri))
+            return Reached(await connect(host, uri, vhost, name), without_password(uri), uri)
         except ClientError as error:
             troubles.append((without_password(uri), error))
     if len(troubles) == 1:

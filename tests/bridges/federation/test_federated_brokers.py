@@ -176,14 +176,34 @@ def test_a_link_that_cannot_connect_says_why_and_runs_when_it_can(
     there.call("DELETE", "exchanges", "/", name)
 
 
-def test_an_exchange_cannot_be_its_own_upstream(here: BrokerApi, unique: Unique) -> None:
-    name = unique("fx")
-    here.call("PUT", "exchanges", "/", name, body={"type": "topic"})
-    here.upstream(name, "amqp:///%2F")
-    here.federate(name, name)
+@pytest.mark.parametrize("kind", ["exchange", "queue"])
+@pytest.mark.parametrize("names_host", [False, True])
+def test_nothing_can_be_its_own_upstream_whatever_the_uri_says(
+    here: BrokerApi, unique: Unique, kind: str, names_host: bool
+) -> None:
+    name = unique("own")
+    here.call("PUT", f"{kind}s", "/", name, body={"type": "topic"} if kind == "exchange" else {})
+    here.upstream(name, here.amqp if names_host else "amqp:///%2F")
+    here.federate(name, name, f"{kind}s")
     until(lambda: any("is its own upstream" in str(row.get("error")) for row in here.links(name)))
+    # nothing was made for it
+    assert not [queue for queue in here.queues() if queue.startswith(f"federation: {name}")]
     here.forget(name, name)
-    here.call("DELETE", "exchanges", "/", name)
+    here.call("DELETE", f"{kind}s", "/", name)
+
+
+def test_brokers_whose_clusters_have_one_name_are_still_two(here: BrokerApi, there: BrokerApi, unique: Unique) -> None:
+    name = unique("namesake")
+    before = there.call("GET", "cluster-name")[1]["name"]
+    there.call("PUT", "cluster-name", body={"name": here.call("GET", "cluster-name")[1]["name"]})
+    here.call("PUT", "queues", "/", name, body={})
+    here.upstream(name, there.amqp)
+    here.federate(name, name, "queues")
+    here.until_linked(name)
+    here.forget(name, name)
+    there.call("PUT", "cluster-name", body={"name": before})
+    for broker in (here, there):
+        broker.call("DELETE", "queues", "/", name)
 
 
 def test_a_link_is_restarted(here: BrokerApi, there: BrokerApi, unique: Unique) -> None:

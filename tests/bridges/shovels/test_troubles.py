@@ -96,7 +96,12 @@ def test_what_an_exchange_leads_nowhere_stays_at_the_source_if_it_is_mandatory(h
 def test_a_shovel_to_itself_is_found_out_whatever_its_uris_say(here: Shoveller, unique: Unique) -> None:
     name = unique("loop")
     here.fill(name, 5)
-    for changes in ({"dest_queue": name}, {"dest_queue": name, "src_uri": here.amqp, "dest_uri": "amqp://"}):
+    for changes in (
+        {"dest_queue": name},
+        {"dest_queue": name, "src_uri": here.amqp, "dest_uri": "amqp://"},
+        {"dest_exchange": ""},
+        {"dest_exchange": "", "dest_exchange_key": name},
+    ):
         definition = {"src_uri": "amqp://", "src_queue": name, "dest_uri": here.amqp, **changes}
         with here.shovel(name, **definition):
             assert here.until_reason(name).startswith(f"a shovel from queue '{name}' to itself would carry")

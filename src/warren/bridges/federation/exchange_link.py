@@ -11,9 +11,9 @@ from typing import Final
 from warren.bridges.bridge import Bridge, Life
 from warren.bridges.carrying.carrier import carry
 from warren.bridges.carrying.terms import Terms
-from warren.bridges.connecting import Reached, reach, without_password
+from warren.bridges.connecting import Reached, reach
 from warren.bridges.federation.bindings import Wanted, differences, wanted_upstream
-from warren.bridges.federation.ends import check_not_itself, one_of_them_ends, upstream_vhost
+from warren.bridges.federation.ends import Federating, cluster_of, one_of_them_ends, upstream_vhost
 from warren.bridges.federation.exchange_plan import ExchangePlan
 from warren.bridges.federation.forwarding import to_exchange
 from warren.bridges.federation.names import SUFFIXES, internal_exchange_name, link_key
@@ -57,14 +57,16 @@ class ExchangeLink(Bridge):
         return {"kind": "federation", "vhost": self.vhost, "exchange": self.name, "upstream": self.upstream.name}
 
     async def live(self, life: Life) -> None:
-        check_not_itself("exchange", self.vhost, self.name, self.upstream.exchange, self.upstream.uris)
+        federating = Federating("exchange", self.vhost, self.name, self.upstream.exchange)
+        federating.check_uris(self.upstream.uris)
         reached = await reach(life.host, self.upstream.uris, self.vhost, self.connection_name)
         async with reached.connection as source:
+            await federating.check_upstream(life.host, reached, self.connection_name)
             plan = self._plan(reached)
-            end = UpstreamEnd(plan, source, self._whole_uri(reached))
+            end = UpstreamEnd(plan, source, reached.whole_uri)
             await end.prepare(life.host)
             async with await life.host.connect_here(self.vhost, self.connection_name, "") as here:
-                bindings = _BindingsKept(life.host, plan, end, _cluster_of(source))
+                bindings = _BindingsKept(life.host, plan, end, cluster_of(source))
                 await bindings.begin(source)
                 life.is_up(uri=reached.uri, local_connection=self.connection_name)
                 await one_of_them_ends(bindings.keep(), self._carry(life, plan, source, here, reached))
@@ -73,7 +75,7 @@ class ExchangeLink(Bridge):
         self, life: Life, plan: ExchangePlan, source: Connection, here: Connection, reached: Reached
     ) -> None:
         hop: Table = {"uri": reached.uri, "exchange": self.name, "vhost": plan.upstream_vhost}
-        if cluster := _cluster_of(source):
+        if cluster := cluster_of(source):
             hop["cluster-name"] = cluster
         upstream = self.upstream
         rewrite = to_exchange(self.name, self.cluster_name, self.vhost, hop, upstream.max_hops, upstream.trust_user_id)
@@ -107,9 +109,6 @@ class ExchangeLink(Bridge):
             auto_delete=self.auto_delete,
             arguments=self.arguments,
         )
-
-    def _whole_uri(self, reached: Reached) -> str:
-        return next(uri for uri in self.upstream.uris if without_password(uri) == reached.uri)
 
 
 class _BindingsKept:
@@ -153,9 +152,3 @@ class _BindingsKept:
         await self._end.bind(self._channel, missing)
         await self._end.unbind(self._channel, surplus)
         self._seen, self._made = bindings, wanted
-
-
-def _cluster_of(connection: Connection) -> str:
-    """The name of the upstream's cluster, by which loops are known; empty for brokers that have none."""
-    name = connection.server_properties.get("cluster_name")
-    return name if isinstance(name, str) else ""

@@ -14,7 +14,7 @@ from warren.bridges.carrying.carrier import carry
 from warren.bridges.carrying.tap import Tap
 from warren.bridges.carrying.terms import Terms
 from warren.bridges.connecting import reach
-from warren.bridges.federation.ends import check_not_itself
+from warren.bridges.federation.ends import Federating
 from warren.bridges.federation.forwarding import to_queue
 from warren.bridges.federation.names import link_key
 from warren.bridges.federation.upstream import Upstream
@@ -54,9 +54,11 @@ class QueueLink(Bridge):
 
     async def live(self, life: Life) -> None:
         upstream = self.upstream
-        check_not_itself("queue", self.vhost, self.name, upstream.queue, upstream.uris)
+        federating = Federating("queue", self.vhost, self.name, upstream.queue)
+        federating.check_uris(upstream.uris)
         reached = await reach(life.host, upstream.uris, self.vhost, self.connection_name)
         async with reached.connection as source:
+            await federating.check_upstream(life.host, reached, self.connection_name)
             _check_priorities(source)
             async with await source.channel() as channel:
                 await channel.declare_queue(

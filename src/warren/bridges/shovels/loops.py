@@ -1,9 +1,11 @@
 """A shovel that would carry to where it takes from, and so the same messages for ever.
 
-What was taken comes to the same queue again if the destination is that queue, or the exchange it came through with the
-key it came with. That is a loop only if both ends are one broker. Some URIs say so (both name no host, or the same
-host and port). Others do not, and are asked when both ends are connected: a queue that is exclusive to one connection
-is locked to the other one if, and only if, the two are connected to the same virtual host of the same broker.
+What was taken comes to the same queue again if the destination is that queue, by its name or through the default
+exchange, or the exchange it came through with the key it came with. That is a loop only if both ends are one broker.
+Some URIs say so (both name no host, or the same host and port). Others do not, and are asked when both ends are
+connected (`bridges.same_place`).
+
+What exchanges do with other keys nobody asks, and a loop through several shovels nobody can know of.
 
 Not here: hops of federated exchanges, which are counted (`bridges.federation`).
 """
@@ -11,12 +13,13 @@ Not here: hops of federated exchanges, which are counted (`bridges.federation`).
 from typing import Final
 
 from warren.bridges.connecting import far_uri, this_broker
+from warren.bridges.same_place import are_same_place
 from warren.bridges.shovels.definition import DEFAULT_VHOST, Definition
 from warren.client.connection import Connection
-from warren.client.errors import ChannelClosed, ClientError
+from warren.client.errors import ClientError
 from warren.client.uri import parse_uri
 
-RESOURCE_LOCKED: Final = 405
+DEFAULT_EXCHANGE: Final = ""
 _LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
 Place = tuple[str, int, str]
@@ -40,33 +43,17 @@ def goes_back(shovel: Definition) -> bool:
     source, destination = shovel.source, shovel.destination
     if destination.queue is not None:
         return destination.queue == source.queue
-    if destination.exchange_key is not None:
-        return False
-    return destination.exchange is None or destination.exchange == source.exchange
+    exchange, key = destination.exchange, destination.exchange_key
+    if source.queue is None:
+        return exchange in (None, source.exchange) and key in (None, source.exchange_key)
+    # by the default exchange it comes to the queue that its key names, and so it came, if it was published there
+    return exchange in (None, DEFAULT_EXCHANGE) and key in (None, source.queue)
 
 
 async def check_ends(shovel: Definition, source: Connection, destination: Connection) -> None:
     """Raises `ShovelToItself` if the two connections make a loop of it."""
-    if goes_back(shovel) and await _are_one_place(source, destination):
+    if goes_back(shovel) and await are_same_place(source, destination):
         raise ShovelToItself(_sentence(shovel))
-
-
-async def _are_one_place(source: Connection, destination: Connection) -> bool:
-    asking = await source.channel()
-    try:
-        probe = await asking.declare_queue(exclusive=True)
-    except ChannelClosed:
-        # a user who may declare nothing there: nobody can tell, and most shovels are none of those
-        return False
-    async with asking:
-        other = await destination.channel()
-        try:
-            await other.declare_queue(probe.name, passive=True)
-        except ChannelClosed as refusal:
-            return refusal.code == RESOURCE_LOCKED
-        finally:
-            await asking.delete_queue(probe.name)
-    return False
 
 
 def _sentence(shovel: Definition) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.bridges.lone_host import LoneHost
-from warren.bridges.federation.ends import check_not_itself, upstream_vhost
+from warren.bridges.federation.ends import Federating, upstream_vhost
 from warren.bridges.federation.exchange_link import ExchangeLink
 from warren.bridges.federation.links import FederationLinks
 from warren.bridges.federation.queue_link import QueueLink
@@ -136,12 +136,13 @@ def test_a_link_is_found_by_its_id() -> None:
 
 
 def test_nothing_takes_from_itself() -> None:
+    itself = Federating("exchange", "/", "fx", "fx")
     with pytest.raises(ValueError, match="'fx' of virtual host '/' is its own upstream"):
-        check_not_itself("exchange", "/", "fx", "fx", ["amqp://far", "amqp:///%2F"])
+        itself.check_uris(["amqp://far", "amqp:///%2F"])
     with pytest.raises(ValueError, match="is its own upstream"):
-        check_not_itself("exchange", "/", "fx", "fx", ["amqp://"])
-    check_not_itself("exchange", "/", "fx", "other", ["amqp://"])
-    check_not_itself("exchange", "/", "fx", "fx", ["amqp:///elsewhere", "amqp://far"])
+        itself.check_uris(["amqp://"])
+    Federating("exchange", "/", "fx", "other").check_uris(["amqp://"])
+    itself.check_uris(["amqp:///elsewhere", "amqp://far"])
 
 
 @pytest.mark.parametrize(

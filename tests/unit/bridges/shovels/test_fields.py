@@ -117,6 +117,32 @@ def test_what_rabbitmq_stumbles_over_is_told_in_a_sentence_without_passwords(
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [
+        {"src_uri": "amqp://u:secret@h"},
+        {"password": "secret"},
+        {"other": {"uris": ["amqp://u:secret@h"]}},
+        {"src-uri": {"uri": "amqp://u:secret@h"}},
+        {"src-uri": [["amqp://u:secret@h"]]},
+        {"ack-mode": "amqp://u:secret@h"},
+        {"src-prefetch-count": "amqp://u:secret@h"},
+        {"src-protocol": "amqp://u:secret@h"},
+        {"delete-after": "amqp://u:secret@h"},
+        {"dest-publish-properties": {"password": "secret"}},
+    ],
+)
+def test_no_refusal_quotes_what_may_be_a_password_wherever_it_was_written(changes: dict[str, object]) -> None:
+    reasons = refused({**GOOD, **changes})
+    assert reasons
+    assert "secret" not in "".join(reasons)
+    assert "..." in "".join(reasons)
+
+
+def test_a_uri_in_the_place_of_a_definition_is_not_quoted_either() -> None:
+    assert refused("amqp://u:secret@h") == ['s not a list <<"...">>']
+
+
+@pytest.mark.parametrize(
     ("changes", "source"),
     [
         ({"dest-queue": "a"}, "queue 'a'"),
@@ -127,6 +153,30 @@ def test_what_rabbitmq_stumbles_over_is_told_in_a_sentence_without_passwords(
         ({"src-uri": "amqp://localhost", "dest-uri": "amqp://127.0.0.1:5672", "dest-queue": "a"}, "queue"),
         ({"dest-queue": None}, "queue 'a'"),
         ({"src-queue": None, "src-exchange": "x", "dest-queue": None, "dest-exchange": "x"}, "exchange 'x'"),
+        ({"dest-queue": None, "dest-exchange": ""}, "queue 'a'"),
+        ({"dest-queue": None, "dest-exchange": "", "dest-exchange-key": "a"}, "queue 'a'"),
+        ({"dest-queue": None, "dest-exchange-key": "a"}, "queue 'a'"),
+        (
+            {
+                "src-queue": None,
+                "src-exchange": "x",
+                "src-exchange-key": "k",
+                "dest-queue": None,
+                "dest-exchange": "x",
+                "dest-exchange-key": "k",
+            },
+            "exchange 'x'",
+        ),
+        (
+            {
+                "src-queue": None,
+                "src-exchange": "x",
+                "src-exchange-key": "k",
+                "dest-queue": None,
+                "dest-exchange-key": "k",
+            },
+            "exchange 'x'",
+        ),
     ],
 )
 def test_a_shovel_to_itself_is_refused(changes: dict[str, object], source: str) -> None:
@@ -134,3 +184,15 @@ def test_a_shovel_to_itself_is_refused(changes: dict[str, object], source: str) 
     (reason,) = refused(merged)
     assert reason.startswith(f"a shovel from {source}")
     assert "would carry the same messages for ever" in reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dest-exchange": "", "dest-exchange-key": "b"},
+        {"dest-exchange": "x", "dest-exchange-key": "a"},
+        {"dest-exchange-key": "b"},
+    ],
+)
+def test_a_shovel_to_another_queue_or_through_another_exchange_is_taken(changes: dict[str, object]) -> None:
+    assert refused({name: value for name, value in GOOD.items() if name != "dest-queue"} | changes) == []

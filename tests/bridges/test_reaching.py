@@ -1,0 +1,28 @@
+"""Of several URIs the one that answers is known whole, and shown without its login."""
+
+from collections.abc import Callable
+
+from tests.bridges.conftest import url_of
+from tests.bridges.lone_host import LoneHost
+from tests.bridges.test_carrying import run
+from tests.support.node_process import NodeProcess
+from warren.bridges.connecting import Reached, connect, reach
+
+Unique = Callable[[str], str]
+
+
+def test_of_two_uris_that_differ_in_their_login_alone_the_one_that_led_there_is_remembered(near: NodeProcess) -> None:
+    right = url_of(near)
+    wrong = right.replace("guest:guest", "guest:wrong")
+
+    async def scenario() -> Reached:
+        host = LoneHost()
+        reached = await reach(host, [wrong, right], "/", "test")
+        # whoever has to connect once more does it in the same way
+        async with reached.connection, await connect(host, reached.whole_uri, "/", "test"):
+            return reached
+
+    reached = run(scenario())
+    assert reached.whole_uri == right
+    assert reached.uri == right.replace("guest:guest@", "")
+    assert "guest" not in repr(reached)
