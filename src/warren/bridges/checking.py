@@ -3,7 +3,9 @@
 RabbitMQ names what it does not know first, then the fields from the last of the table to the first; scripts and people
 who compare two brokers see the same text. Where it would print the insides of its URI parser there is a sentence.
 
-Invariant: no text quotes a password of a URI.
+Invariant: no text quotes a password. RabbitMQ prints the values of fields, of those it does not know, too, and in a
+field whose name is misspelt there may be a URI: text of unknown fields, and of others what looks like a login, is left
+out (`...`).
 
 Not here: which fields there are (`bridges.shovels`, `bridges.federation`).
 """
@@ -34,10 +36,10 @@ def properties(name: str, fields: Sequence[Field], value: object) -> list[str]:
     if value == []:
         value = {}
     if not isinstance(value, dict):
-        return [f"{name} not a list {json_term(value)}"]
+        return [f"{name} not a list {quoted(value)}"]
     reasons: list[str] = []
     known = {field.name for field in fields}
-    if unknown := [(key, value[key]) for key in sorted(value) if key not in known]:
+    if unknown := [(key, _masked(value[key], lambda text: True)) for key in sorted(value) if key not in known]:
         start = "Unrecognised terms "
         reasons.append(f"{start}{json_term(unknown, len(start))} in {name}")
     for field in reversed(fields):
@@ -48,17 +50,32 @@ def properties(name: str, fields: Sequence[Field], value: object) -> list[str]:
     return reasons
 
 
+def quoted(value: object) -> str:
+    """A value as RabbitMQ prints it, without what may be a password."""
+    return json_term(_masked(value, lambda text: "@" in text))
+
+
+def _masked(value: object, hides: Callable[[str], bool]) -> object:
+    if isinstance(value, str):
+        return "..." if hides(value) else value
+    if isinstance(value, list):
+        return [_masked(item, hides) for item in value]
+    if isinstance(value, dict):
+        return {name: _masked(item, hides) for name, item in value.items()}
+    return value
+
+
 def text(name: str, value: object) -> list[str]:
-    return [] if isinstance(value, str) else [f"{name} should be binary, actually was {json_term(value)}"]
+    return [] if isinstance(value, str) else [f"{name} should be binary, actually was {quoted(value)}"]
 
 
 def number(name: str, value: object) -> list[str]:
     is_one = isinstance(value, int | float) and not isinstance(value, bool)
-    return [] if is_one else [f"{name} should be a number, actually was {json_term(value)}"]
+    return [] if is_one else [f"{name} should be a number, actually was {quoted(value)}"]
 
 
 def boolean(name: str, value: object) -> list[str]:
-    return [] if isinstance(value, bool) else [f"{name} should be boolean, actually was {json_term(value)}"]
+    return [] if isinstance(value, bool) else [f"{name} should be boolean, actually was {quoted(value)}"]
 
 
 def whole_number(lowest: int, highest: int) -> Check:
@@ -67,7 +84,7 @@ def whole_number(lowest: int, highest: int) -> Check:
     def check(name: str, value: object) -> list[str]:
         reasons = number(name, value)
         if not reasons and not (isinstance(value, int) and lowest <= value <= highest):
-            reasons = [f"{name} should be a whole number from {lowest} to {highest}, actually was {json_term(value)}"]
+            reasons = [f"{name} should be a whole number from {lowest} to {highest}, actually was {quoted(value)}"]
         return reasons
 
     return check
@@ -77,7 +94,7 @@ def seconds(name: str, value: object) -> list[str]:
     """A time to wait, parts of a second too."""
     reasons = number(name, value)
     if not reasons and isinstance(value, int | float) and not 0 <= value <= 86_400 * 365:
-        reasons = [f"{name} should be a number of seconds, 0 or more, actually was {json_term(value)}"]
+        reasons = [f"{name} should be a number of seconds, 0 or more, actually was {quoted(value)}"]
     return reasons
 
 
@@ -87,7 +104,7 @@ def one_of(*choices: str) -> Check:
             return []
         if not isinstance(value, str):
             return text(name, value)
-        return [f"{name} should be one of {json_term(list(choices))}, actually was {json_term(value)}"]
+        return [f"{name} should be one of {json_term(list(choices))}, actually was {quoted(value)}"]
 
     return check
 
@@ -95,7 +112,7 @@ def one_of(*choices: str) -> Check:
 def arguments(name: str, value: object) -> list[str]:
     """Arguments of a queue or a consumer: an object, or the empty list that RabbitMQ makes of an empty one."""
     is_one = isinstance(value, dict) or value == []
-    return [] if is_one else [f"{name} should be an object of arguments, actually was {json_term(value)}"]
+    return [] if is_one else [f"{name} should be an object of arguments, actually was {quoted(value)}"]
 
 
 def uris(name: str, value: object) -> list[str]:
@@ -103,7 +120,7 @@ def uris(name: str, value: object) -> list[str]:
     found = value if isinstance(value, list) else [value]
     for uri in found:
         if not isinstance(uri, str):
-            return [f"{name} should be list, actually was {json_term(uri)}"]
+            return [f"{name} should be list, actually was {quoted(uri)}"]
         try:
             parse_uri(far_uri(uri, "/"))
         except UriError as error:

@@ -5,8 +5,7 @@ Not here: what they mean (`federation.upstream`).
 
 from typing import Final, final
 
-from warren.bridges.checking import Field, boolean, one_of, properties, seconds, text, uris, whole_number
-from warren.model.json_terms import json_term
+from warren.bridges.checking import Field, boolean, one_of, properties, quoted, seconds, text, uris, whole_number
 from warren.policy.parameters import Parameter, ParameterComponent
 
 MILLISECONDS_MAX: Final = 0xFFFFFFFF
@@ -48,7 +47,7 @@ class UpstreamSetComponent(ParameterComponent):
     def refusals(self, parameter: Parameter) -> list[str]:
         elements = [] if parameter.value == {} else parameter.value
         if not isinstance(elements, list):
-            return [f"{parameter.name} should be a list of upstreams, actually was {json_term(parameter.value)}"]
+            return [f"{parameter.name} should be a list of upstreams, actually was {quoted(parameter.value)}"]
         return [reason for element in elements for reason in properties(parameter.name, SET_FIELDS, element)]
 
 
@@ -57,4 +56,4 @@ class LocalComponent(ParameterComponent):
     """Parameters `federation`, of which RabbitMQ once had some, and has none."""
 
     def refusals(self, parameter: Parameter) -> list[str]:
-        return [f"name not recognised: {json_term(parameter.name)}"]
+        return [f"name not recognised: {quoted(parameter.name)}"]

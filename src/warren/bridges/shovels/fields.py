@@ -16,6 +16,7 @@ from warren.bridges.checking import (
     number,
     one_of,
     properties,
+    quoted,
     seconds,
     text,
     uris,
@@ -23,7 +24,6 @@ from warren.bridges.checking import (
 )
 from warren.bridges.shovels.definition import NEVER, QUEUE_LENGTH, shovel_of
 from warren.bridges.shovels.loops import refusal_of_loop
-from warren.model.json_terms import json_term
 from warren.policy.parameters import Parameter, ParameterComponent
 
 PROTOCOL: Final = "amqp091"
@@ -40,7 +40,7 @@ def refusals(parameter: Parameter) -> list[str]:
     """All that is wrong with a shovel's definition."""
     value = {} if parameter.value == [] else parameter.value
     if not isinstance(value, dict):
-        return [f"{parameter.name} not a list {json_term(value)}"]
+        return [f"{parameter.name} not a list {quoted(value)}"]
     reasons = _ends(value) + properties(parameter.name, FIELDS, value)
     return reasons or refusal_of_loop(shovel_of(parameter))
 
@@ -65,7 +65,7 @@ def _ends(value: dict[str, object]) -> list[str]:
 def _protocol(name: str, value: object) -> list[str]:
     if value == PROTOCOL:
         return []
-    return [f'{name} should be "{PROTOCOL}", the one protocol there is here, actually was {json_term(value)}']
+    return [f'{name} should be "{PROTOCOL}", the one protocol there is here, actually was {quoted(value)}']
 
 
 def _name(name: str, value: object) -> list[str]:
@@ -76,7 +76,7 @@ def _delete_after(name: str, value: object) -> list[str]:
     if value in (NEVER, QUEUE_LENGTH) or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return []
     wanted = f'a number greater than or equal to 0, "{NEVER}" or "{QUEUE_LENGTH}"'
-    return [f"{name} should be {wanted}, actually was {json_term(value)}"]
+    return [f"{name} should be {wanted}, actually was {quoted(value)}"]
 
 
 def _publish_properties(name: str, value: object) -> list[str]:
