@@ -9,9 +9,10 @@ from warren.admin.http.answers import Answer, json_answer
 from warren.admin.http.call import Call
 from warren.admin.http.faults import bad_request
 from warren.admin.http.levels import manager
-from warren.admin.http.router import Resource
+from warren.admin.http.router import Handler, Resource
 from warren.admin.station import Station
 from warren.admin.views.alarms import cluster_alarms, local_alarms
+from warren.admin.views.catching_up import Arrivals
 from warren.admin.views.fitness import PATH, RELUCTANT_STATUSES, UNFIT_STATUS, fitness_row, reasons_of, status_of
 from warren.admin.views.rings import Mirrors
 from warren.remote.remote_queue import RemoteQueue
@@ -36,18 +37,22 @@ def routes(station: Station) -> dict[str, Resource]:
         "/api/health/checks/node-is-quorum-critical": quorum_critical,
     }
     found = {template: Resource(manager, {"GET": check}) for template, check in checks.items()}
-    return {**found, PATH: Resource(None, {"GET": fitness})}
+    return {**found, PATH: Resource(None, {"GET": fitness_of(Arrivals())})}
 
 
-async def fitness(call: Call) -> Answer:
-    """Whether load balancers should send clients here, and if not, why."""
-    wanted = call.query.get("reluctant", str(UNFIT_STATUS))
-    if wanted not in RELUCTANT_STATUSES:
-        raise bad_request(f"reluctant must be one of {', '.join(RELUCTANT_STATUSES)}, not {wanted!r}")
-    station = call.station
-    reasons = reasons_of(station.broker, station.facts)
-    status = status_of(reasons, RELUCTANT_STATUSES[wanted])
-    return json_answer(fitness_row(station.facts.name, reasons), status)
+def fitness_of(arrivals: Arrivals) -> Handler:
+    async def fitness(call: Call) -> Answer:
+        """Whether load balancers should send clients here, and if not, why."""
+        wanted = call.query.get("reluctant", str(UNFIT_STATUS))
+        if wanted not in RELUCTANT_STATUSES:
+            raise bad_request(f"reluctant must be one of {', '.join(RELUCTANT_STATUSES)}, not {wanted!r}")
+        station = call.station
+        syncs = arrivals.under_way(station.broker, station.facts.now_ms())
+        reasons = reasons_of(station.broker, station.facts, syncs)
+        status = status_of(reasons, RELUCTANT_STATUSES[wanted])
+        return json_answer(fitness_row(station.facts.name, reasons), status)
+
+    return fitness
 
 
 def _good(**facts: object) -> Answer:

@@ -11,8 +11,10 @@ Which reason makes which standing:
 - *Reluctant:* `memory_alarm` and `disk_alarm` of this node: its publishers wait, and so would one who comes; but its
   consumers are what ends the alarm, and have to be left alone. `draining`: an operator wants it empty. `behind`: it has
   not heard from the metadata store for seconds; clients go on with what there is, but can declare nothing.
-- *No reason:* a mirror that is not in sync yet. A client reaches each queue's master from any node, and one that
-  catches up serves its clients like any other. Nor an alarm of another node, which holds back publishers everywhere.
+  `catching_up`: its mirrors are being synchronised, which is work enough, and a node that came back may soon be wanted
+  for that alone.
+- *No reason:* a mirror that is not in sync, and waits for somebody to order it: that may be for ever. Nor an alarm of
+  another node, which holds back publishers everywhere.
 
 Not here: the paths (`resources.health`, `node.cluster.control_room`), RabbitMQ's checks (`resources.health`).
 """
@@ -45,9 +47,10 @@ class Reason:
     sentence: str
 
 
-def reasons_of(broker: Broker, facts: NodeFacts) -> list[Reason]:
-    """All that speaks against a node that runs."""
-    return [*_of_cluster(broker, facts.now_ms()), *_of_alarm(own_alarm(broker)), *_of_operator(facts.draining)]
+def reasons_of(broker: Broker, facts: NodeFacts, syncs: int = 0) -> list[Reason]:
+    """All that speaks against a node that runs, and has so many queues synchronised to it."""
+    found = [*_of_cluster(broker, facts.now_ms()), *_of_alarm(own_alarm(broker)), *_of_operator(facts.draining)]
+    return [*found, *_of_mirrors(syncs)]
 
 
 def standing_of(reasons: list[Reason]) -> str:
@@ -89,3 +92,8 @@ def _of_alarm(alarm: str) -> list[Reason]:
 
 def _of_operator(draining: bool) -> list[Reason]:
     return [Reason("draining", "An operator wants it to have no new clients.")] if draining else []
+
+
+def _of_mirrors(syncs: int) -> list[Reason]:
+    queues = "a queue" if syncs == 1 else f"{syncs} queues"
+    return [Reason("catching_up", f"Its mirrors of {queues} are being synchronised.")] if syncs else []
