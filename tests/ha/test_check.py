@@ -4,6 +4,7 @@ There is one HAProxy on the loopback, lb1, which also answers at lb2's address; 
 the node wants a header from 127.0.0.1, too, as which we call, and which is no balancer's address.
 """
 
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -95,6 +96,21 @@ def test_a_balancer_that_sends_headers_to_nodes_that_expect_none_is_told(tmp_pat
     assert len(silent) == 3, lines
     assert all("compare send-proxy-v2 in haproxy.cfg with proxy_protocol" in line for line in silent)
     assert "good     node warren@n1 is fit" in lines
+
+
+def test_a_node_that_is_fit_and_deaf_to_clients_is_told(made: Front, tmp_path: Path) -> None:
+    """A port that takes connections and says nothing, and one that is not there."""
+    file = tmp_path / "deaf.toml"
+    with socket.create_server(("127.0.0.1", 0)) as mute, socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+        gone.close()
+        for where, sentence in ((mute.getsockname()[1], "(no answer within 4 s)"), (port, "(connection refused)")):
+            nodes = tuple(replace(node, ports={**node.ports, "amqp": where}) for node in made.deployment.nodes)
+            file.write_text(write(replace(made.deployment, nodes=nodes)))
+            code, lines = checked(file)
+            told = f"says that it serves, and does not answer AMQP clients at 127.0.0.1:{where} {sentence}"
+            assert code == 1
+            assert any(told in line for line in lines_of("wrong", lines)), lines
 
 
 def test_nothing_at_all_is_told_within_seconds(tmp_path: Path, made: Front) -> None:

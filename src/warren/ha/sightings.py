@@ -12,13 +12,15 @@ from warren.ha.deployment import Balancer, BrokerNode
 
 @dataclass(frozen=True)
 class Greeting:
-    """How an AMQP port answered; `refusal` says why it did not, `silent` that it took the connection and closed it."""
+    """How an AMQP port answered; `refusal` says why it did not, `silent` that it took the connection and closed it,
+    `unreached` that there was none."""
 
     port: int
     product: str = ""
     version: str = ""
     refusal: str = ""
     silent: bool = False
+    unreached: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Not here: what the cluster tells of itself (`ha.cluster_verdict`).
 from collections.abc import Iterator
 
 from warren.ha.cluster_verdict import judge_cluster
-from warren.ha.deployment import FITNESS_PATH, Deployment, endpoint
+from warren.ha.deployment import FITNESS_PATH, BrokerNode, Deployment, endpoint
 from warren.ha.findings import Finding, good, remark, warning, wrong
 from warren.ha.sightings import Answer, ClusterSighting, Door, Greeting, NodeSighting, Sightings
 
@@ -116,11 +116,30 @@ def _of_node(deployment: Deployment, seen: NodeSighting, cluster: ClusterSightin
         yield wrong(f"at {where} there is node {answer.node}, not {name}: addresses or names are mixed up")
         return
     yield _of_fitness(name, answer)
-    if answer.standing == "fit" and seen.greeting is not None and seen.greeting.refusal and not seen.greeting.silent:
-        yield remark(
-            f"node {name} cannot be reached for AMQP from here, at {endpoint(seen.node.address, seen.greeting.port)} "
-            f"({seen.greeting.refusal}), which is as it should be if only the balancers may"
+    if answer.standing != "unfit" and seen.greeting is not None:
+        yield from _of_nodes_greeting(seen.node, seen.greeting)
+
+
+def _of_nodes_greeting(node: BrokerNode, greeting: Greeting) -> Iterator[Finding]:
+    """Of one that says it serves: balancers believe that, and lead clients to it."""
+    name, where = node.name, endpoint(node.address, greeting.port)
+    if greeting.silent:
+        yield wrong(
+            f"node {name} takes AMQP connections at {where} and closes them without a word, with a PROXY header and "
+            "without: clients that are led there get nowhere; look at its log"
         )
+    elif greeting.unreached and greeting.refusal != REFUSED:
+        yield remark(
+            f"node {name} cannot be reached for AMQP from here, at {where} ({greeting.refusal}), which is as it should "
+            "be if only the balancers may"
+        )
+    elif greeting.refusal:
+        yield wrong(
+            f"node {name} says that it serves, and does not answer AMQP clients at {where} ({greeting.refusal}): it "
+            "listens elsewhere, or something else has the port"
+        )
+    elif greeting.product != _PRODUCT:
+        yield wrong(f"at {where} AMQP clients find {greeting.product or 'something'}, and not {_PRODUCT}")
 
 
 def _unreached(name: str, where: str, answer: Answer, cluster: ClusterSighting | None) -> Finding:

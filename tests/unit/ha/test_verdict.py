@@ -13,7 +13,7 @@ from warren.ha.verdict import judge
 
 GREETED = Greeting(5672, "Warren", "3.10.8")
 SILENT = Greeting(5672, refusal="it closes the connection", silent=True)
-AWAY = Greeting(5672, refusal="connection refused")
+AWAY = Greeting(5672, refusal="connection refused", unreached=True)
 QUEUES = ({"name": "orders", "vhost": "/", "slave_nodes": ["warren@n2"], "synchronised_slave_nodes": ["warren@n2"]},)
 
 
@@ -143,7 +143,23 @@ def test_a_node_behind_a_firewall_that_runs_is_only_a_remark() -> None:
 
 
 def test_a_node_that_takes_amqp_from_balancers_alone_is_a_remark() -> None:
-    assert only(findings(seen_nodes=nodes(greeting=AWAY)))[0] == "remark"
+    dropped = Greeting(5672, refusal="no answer within 4 s", unreached=True)
+    assert only(findings(seen_nodes=nodes(greeting=dropped)))[0] == "remark"
+
+
+@pytest.mark.parametrize(
+    ("greeting", "sentence"),
+    [
+        (SILENT, "closes them without a word, with a PROXY header and without"),
+        (AWAY, "says that it serves, and does not answer AMQP clients at 10.0.0.22:5672 (connection refused)"),
+        (Greeting(5672, refusal="no answer within 4 s"), "does not answer AMQP clients at 10.0.0.22:5672 (no answer"),
+        (Greeting(5672, "RabbitMQ", "3.10"), "at 10.0.0.22:5672 AMQP clients find RabbitMQ, and not Warren"),
+    ],
+)
+def test_a_node_that_is_fit_and_deaf_to_clients_is_wrong(greeting: Greeting, sentence: str) -> None:
+    level, said = only(findings(seen_nodes=nodes(greeting=greeting)))
+    assert level == "wrong"
+    assert sentence in said
 
 
 def test_a_node_that_wants_a_header_from_everybody_is_told_whom_to_name() -> None:

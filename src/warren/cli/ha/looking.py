@@ -64,15 +64,17 @@ def _node(deployment: Deployment, node: BrokerNode) -> NodeSighting:
     answer = ask_fitness(node.address, node.ports[kind], tls=kind == HTTPS)
     wants_header = False
     if answer.silent:
-        with_header = ask_fitness(node.address, node.ports[kind], tls=kind == HTTPS, header=True)
-        wants_header = not with_header.refusal
-        answer = with_header if wants_header else answer
+        asked_again = ask_fitness(node.address, node.ports[kind], tls=kind == HTTPS, header=True)
+        wants_header = not asked_again.refusal
+        answer = asked_again if wants_header else answer
     greeting = None
     amqp = next((each for each in (AMQP, AMQPS) if each in node.ports), None)
     if amqp is not None and not answer.refusal:
         greeting = greet(node.address, node.ports[amqp], tls=amqp == AMQPS)
-        if greeting.silent and not greet(node.address, node.ports[amqp], tls=amqp == AMQPS, header=True).refusal:
-            wants_header = True
+        if greeting.silent:
+            with_header = greet(node.address, node.ports[amqp], tls=amqp == AMQPS, header=True)
+            if not with_header.refusal:
+                greeting, wants_header = with_header, True
     return NodeSighting(node, answer, greeting, wants_header, own_address(node.address) if wants_header else "")
 
 

@@ -33,6 +33,10 @@ class _Silent(Exception):
     """The other end took the connection, and closed it without a word."""
 
 
+class _Unreached(Exception):
+    """There is no other end."""
+
+
 def greet(host: str, port: int, *, tls: bool = False, header: bool = False) -> Greeting:
     """Begin an AMQP connection, as far as the server says who it is."""
     try:
@@ -41,6 +45,8 @@ def greet(host: str, port: int, *, tls: bool = False, header: bool = False) -> G
             start = _start_of(connection)
     except _Silent:
         return Greeting(port, refusal="it closes the connection", silent=True)
+    except _Unreached as error:
+        return Greeting(port, refusal=str(error), unreached=True)
     except (OSError, ValueError, WarrenError) as error:
         return Greeting(port, refusal=_words(error))
     properties = dict(start.server_properties)
@@ -57,8 +63,10 @@ def ask_fitness(host: str, port: int, *, tls: bool = False, header: bool = False
         connection.request("GET", FITNESS_PATH)
         answer = connection.getresponse()
         body = answer.read(65536)
-    except (http.client.RemoteDisconnected, ConnectionResetError):
+    except (http.client.RemoteDisconnected, ConnectionResetError, _Silent):
         return Answer(port, refusal="it closes the connection", silent=True)
+    except _Unreached as error:
+        return Answer(port, refusal=str(error))
     except (OSError, http.client.HTTPException) as error:
         return Answer(port, refusal=_words(error))
     finally:
@@ -76,11 +84,17 @@ def ask_fitness(host: str, port: int, *, tls: bool = False, header: bool = False
 
 
 def _connected(host: str, port: int, tls: bool, header: bool) -> socket.socket:
-    connection = socket.create_connection((host, port), PATIENCE_S)
+    try:
+        connection = socket.create_connection((host, port), PATIENCE_S)
+    except OSError as error:
+        raise _Unreached(_words(error)) from error
     try:
         if header:
             connection.sendall(LOCAL_HEADER)
         return _without_trust().wrap_socket(connection, server_hostname=host) if tls else connection
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError) as error:
+        connection.close()
+        raise _Silent from error
     except BaseException:
         connection.close()
         raise
