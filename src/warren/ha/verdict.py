@@ -117,10 +117,11 @@ def _of_node(deployment: Deployment, seen: NodeSighting, cluster: ClusterSightin
         return
     yield _of_fitness(name, answer)
     if answer.standing != "unfit" and seen.greeting is not None:
-        yield from _of_nodes_greeting(seen.node, seen.greeting)
+        from_a_balancer = seen.called_from in [balancer.address for balancer in deployment.balancers]
+        yield from _of_nodes_greeting(seen.node, seen.greeting, from_a_balancer)
 
 
-def _of_nodes_greeting(node: BrokerNode, greeting: Greeting) -> Iterator[Finding]:
+def _of_nodes_greeting(node: BrokerNode, greeting: Greeting, from_a_balancer: bool) -> Iterator[Finding]:
     """Of one that says it serves: balancers believe that, and lead clients to it."""
     name, where = node.name, endpoint(node.address, greeting.port)
     if greeting.silent:
@@ -128,7 +129,7 @@ def _of_nodes_greeting(node: BrokerNode, greeting: Greeting) -> Iterator[Finding
             f"node {name} takes AMQP connections at {where} and closes them without a word, with a PROXY header and "
             "without: clients that are led there get nowhere; look at its log"
         )
-    elif greeting.unreached and greeting.refusal != REFUSED:
+    elif greeting.unreached and greeting.refusal != REFUSED and not from_a_balancer:
         yield remark(
             f"node {name} cannot be reached for AMQP from here, at {where} ({greeting.refusal}), which is as it should "
             "be if only the balancers may"
@@ -136,7 +137,7 @@ def _of_nodes_greeting(node: BrokerNode, greeting: Greeting) -> Iterator[Finding
     elif greeting.refusal:
         yield wrong(
             f"node {name} says that it serves, and does not answer AMQP clients at {where} ({greeting.refusal}): it "
-            "listens elsewhere, or something else has the port"
+            "listens elsewhere, something else has the port, or a firewall is in between"
         )
     elif greeting.product != _PRODUCT:
         yield wrong(f"at {where} AMQP clients find {greeting.product or 'something'}, and not {_PRODUCT}")

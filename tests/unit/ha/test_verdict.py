@@ -145,6 +145,9 @@ def test_a_node_behind_a_firewall_that_runs_is_only_a_remark() -> None:
 def test_a_node_that_takes_amqp_from_balancers_alone_is_a_remark() -> None:
     dropped = Greeting(5672, refusal="no answer within 4 s", unreached=True)
     assert only(findings(seen_nodes=nodes(greeting=dropped)))[0] == "remark"
+    level, said = only(findings(seen_nodes=nodes(greeting=dropped, called_from="10.0.0.11")))
+    assert level == "wrong", "we are a balancer"
+    assert "does not answer AMQP clients at 10.0.0.22:5672 (no answer within 4 s)" in said
 
 
 @pytest.mark.parametrize(

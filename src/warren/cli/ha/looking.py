@@ -75,7 +75,8 @@ def _node(deployment: Deployment, node: BrokerNode) -> NodeSighting:
             with_header = greet(node.address, node.ports[amqp], tls=amqp == AMQPS, header=True)
             if not with_header.refusal:
                 greeting, wants_header = with_header, True
-    return NodeSighting(node, answer, greeting, wants_header, own_address(node.address) if wants_header else "")
+    puzzled = wants_header or (greeting is not None and greeting.unreached)
+    return NodeSighting(node, answer, greeting, wants_header, own_address(node.address) if puzzled else "")
 
 
 def _cluster(deployment: Deployment, seen: Sightings, visitor: Visitor) -> ClusterSighting:
