@@ -133,6 +133,16 @@ def test_a_missing_program_is_named_with_the_way_out(
         programs.checked(deployment())
 
 
+def test_a_user_that_is_not_here_is_said_not_to_have_been_checked(tmp_path: Path) -> None:
+    file = tmp_path / "ours.toml"
+    for user, remarks in (("haporxy", 1), ("root", 0)):
+        file.write_text(f'{FILE}\n[haproxy]\nuser = "{user}"\n')
+        done = warren("ha", "render", str(file), "--out", str(tmp_path / "out"))
+        assert done.returncode == 0
+        said = "haproxy.user was not checked: there is no user haporxy on this machine; there must be one on the"
+        assert done.stdout.count(said) == remarks
+
+
 def test_unchecked_files_are_said_to_be_unchecked(tmp_path: Path) -> None:
     file = tmp_path / "ours.toml"
     file.write_text(FILE.replace('"10.0.0.23"', '"no-such-host.invalid"'))

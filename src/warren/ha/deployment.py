@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-AMQP, AMQPS, HTTP, HTTPS, PEER = "amqp", "amqps", "http", "https", "peer"
-USUAL_PORTS: Final = {AMQP: 5672, AMQPS: 5671, HTTP: 15672, HTTPS: 15671, PEER: 25672}
+AMQP, AMQPS, HTTP, HTTPS, PEER, METRICS = "amqp", "amqps", "http", "https", "peer", "metrics"
+USUAL_PORTS: Final = {AMQP: 5672, AMQPS: 5671, HTTP: 15672, HTTPS: 15671, PEER: 25672, METRICS: 15692}
 FRONT_KINDS: Final = (AMQP, AMQPS, HTTP, HTTPS)
 DISC, RAM, WITNESS = "disc", "ram", "witness"
 KINDS: Final = (DISC, RAM, WITNESS)
@@ -132,7 +132,7 @@ def is_ip(text: str) -> bool:
     return "%" not in text
 
 
-def _is_loopback(text: str) -> bool:
+def is_loopback(text: str) -> bool:
     return is_ip(text) and ipaddress.ip_address(text).is_loopback
 
 
@@ -219,7 +219,7 @@ def _problems_of_nodes(deployment: Deployment) -> Iterator[str]:
             yield f"the kind of node {node.name} must be {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {node.kind!r}"
         if HTTP not in node.ports and HTTPS not in node.ports:
             yield f"node {node.name} must listen for http or https, or nobody can ask it how it is"
-        if _is_loopback(node.address) and not all(_is_loopback(each.address) for each in deployment.balancers):
+        if is_loopback(node.address) and not all(is_loopback(each.address) for each in deployment.balancers):
             yield f"node {node.name} is at {node.address}, where only its own machine reaches it: balancers cannot"
     if deployment.nodes and all(node.kind == WITNESS for node in deployment.nodes):
         yield "all nodes are witnesses; there must be one that holds queues"

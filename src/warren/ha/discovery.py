@@ -1,6 +1,8 @@
 """A deployment from what a running cluster says of itself: which nodes there are, and where each listens for what.
 
 A node's address is the one by which the others dial it, which is that of a listener, a link, or the host in its name.
+Where it listens for anything else, like metrics, need not be where clients reach it; nor is a loopback address, as long
+as there is another.
 
 Not here: asking (`cli.ha.source`); balancers and the virtual address, of which the cluster knows nothing.
 """
@@ -10,9 +12,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from warren.errors import ConfigError
-from warren.ha.deployment import AMQP, AMQPS, DISC, HTTP, HTTPS, KINDS, PEER, WITNESS, BrokerNode, is_ip
+from warren.ha.deployment import (
+    AMQP,
+    AMQPS,
+    DISC,
+    HTTP,
+    HTTPS,
+    KINDS,
+    METRICS,
+    PEER,
+    USUAL_PORTS,
+    WITNESS,
+    BrokerNode,
+    is_ip,
+    is_loopback,
+)
 
 _KINDS_OF_LISTENERS = {"amqp": AMQP, "amqp/ssl": AMQPS, "http": HTTP, "https": HTTPS, "clustering": PEER}
+_METRICS_LISTENER = "http/prometheus"
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -35,16 +52,21 @@ def _node(row: Mapping[str, Any], nodes: Rows, listeners: Rows) -> BrokerNode:
         kind = _KINDS_OF_LISTENERS.get(str(listener.get("protocol")))
         if kind is not None:
             ports.setdefault(kind, int(listener["port"]))
+        elif listener.get("protocol") == _METRICS_LISTENER and int(listener["port"]) != USUAL_PORTS[METRICS]:
+            ports.setdefault(METRICS, int(listener["port"]))
     kind = WITNESS if row.get("witness") else str(row.get("type", DISC))
     return BrokerNode(name, _address(name, nodes, own), kind if kind in KINDS else DISC, ports)
 
 
 def _address(name: str, nodes: Rows, own: Rows) -> str:
+    listening = [each.get("ip_address") for each in own if str(each.get("protocol")) in _KINDS_OF_LISTENERS]
     dialled = [link.get("peer_addr") for row in nodes for link in row.get("cluster_links", ()) if link["name"] == name]
-    for found in (*(listener.get("ip_address") for listener in own), *dialled):
-        if _is_definite(str(found)):
-            return str(found).strip("[]")
-    return name.partition("@")[2]
+    definite = [str(found).strip("[]") for found in (*listening, *dialled) if _is_definite(str(found))]
+    elsewhere = [address for address in definite if not is_loopback(address)]
+    if elsewhere:
+        return elsewhere[0]
+    everywhere = not all(_is_definite(str(address)) for address in listening)
+    return definite[0] if definite and not everywhere else name.partition("@")[2]
 
 
 def _is_definite(address: str) -> bool:

@@ -16,6 +16,7 @@ from warren.ha.deployment import (
     DISC,
     FRONT_KINDS,
     HTTP,
+    METRICS,
     PEER,
     USUAL_PORTS,
     Balancer,
@@ -38,7 +39,8 @@ _TOP = (
     "haproxy",
     "keepalived",
 )
-_NODE_KEYS = ("name", "address", "kind", *FRONT_KINDS, PEER)
+_NODE_PORTS = (*FRONT_KINDS, PEER, METRICS)
+_NODE_KEYS = ("name", "address", "kind", *_NODE_PORTS)
 _PLAIN = re.compile(r"[A-Za-z0-9._/@+-]*")
 _WORDS: dict[type, str] = {str: "a string", int: "a number", bool: "true or false", float: "a number", dict: "a table"}
 
@@ -74,7 +76,7 @@ def write(deployment: Deployment) -> str:
 
 
 def _sorted(ports: Mapping[str, int]) -> dict[str, int]:
-    return {kind: ports[kind] for kind in (*FRONT_KINDS, PEER) if kind in ports}
+    return {kind: ports[kind] for kind in _NODE_PORTS if kind in ports}
 
 
 def _table(heading: str, values: Mapping[str, object]) -> list[str]:
@@ -145,7 +147,7 @@ def _node(table: dict[str, Any], number: int, front: Mapping[str, int]) -> Broke
     place = f"nodes.{number}."
     _know(table, _NODE_KEYS, place)
     usual = {**front, PEER: USUAL_PORTS[PEER]}
-    ports = {kind: _value(table, kind, int, place, usual.get(kind, 0)) for kind in (*FRONT_KINDS, PEER)}
+    ports = {kind: _value(table, kind, int, place, usual.get(kind, 0)) for kind in _NODE_PORTS}
     return BrokerNode(
         _value(table, "name", str, place),
         _value(table, "address", str, place),

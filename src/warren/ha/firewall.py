@@ -9,6 +9,7 @@ Not here: which openings there are (`ha.openings`).
 import ipaddress
 from collections.abc import Iterator
 
+from warren.errors import ConfigError
 from warren.ha.openings import VRRP, Machine, Opening
 
 
@@ -55,11 +56,10 @@ def _sources(opening: Opening) -> Iterator[str]:
 
 
 def _family(source: str) -> int:
-    """A host's name is looked up when the rules are loaded, as an IPv4 address."""
     try:
         return ipaddress.ip_network(source).version
     except ValueError:
-        return 4
+        raise ConfigError(f"a firewall needs addresses, and {source} is a name") from None
 
 
 def _quoted(opening: Opening) -> str:

@@ -5,7 +5,19 @@ Not here: how the node is run as a service (`ha.units`).
 
 from collections.abc import Iterator
 
-from warren.ha.deployment import AMQP, AMQPS, HTTP, HTTPS, PEER, RAM, USUAL_PORTS, WITNESS, BrokerNode, Deployment
+from warren.ha.deployment import (
+    AMQP,
+    AMQPS,
+    HTTP,
+    HTTPS,
+    METRICS,
+    PEER,
+    RAM,
+    USUAL_PORTS,
+    WITNESS,
+    BrokerNode,
+    Deployment,
+)
 
 
 def node_config(deployment: Deployment, node: BrokerNode) -> str:
@@ -38,6 +50,8 @@ def _listeners(node: BrokerNode) -> Iterator[str]:
         yield f"management.tcp.port = {node.ports[HTTP]}"
     if HTTPS in node.ports:
         yield f"management.ssl.port = {node.ports[HTTPS]}"
+    if METRICS in node.ports:
+        yield f"prometheus.tcp.port = {node.ports[METRICS]}"
     if AMQPS in node.ports or HTTPS in node.ports:
         yield "# TLS is ended here, so the certificates are here, too."
         yield "#ssl_options.cacertfile = /etc/warren/authority.pem"

@@ -14,6 +14,7 @@ from warren.ha.deployment import (
     ETCD_STEPS,
     HTTP,
     HTTPS,
+    METRICS,
     PEER,
     RAM,
     USUAL_PORTS,
@@ -25,7 +26,6 @@ from warren.ha.deployment import (
 
 VRRP: Final = 112
 """The number of the protocol, beside TCP and UDP, that the balancers speak with each other."""
-METRICS_PORT: Final = 15692
 ANYWHERE: Final = "anywhere"
 _WORDS = {AMQP: "AMQP", AMQPS: "AMQP over TLS", HTTP: "HTTP API and pages", HTTPS: "HTTP API and pages over TLS"}
 _KINDS = {DISC: "disc node", RAM: "RAM node", WITNESS: "witness"}
@@ -90,7 +90,7 @@ def _of_node(deployment: Deployment, node: BrokerNode) -> Iterator[Opening]:
             yield Opening(node.ports[kind], balancers, _WORDS[kind] + health)
             if kind in (HTTP, HTTPS):
                 yield Opening(node.ports[kind], people, "the same, for warren ctl and warren ha check")
-    yield Opening(METRICS_PORT, people, "metrics for Prometheus")
+    yield Opening(node.ports.get(METRICS, USUAL_PORTS[METRICS]), people, "metrics for Prometheus")
     others = [each for each in deployment.nodes if each != node]
     if others:
         yield from _among_nodes(node, others)

@@ -49,3 +49,19 @@ def test_a_node_that_is_down_cannot_be_described() -> None:
 def test_an_address_with_a_scope_is_none_that_others_could_use() -> None:
     [found] = nodes_of([row("warren@a")], [listener("warren@a", "amqp", 5672, "fe80::1%x\nanything")])
     assert found.address == "a"
+
+
+def test_where_a_node_serves_metrics_is_not_where_clients_reach_it() -> None:
+    listeners = [
+        listener("warren@a", "http/prometheus", 9100, "127.0.0.1"),
+        listener("warren@a", "http", 15672, "127.0.0.1"),
+        listener("warren@a", "amqp", 5672, "10.0.0.1"),
+    ]
+    [found] = nodes_of([row("warren@a")], listeners)
+    assert found == BrokerNode("warren@a", "10.0.0.1", "disc", {"http": 15672, "amqp": 5672, "metrics": 9100})
+
+
+def test_a_loopback_address_is_none_if_the_node_listens_everywhere_else() -> None:
+    listeners = [listener("warren@a", "http", 15672, "127.0.0.1"), listener("warren@a", "amqp", 5672)]
+    assert nodes_of([row("warren@a")], listeners)[0].address == "a"
+    assert nodes_of([row("warren@a")], listeners[:1])[0].address == "127.0.0.1"

@@ -21,7 +21,7 @@ def test_a_short_file_is_a_whole_deployment() -> None:
 def test_what_is_written_is_read_as_the_same() -> None:
     told = deployment(
         nodes=(
-            node(1, ports={"amqp": 5673, "amqps": 5671, "http": 15673, "peer": 25673}),
+            node(1, ports={"amqp": 5673, "amqps": 5671, "http": 15673, "peer": 25673, "metrics": 9100}),
             node(2, "ram"),
             node(3, "witness"),
         ),

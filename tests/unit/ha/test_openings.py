@@ -67,3 +67,16 @@ def test_a_source_of_each_family_has_a_rule_of_its_own() -> None:
     assert "ip saddr { 10.1.0.0/16, 10.3.0.0/16 } tcp dport 5672 accept" in text
     assert "ip6 saddr { fd00::/8 } tcp dport 5672 accept" in text
     assert "        tcp dport { 5672, 15672 } counter drop\n" in text
+
+
+def test_metrics_are_open_where_the_node_serves_them() -> None:
+    told = deployment(nodes=(node(1, ports={**NODE_PORTS, "metrics": 9100}), node(2)))
+    assert (9100, ()) in opened(told, "10.0.0.21")
+    assert 15692 not in {port for port, _ in opened(told, "10.0.0.21")}
+    assert (15692, ()) in opened(told, "10.0.0.22")
+
+
+def test_a_name_is_nothing_for_a_firewall() -> None:
+    told = deployment(nodes=(node(1), BrokerNode("warren@n2", "n2.example.com", "disc", NODE_PORTS)))
+    with pytest.raises(ConfigError, match=r"a firewall needs addresses, and n2\.example\.com is a name"):
+        rules_of(told, "warren@n1")

@@ -60,11 +60,12 @@ def render(
 
     deployment = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface))
     files = bundle(deployment)
-    if not unchecked:
-        programs.checked(deployment)
+    remarks = [] if unchecked else programs.checked(deployment)
     write_all(Path(out), files)
     for each in files:
         print(f"{out.rstrip('/')}/{each.path}")
+    for remark in remarks:
+        print(remark)
     print("Not checked by HAProxy and Keepalived." if unchecked else "HAProxy and Keepalived have nothing against it.")
     return 0
 
@@ -86,10 +87,12 @@ def plan(
     ] = "",
 ) -> int:
     """Print which ports of which machine must be open for whom, and the rules of nftables that make it so."""
+    from warren.cli.ha.names import looked_up
     from warren.cli.ha.source import Source, deployment_of
     from warren.ha import plan as planning
 
-    deployment = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface))
+    described = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface))
+    deployment = looked_up(described)
     print(planning.rules_of(deployment, rules) if rules else planning.plan(deployment), end="")
     return 0
 

@@ -29,13 +29,25 @@ _CHATTER = re.compile(
 _MARKS = re.compile(r"^\[(ALERT|WARNING)\]\s*\(\d+\)\s*:\s*(config\s*:\s*)?")
 
 
-def checked(deployment: Deployment) -> None:
-    """Have every balancer's configuration checked; `WarrenError` has what the program says against one."""
+def checked(deployment: Deployment) -> list[str]:
+    """Have every balancer's configuration checked; `WarrenError` has what the program says against one.
+
+    In sentences, what could not be checked here.
+    """
     haproxy, keepalived = program("haproxy"), program("keepalived")
     with tempfile.TemporaryDirectory(prefix="warren-ha-") as folder:
         for balancer in deployment.balancers:
             _check_haproxy(haproxy, Path(folder), deployment, balancer)
             _check_keepalived(keepalived, Path(folder), deployment, balancer)
+    return [
+        f"{key} was not checked: there is no user {user} on this machine; there must be one on the balancers."
+        for key, user in _users(deployment).items()
+        if user and not _is_user(user)
+    ]
+
+
+def _users(deployment: Deployment) -> dict[str, str]:
+    return {"haproxy.user": deployment.haproxy.user, "keepalived.script_user": deployment.keepalived.script_user}
 
 
 def program(name: str) -> str:
