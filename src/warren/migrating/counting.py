@@ -3,11 +3,12 @@
 Three counts can prove that nothing is missing, and each holds in a case in which others do not:
 
     arrived = had                nobody published or consumed meanwhile
-    arrived = left               nobody else consumed at RabbitMQ; publishers may have gone on there
-    grown   = had                nobody used the queue at Warren, which may have been started anew meanwhile
+    arrived = left > had         publishers went on at RabbitMQ; nobody else acked there, or that would be missing
+    grown   = had                nobody used the queue at Warren, which was started anew meanwhile and counts anew
 
 `had` is what RabbitMQ's queue held at the beginning, `left` what was acked there since then, `arrived` what its shovel
-brought to Warren since then, `grown` by how much Warren's queue is longer. RabbitMQ tells its acks a few seconds late.
+brought to Warren since then, `grown` by how much Warren's queue is longer. RabbitMQ tells its acks a few seconds late,
+and forgets them when it is started anew; so `left` may be too small, but if it is more than has come, that is missing.
 
 Not here: asking for the counts (`cli.migrate`).
 """
@@ -43,6 +44,12 @@ class Account:
     """Whether somebody other than the shovel was seen to consume at RabbitMQ."""
 
     is_stream: bool = False
+    consumed_at_warren: bool = False
+    """Whether anybody was seen to consume at Warren; then its queue's length proves nothing."""
+
+    def see_destination(self, side: Side) -> None:
+        self.destination_after = side
+        self.consumed_at_warren |= bool(side.consumers or self.destination_before.consumers)
 
     @property
     def had(self) -> int:
@@ -71,12 +78,25 @@ class Account:
             return False
         if self.is_stream:
             return self.destination_after.messages == self.source_after.messages
-        return self.had in (self.arrived, self.grown) or (self.arrived == self.left and not self.consumed_at_source)
+        return self._is_proven_by_shovel or self._is_proven_by_growth
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it matches by everything that can be asked, so that asking again would show nothing else."""
+        return self.matches and (self.is_stream or self.arrived == self.left)
 
     @property
     def is_explained(self) -> bool:
-        """Whether what did not arrive may have been consumed at RabbitMQ, where others were seen to."""
+        """Whether what did not arrive may have been consumed at RabbitMQ, where others were seen to. No proof."""
         return not self.remaining and self.consumed_at_source and self.arrived <= self.left
+
+    @property
+    def _is_proven_by_shovel(self) -> bool:
+        return self.arrived == self.had >= self.left or self.arrived == self.left > self.had
+
+    @property
+    def _is_proven_by_growth(self) -> bool:
+        return self.arrived < self.had == self.grown >= self.left and not self.consumed_at_warren
 
     def verdict(self) -> str:
         """In a few words, or in a sentence that says what is wrong and where to look."""
@@ -89,11 +109,17 @@ class Account:
                 f"the stream has {self.source_after.messages} at RabbitMQ and {self.destination_after.messages} "
                 "at Warren; delete it at Warren and run this again"
             )
-        if self.is_explained:
-            return f"{self.left - self.arrived} were consumed at RabbitMQ meanwhile"
         missing = max(self.had, self.left) - self.arrived
+        if self.is_explained:
+            return (
+                f"{missing} did not come: others consumed at RabbitMQ meanwhile, and only they can say whether these "
+                "were theirs"
+            )
         if missing > 0:
-            return f"{missing} have not arrived; they may have expired or been dropped by a limit, at either side"
+            return (
+                f"{missing} have not arrived; they may have expired or been dropped by a limit, at either side, "
+                "or Warren was started anew and has forgotten what it had counted"
+            )
         return (
             f"{-missing} more than RabbitMQ had: others publish to it there, or the shovel's connection broke and "
             "it sent again what it had no answer for; Warren's log names those"

@@ -22,6 +22,8 @@ PREFIX: Final = "migrate-"
 PREFETCH: Final = 1000
 RECONNECT_DELAY_S: Final = 1
 NAME_OCTETS_MAX: Final = 255
+MARK: Final = {"x-warren-migration": True}
+"""Arguments by which what a move has made is known for certain: its consumers at RabbitMQ, its exchanges at Warren."""
 
 
 def shovel_name(queue: QueueName) -> str:
@@ -43,6 +45,7 @@ def shovel_value(found: FoundQueue, source_uri: str) -> dict[str, Any]:
         "src-uri": source_uri,
         "src-queue": queue.name,
         "src-prefetch-count": PREFETCH,
+        "src-consumer-args": dict(MARK),
         "src-delete-after": "never",
         "dest-protocol": "amqp091",
         "dest-uri": f"amqp:///{quote(queue.vhost, safe='')}",
@@ -53,7 +56,7 @@ def shovel_value(found: FoundQueue, source_uri: str) -> dict[str, Any]:
         "reconnect-delay": RECONNECT_DELAY_S,
     }
     if found.is_stream:
-        value["src-consumer-args"] = {"x-stream-offset": "first"}
+        value["src-consumer-args"] = {**MARK, "x-stream-offset": "first"}
     return value
 
 
@@ -61,6 +64,11 @@ def is_ours(name: str, value: Mapping[str, Any]) -> bool:
     """Whether a shovel that is there is one that carries contents over, and not somebody's own of such a name."""
     queue = QueueName("", str(value.get("src-queue")))
     return name == shovel_name(queue) and value.get("dest-exchange") == exchange_name(queue)
+
+
+def is_marked(arguments: object) -> bool:
+    """Whether arguments say that a move has made what they belong to. RabbitMQ writes none at all as a list."""
+    return isinstance(arguments, Mapping) and all(arguments.get(name) == value for name, value in MARK.items())
 
 
 def with_vhost(uri: str, vhost: str) -> str:

@@ -29,7 +29,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     )
     yield from _listed("in the way, because Warren has them otherwise", [_differing(each) for each in plan.in_the_way])
     filled = [found for found in plan.carried if found.messages]
-    yield f"contents to carry, as RabbitMQ counted them last: {plan.messages} messages in {len(filled)} of {len(plan.carried)} queues"
+    contents = f"{plan.messages} messages in {len(filled)} of {len(plan.carried)} queues"
+    yield f"contents to carry, as RabbitMQ counted them last: {contents}"
     for found in filled:
         yield f"  queue {found.queue}: {found.messages}"
     yield from _listed(

@@ -2,21 +2,23 @@
 
 import pytest
 
+from warren.cli.migrate.move import Outcome, outcome_of
 from warren.migrating.counting import MATCHES, Account, Side
 from warren.migrating.queues import QueueName
 
 QUEUE = QueueName("/", "orders")
 
 
-def account(had: int, left: int, arrived: int, grown: int, remaining: int = 0, consumed: bool = False) -> Account:
-    return Account(
-        QUEUE,
-        Side(had, acked=3),
-        Side(10, brought=20),
-        Side(remaining, acked=3 + left),
-        Side(10 + grown, brought=20 + arrived),
-        consumed,
-    )
+def account(had: int, left: int, arrived: int, grown: int, remaining: int = 0, consumers: int = 0) -> Account:
+    """`consumers` are those at Warren."""
+    counted = Account(QUEUE, Side(had, acked=3), Side(10, brought=20), Side(remaining, acked=3 + left))
+    counted.see_destination(Side(10 + grown, brought=20 + arrived, consumers=consumers))
+    return counted
+
+
+def consumed_at_source(counted: Account) -> Account:
+    counted.consumed_at_source = True
+    return counted
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,12 @@ def test_a_count_matches_by_whatever_proves_it(counted: Account) -> None:
         (account(had=100, left=150, arrived=149, grown=0), "1 have not arrived"),
         (account(had=100, left=100, arrived=103, grown=103), "3 more than RabbitMQ had"),
         (account(had=100, left=90, arrived=90, grown=90, remaining=10), "10 are still at RabbitMQ"),
+        (account(had=0, left=53211, arrived=50000, grown=0, consumers=1), "3211 have not arrived"),
+        (account(had=0, left=53211, arrived=50000, grown=0), "3211 have not arrived"),
+        (account(had=10, left=15, arrived=10, grown=10), "5 have not arrived"),
+        (account(had=100, left=90, arrived=90, grown=90), "10 have not arrived"),
+        (account(had=100, left=100, arrived=40, grown=100, consumers=1), "60 have not arrived"),
+        (account(had=100, left=110, arrived=40, grown=100), "70 have not arrived"),
     ],
 )
 def test_a_count_that_does_not_match_says_by_how_much(counted: Account, words: str) -> None:
@@ -49,11 +57,28 @@ def test_a_count_that_does_not_match_says_by_how_much(counted: Account, words: s
     assert counted.verdict().startswith(words)
 
 
-def test_what_others_consumed_at_rabbitmq_explains_a_difference_only_if_they_were_seen() -> None:
-    seen = account(had=100, left=100, arrived=60, grown=60, consumed=True)
+def test_a_consumer_that_has_gone_from_warren_was_there_all_the_same() -> None:
+    counted = account(had=100, left=100, arrived=40, grown=60, consumers=1)
+    counted.see_destination(Side(110, brought=60))
+    assert (counted.grown, counted.matches) == (100, False)
+
+
+def test_what_others_consumed_at_rabbitmq_explains_a_difference_only_if_they_were_seen_and_proves_nothing() -> None:
+    seen = consumed_at_source(account(had=100, left=100, arrived=60, grown=60))
     assert (seen.matches, seen.is_explained) == (False, True)
-    assert seen.verdict() == "40 were consumed at RabbitMQ meanwhile"
-    assert not account(had=100, left=100, arrived=60, grown=60).is_explained
+    assert seen.verdict().startswith("40 did not come: others consumed at RabbitMQ meanwhile, and only they can say")
+    unseen = account(had=100, left=100, arrived=60, grown=60)
+    assert not unseen.is_explained
+    whole = account(had=5, left=5, arrived=5, grown=5)
+    assert outcome_of([whole]) is Outcome.WELL
+    assert outcome_of([whole, seen]) is Outcome.UNPROVEN
+    assert outcome_of([whole, seen, unseen]) is Outcome.NOT_WELL
+
+
+def test_acks_that_rabbitmq_has_not_told_yet_are_waited_for() -> None:
+    early = account(had=10, left=0, arrived=10, grown=10)
+    assert (early.matches, early.is_settled) == (True, False)
+    assert account(had=10, left=10, arrived=10, grown=10).is_settled
 
 
 def test_a_stream_matches_when_both_have_as_much() -> None:

@@ -4,7 +4,14 @@ import pytest
 
 from warren.bridges.shovels.fields import refusals
 from warren.migrating.queues import FoundQueue, QueueName
-from warren.migrating.shovels import exchange_name, is_ours, shovel_name, shovel_value, with_vhost
+from warren.migrating.shovels import (
+    exchange_name,
+    is_marked,
+    is_ours,
+    shovel_name,
+    shovel_value,
+    with_vhost,
+)
 from warren.policy.parameters import Parameter
 
 ORDERS = FoundQueue(QueueName("a/b", "orders"))
@@ -16,7 +23,14 @@ def test_a_shovel_carries_one_queue_by_an_exchange_of_its_own_and_acks_what_is_c
     assert (value["src-queue"], value["dest-exchange"]) == ("orders", "migrate-orders")
     assert "dest-exchange-key" not in value
     assert (value["dest-uri"], value["ack-mode"]) == ("amqp:///a%2Fb", "on-confirm")
-    assert "src-consumer-args" not in value
+    assert value["src-consumer-args"] == {"x-warren-migration": True}
+
+
+def test_what_a_move_has_made_is_known_by_its_mark() -> None:
+    assert is_marked(shovel_value(ORDERS, "amqp://old")["src-consumer-args"])
+    assert is_marked({"x-warren-migration": True, "x-stream-offset": "first"})
+    others: list[object] = [{}, [], None, {"x-priority": 5}]
+    assert not any(map(is_marked, others))
 
 
 def test_what_finds_no_queue_at_warren_stays_at_rabbitmq_by_a_definition_that_is_taken() -> None:
@@ -27,7 +41,7 @@ def test_what_finds_no_queue_at_warren_stays_at_rabbitmq_by_a_definition_that_is
 
 def test_a_stream_is_read_from_its_beginning() -> None:
     value = shovel_value(FoundQueue(ORDERS.queue, type="stream"), "amqp://old")
-    assert value["src-consumer-args"] == {"x-stream-offset": "first"}
+    assert value["src-consumer-args"] == {"x-warren-migration": True, "x-stream-offset": "first"}
 
 
 def test_a_shovel_of_somebodys_own_is_told_from_ours() -> None:

@@ -24,7 +24,7 @@ from functools import partial
 
 from warren.cli.migrate.destination import Destination, ShovelState
 from warren.cli.migrate.progress import CarryingProgress
-from warren.cli.migrate.rabbitmq import Count, RabbitMQ
+from warren.cli.migrate.rabbitmq import STATISTICS_TOLD_WITHIN_S, Count, RabbitMQ
 from warren.cli.migrate.trouble import Away, MoveFailed
 from warren.migrating.counting import Account, Side
 from warren.migrating.queues import FoundQueue, QueueName
@@ -57,6 +57,9 @@ class Carried:
     stage: Stage = Stage.WAITING
     left: int = 0
     was_empty: bool = False
+    unmoved: bool = True
+    """Whether it never had a shovel."""
+
     ending_since_s: float = 0.0
     counts_from_s: float = 0.0
     """When RabbitMQ has told how long the stream is."""
@@ -67,7 +70,7 @@ class Carried:
 
     @property
     def others(self) -> int:
-        """Consumers that RabbitMQ had before the shovel."""
+        """Consumers that RabbitMQ had before, without those of shovels."""
         return self.account.source_before.consumers
 
 
@@ -113,28 +116,30 @@ class Carrying:
             self.tick(ending=True)
 
     def settle(self) -> list[Account]:
-        """The final counts of every queue, as soon as they match, or when they had the time to.
+        """The final counts of every queue, as soon as they are settled, or when they had the time to be.
 
-        Then the exchanges go, of which Warren has told what was brought.
+        Before RabbitMQ had the time to tell all acks, no count of a queue that had a shovel is. Then the exchanges go,
+        of which Warren has told what was brought.
         """
-        accounts = [each.account for each in self.carried]
-        deadline_s = time.monotonic() + COUNTED_WITHIN_S
-        unproven = accounts
-        while unproven:
-            self._patiently(partial(self._count, unproven))
-            unproven = [account for account in unproven if not account.matches]
-            if time.monotonic() >= deadline_s:
+        drained_s = time.monotonic()
+        open_counts = self.carried
+        while open_counts:
+            begun_s = time.monotonic()
+            self._patiently(partial(self._count, [each.account for each in open_counts]))
+            told = begun_s >= drained_s + STATISTICS_TOLD_WITHIN_S
+            open_counts = [each for each in open_counts if not each.account.is_settled or not (told or each.unmoved)]
+            if begun_s >= drained_s + COUNTED_WITHIN_S:
                 break
-            time.sleep(TICK_S if unproven else 0)
+            time.sleep(TICK_S if open_counts else 0)
         self._patiently(lambda: self._destination.tidy(each.queue for each in self.carried))
-        return accounts
+        return [each.account for each in self.carried]
 
     def _count(self, accounts: list[Account]) -> None:
         there = self._destination.sides()
         here = self._source.sides([account.queue for account in accounts])
         for account in accounts:
             account.source_after = here[account.queue]
-            account.destination_after = there.get(account.queue, Side())
+            account.see_destination(there.get(account.queue, Side()))
 
     def _patiently(self, work: Callable[[], None]) -> None:
         """Do it, as often as it takes until both brokers answer."""
@@ -156,14 +161,19 @@ class Carrying:
         return True
 
     def _begin(self, queues: list[FoundQueue]) -> list[Carried]:
-        """Shovels that an earlier run has left are deleted first, so that what they hold is counted where it is."""
+        """Shovels that an earlier run has left are deleted first, so that what they hold is counted where it is.
+
+        What they and others have acked must not be told later, as if it had been acked since then.
+        """
         self._clear({found.queue for found in queues})
+        time.sleep(STATISTICS_TOLD_WITHIN_S if queues else 0)
         there = self._destination.sides()
         here = self._source.sides([found.queue for found in queues])
         carried: list[Carried] = []
         for found in queues:
             queue = found.queue
             account = Account(queue, here[queue], there.get(queue, Side()), is_stream=found.is_stream)
+            account.consumed_at_source = here[queue].consumers > 0
             carried.append(Carried(found, account, left=here[queue].messages))
         return carried
 
@@ -182,7 +192,7 @@ class Carrying:
     def _step(self, ending: bool) -> None:
         there = self._destination.sides()
         for each in self.carried:
-            each.account.destination_after = there.get(each.queue, Side())
+            each.account.see_destination(there.get(each.queue, Side()))
             if each.stage is Stage.WAITING and self._at_once and self._moving >= self._at_once:
                 continue
             if each.stage is not Stage.DONE:
@@ -201,10 +211,9 @@ class Carrying:
             self._look_at_stream(each, count, ending)
             return
         each.left = count.ready
-        others = count.consumers - (each.stage is Stage.MOVING)
-        each.account.source_after = Side(count.ready, consumers=max(0, others))
-        if others > 0 and each.stage is not Stage.ENDING:
-            each.account.consumed_at_source = True
+        each.account.source_after = Side(count.ready)
+        if count.consumers > (each.stage is not Stage.WAITING) and not each.account.consumed_at_source:
+            each.account.consumed_at_source = self._source.others(each.queue.vhost)[each.queue.name] > 0
         if each.stage is Stage.WAITING:
             self._start(each, ending and not count.ready)
         elif each.stage is Stage.MOVING:
@@ -230,7 +239,7 @@ class Carrying:
             each.stage = Stage.DONE
         else:
             self._destination.carry(each.found, self._source.uri(each.queue.vhost))
-            each.stage, each.was_empty = Stage.MOVING, False
+            each.stage, each.was_empty, each.unmoved = Stage.MOVING, False, False
             self._moving += 1
 
     def _leave(self, each: Carried, stage: Stage) -> None:

@@ -2,7 +2,8 @@
 
 Standard output says what is planned and done, standard error how far it is and why something was refused.
 
-Exit codes: 0 done, and every count matches; 1 refused, failed, interrupted, or a count does not match; 2 wrong usage.
+Exit codes: 0 done, and every count matches; 1 refused, failed, interrupted, or a count does not match; 2 wrong usage;
+3 done, but others consumed at RabbitMQ meanwhile, and the counts cannot tell whether what did not come was theirs.
 
 Not here: the move itself (`cli.migrate.move`).
 """
@@ -63,7 +64,7 @@ def migrate(
     wishes = Wishes(tuple(vhost or ()), keep, bridges, there.http.user)
     manner = Manner(wishes, dry_run, definitions_only, follow, first, at_once)
     try:
-        return 0 if Move(here, there, manner, _say).run() else 1
+        return Move(here, there, manner, _say).run().value
     except KeyboardInterrupt:
         print(
             "warren: interrupted; shovels that were begun go on. The same command goes on from here, "

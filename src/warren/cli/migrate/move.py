@@ -3,9 +3,9 @@
 Not here: the command line (`cli.migrate.command`).
 """
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 
 from warren.cli.migrate.carrying import Carrying
 from warren.cli.migrate.destination import Destination
@@ -16,8 +16,14 @@ from warren.migrating.counting import MATCHES, Account
 from warren.migrating.plan import Plan, Wishes, plan_move
 from warren.migrating.wording import listener_notes, plan_lines
 
-STATISTICS_SETTLE_S = 6.0
-"""RabbitMQ tells every five seconds what was acked; before a count that relies on it, it is given that time."""
+
+class Outcome(IntEnum):
+    """The exit codes of a move that was not refused."""
+
+    WELL = 0
+    NOT_WELL = 1
+    UNPROVEN = 3
+    """What did not arrive may have been consumed at RabbitMQ by others."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,8 @@ class Move:
         self._manner = manner
         self._tell = tell
 
-    def run(self) -> bool:
-        """Whether all is well: done and counted, or planned without anything in the way."""
+    def run(self) -> Outcome:
+        """All is well if it is done and counted, or planned without anything in the way."""
         plan = self._plan()
         if plan.in_the_way:
             raise MoveFailed(
@@ -51,11 +57,11 @@ class Move:
             )
         if self._manner.dry_run:
             self._tell("nothing was changed: this was a dry run")
-            return True
+            return Outcome.WELL
         self._destination.bring(plan)
         self._tell(f"definitions brought: {len(plan.brought) + len(plan.bridges)}")
         if self._manner.definitions_only:
-            return True
+            return Outcome.WELL
         return self._carry(plan)
 
     def _plan(self) -> Plan:
@@ -72,7 +78,7 @@ class Move:
             self._tell(line)
         return plan
 
-    def _carry(self, plan: Plan) -> bool:
+    def _carry(self, plan: Plan) -> Outcome:
         if plan.closed_vhosts:
             vhost, user = plan.closed_vhosts[0], self._destination.http.user
             raise MoveFailed(
@@ -89,12 +95,13 @@ class Move:
         for account in accounts:
             if account.had or account.arrived or not account.matches:
                 self._tell(count_line(account))
-        is_well = all(account.matches or account.is_explained for account in accounts)
-        if is_well and self._manner.first == CONSUMERS:
-            self._tell("everything has arrived: start the publishers at Warren")
-        elif is_well and self._manner.first:
-            self._tell("everything has arrived: start the consumers at Warren")
-        return is_well
+        outcome = outcome_of(accounts)
+        if outcome is Outcome.UNPROVEN:
+            self._tell("not proven: others consumed at RabbitMQ meanwhile; look whether they had what did not come")
+        elif outcome is Outcome.WELL and self._manner.first:
+            who = "publishers" if self._manner.first == CONSUMERS else "consumers"
+            self._tell(f"everything has arrived: start the {who} at Warren")
+        return outcome
 
     def _carrying(self, plan: Plan) -> Carrying:
         """What is on its way when only the rest is to come."""
@@ -103,20 +110,24 @@ class Move:
         def begin(at_once: int = 0) -> Carrying:
             return Carrying(self._source, self._destination, plan.carried, at_once)
 
-        def begin_when_settled() -> Carrying:
-            time.sleep(STATISTICS_SETTLE_S)
-            return begin()
-
         listener = Listener()
         if manner.first == CONSUMERS:
-            return lead_consumers_first(Guide(listener), amqp, begin_when_settled)
+            return lead_consumers_first(Guide(listener), amqp, begin)
         if manner.first:
-            return lead_publishers_first(Guide(listener), amqp, begin_when_settled)
+            return lead_publishers_first(Guide(listener), amqp, begin)
         if not manner.follow:
             return begin(manner.at_once)
-        carrying = begin_when_settled()
+        carrying = begin()
         Guide(listener).ask_while_carrying("contents are carried until RabbitMQ's publishers are stopped", carrying)
         return carrying
+
+
+def outcome_of(accounts: Iterable[Account]) -> Outcome:
+    """Of all queues together."""
+    unproven = [account for account in accounts if not account.matches]
+    if not unproven:
+        return Outcome.WELL
+    return Outcome.UNPROVEN if all(account.is_explained for account in unproven) else Outcome.NOT_WELL
 
 
 def count_line(account: Account) -> str:

@@ -8,6 +8,7 @@ Invariant: nothing is changed there. What a move does to its queues, shovels do.
 Not here: what is made of it (`migrating`).
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +22,12 @@ from warren.client.uri import parse_uri
 from warren.errors import NOT_FOUND, ConfigError
 from warren.migrating.counting import Side
 from warren.migrating.queues import FoundQueue, QueueName, found_queue
-from warren.migrating.shovels import with_vhost
+from warren.migrating.shovels import is_marked, with_vhost
 
 CONNECTION_NAME = "warren migrate"
 COLUMNS = "vhost,name,messages_unacknowledged,message_stats.ack"
+STATISTICS_TOLD_WITHIN_S = 6.0
+"""Every five seconds RabbitMQ tells what was acked; before a count that relies on it, it is given that time."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +90,27 @@ class RabbitMQ:
     def sides(self, queues: Iterable[QueueName]) -> dict[QueueName, Side]:
         """What each of these has, and what became of it so far."""
         told = {QueueName(row["vhost"], row["name"]): row for row in self.http.get("queues", columns=COLUMNS)}
-        return {queue: self._side(queue, told.get(queue, {})) for queue in queues}
+        others: dict[str, Counter[str]] = {}
+        return {queue: self._side(queue, told.get(queue, {}), others) for queue in queues}
 
-    def _side(self, queue: QueueName, row: dict[str, Any]) -> Side:
+    def others(self, vhost: str) -> Counter[str]:
+        """How many consumers each queue of a virtual host has that are not shovels of a move, this one or another.
+
+        A shovel that has lost its connection has two for a while: RabbitMQ does not know yet that the old one is gone.
+        """
+        rows = self.http.get("consumers", vhost)
+        return Counter(row["queue"]["name"] for row in rows if not is_marked(row.get("arguments")))
+
+    def _side(self, queue: QueueName, row: dict[str, Any], others: dict[str, Counter[str]]) -> Side:
+        """`others` is what is known of them so far: they are asked for once, and if there are consumers at all."""
         count = self.count(queue) or Count(0, 0)
+        if count.consumers and queue.vhost not in others:
+            others[queue.vhost] = self.others(queue.vhost)
+        consumers = min(count.consumers, others[queue.vhost][queue.name]) if count.consumers else 0
         acked = int((row.get("message_stats") or {}).get("ack", 0))
         # what nobody consumes is with nobody; what the API says of it is left from before
         unacked = int(row.get("messages_unacknowledged") or 0) if count.consumers else 0
-        return Side(count.ready + unacked, 0, acked, count.consumers)
+        return Side(count.ready + unacked, 0, acked, consumers)
 
     def enter(self, vhost: str) -> None:
         """Make sure that the shovels' user may come in; a sentence that says what to do if not."""

@@ -1,0 +1,61 @@
+"""Who else consumes at RabbitMQ while contents come: what they have acked explains a difference, and proves nothing."""
+
+import pytest
+
+from tests.bridges.federation.broker_api import until
+from tests.migrating.moving import Moving
+from warren.cli.migrate.rabbitmq import RabbitMQ
+from warren.migrating.queues import QueueName
+from warren.migrating.shovels import MARK
+
+MANY, TAKEN = 100, 10
+
+
+def test_the_consumers_of_shovels_are_nobody_else(moving: Moving) -> None:
+    moving.fill("orders", [])
+    channel, queue = moving.at_source(), QueueName(moving.vhost, "orders")
+    host, port = moving.rabbitmq.http
+    source = RabbitMQ(f"http://guest:guest@{host}:{port}", "", "")
+
+    def counted() -> tuple[int, int]:
+        return source.others(moving.vhost)["orders"], source.sides([queue])[queue].consumers
+
+    channel.consume("orders", arguments=dict(MARK))
+    # RabbitMQ knows of the second one when it tells of it, and knew of the first before
+    other = channel.consume("orders", arguments={"x-priority": 1})
+    until(lambda: counted() == (1, 1), lambda: str(counted()))
+    other.cancel()
+    until(lambda: counted() == (0, 0), lambda: str(counted()))
+    found = source.count(queue)
+    assert found is not None
+    assert found.consumers == 1
+    source.close()
+
+
+@pytest.mark.parametrize("is_shovel", [False, True], ids=["somebody else", "a shovel that has lost its connection"])
+def test_what_was_acked_at_rabbitmq_and_did_not_come_is_never_a_match(is_shovel: bool, moving: Moving) -> None:
+    moving.fill("orders", [b"%d" % number for number in range(MANY)])
+    channel = moving.at_source()
+    channel.prefetch(TAKEN)
+    consumer = channel.consume("orders", arguments=dict(MARK) if is_shovel else None)
+    held = consumer.batch(20.0)
+    while len(held) < TAKEN:
+        held += consumer.batch(20.0)
+    command = moving.begin()
+    command.await_line("definitions brought")
+    until(lambda: length_at_warren(moving) == MANY - TAKEN, lambda: str(length_at_warren(moving)))
+    consumer.cancel()
+    channel.ack(held[-1], multiple=True)
+    code, err = command.end()
+    if is_shovel:
+        assert code == 1, (command.out, err)
+        assert f"{TAKEN} have not arrived" in command.out
+    else:
+        assert code == 3, (command.out, err)
+        assert f"{TAKEN} did not come: others consumed at RabbitMQ meanwhile" in command.out
+        assert "not proven" in command.out
+
+
+def length_at_warren(moving: Moving) -> int:
+    rows = moving.operator.read("queues", moving.vhost)
+    return sum(row["messages"] for row in rows if row["name"] == "orders")
