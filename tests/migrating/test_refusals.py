@@ -79,3 +79,19 @@ def test_a_shovel_of_somebodys_own_is_not_taken_for_one_of_the_move(moving: Movi
     assert code == 1
     assert "of somebody's own; names with migrate- are taken" in err
     assert moving.shovels() == ["migrate-orders"]
+
+
+@pytest.mark.parametrize("where", ["Warren", "RabbitMQ"])
+def test_an_exchange_of_somebodys_own_is_neither_published_to_nor_deleted(where: str, moving: Moving) -> None:
+    moving.fill("orders", [b"one"])
+    if where == "Warren":
+        moving.run("--definitions-only")
+    channel = moving.at_warren() if where == "Warren" else moving.at_source()
+    channel.declare_exchange("migrate-orders", "fanout", durable=True)
+    code, _, err = moving.run()
+    assert code == 1
+    assert f"exchange 'migrate-orders' in '{moving.vhost}' is somebody's own" in err
+    assert moving.shovels() == []
+    assert moving.at_source().declare_queue("orders", passive=True).messages == 1
+    channel.declare_exchange("migrate-orders", passive=True)
+    assert moving.run("--definitions-only")[0] == 0

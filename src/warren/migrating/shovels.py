@@ -11,7 +11,7 @@ time it is asked for, so that asking again changes nothing. It goes on until it 
 Not here: what a shovel does (`bridges.shovels`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote
@@ -64,6 +64,12 @@ def is_ours(name: str, value: Mapping[str, Any]) -> bool:
     """Whether a shovel that is there is one that carries contents over, and not somebody's own of such a name."""
     queue = QueueName("", str(value.get("src-queue")))
     return name == shovel_name(queue) and value.get("dest-exchange") == exchange_name(queue)
+
+
+def with_roads_of_others(queues: Iterable[QueueName], exchanges: Iterable[Mapping[str, Any]]) -> list[QueueName]:
+    """Queues whose exchange would have a name that somebody's own exchange has."""
+    others = {(each["vhost"], each["name"]) for each in exchanges if not is_marked(each.get("arguments"))}
+    return [queue for queue in queues if (queue.vhost, exchange_name(queue)) in others]
 
 
 def is_marked(arguments: object) -> bool:

@@ -5,11 +5,13 @@ import pytest
 from warren.bridges.shovels.fields import refusals
 from warren.migrating.queues import FoundQueue, QueueName
 from warren.migrating.shovels import (
+    MARK,
     exchange_name,
     is_marked,
     is_ours,
     shovel_name,
     shovel_value,
+    with_roads_of_others,
     with_vhost,
 )
 from warren.policy.parameters import Parameter
@@ -49,6 +51,13 @@ def test_a_shovel_of_somebodys_own_is_told_from_ours() -> None:
     assert is_ours("migrate-orders", value)
     assert not is_ours("migrate-all", value)
     assert not is_ours("migrate-orders", {**value, "dest-exchange": "others"})
+
+
+def test_an_exchange_of_somebodys_own_is_told_from_ours() -> None:
+    road, queue = {"vhost": "a/b", "name": "migrate-orders"}, ORDERS.queue
+    assert with_roads_of_others([queue], [{**road, "arguments": {}}]) == [queue]
+    assert with_roads_of_others([queue], [{**road, "arguments": dict(MARK)}]) == []
+    assert with_roads_of_others([queue], [{**road, "vhost": "/"}, {**road, "name": "migrate-others"}]) == []
 
 
 def test_a_queue_with_the_longest_of_names_has_an_exchange_too() -> None:

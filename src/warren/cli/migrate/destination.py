@@ -13,9 +13,11 @@ from warren.migrating.counting import Side
 from warren.migrating.definitions import Definition
 from warren.migrating.plan import Plan
 from warren.migrating.queues import FoundQueue, QueueName
-from warren.migrating.shovels import PREFIX, exchange_name, is_ours, shovel_name, shovel_value
+from warren.migrating.shovels import MARK, PREFIX, exchange_name, is_marked, is_ours, shovel_name, shovel_value
 
 SHOVEL = "shovel"
+ROAD = {"type": "fanout", "durable": True, "arguments": MARK}
+"""The exchange that leads to one queue."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class Destination:
     def definitions(self) -> dict[str, Any]:
         found = self.http.get("definitions")
         return found if isinstance(found, dict) else {}
+
+    def exchanges(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.http.get("exchanges", columns="vhost,name,arguments")
+        return found
 
     def bring(self, plan: Plan) -> None:
         """Import what is missing, whole or not at all, and then each bridge on its own."""
@@ -64,7 +70,7 @@ class Destination:
         """Set a queue's shovel, and the exchange that leads to the queue."""
         queue = found.queue
         exchange = exchange_name(queue)
-        self.http.put("exchanges", queue.vhost, exchange, body={"type": "fanout", "durable": True})
+        self.http.put("exchanges", queue.vhost, exchange, body=ROAD)
         self.lead_to(queue)
         body = {"value": shovel_value(found, source_uri)}
         self.http.put("parameters", SHOVEL, queue.vhost, shovel_name(queue), body=body)
@@ -78,8 +84,8 @@ class Destination:
         self.http.remove("parameters", SHOVEL, queue.vhost, shovel_name(queue))
 
     def tidy(self, queues: Iterable[QueueName]) -> None:
-        """Delete the exchanges of queues that no shovel carries any more."""
-        there = {(row["vhost"], row["name"]) for row in self.http.get("exchanges", columns="vhost,name")}
+        """Delete the exchanges of queues that no shovel carries any more, and nobody's own."""
+        there = {(row["vhost"], row["name"]) for row in self.exchanges() if is_marked(row.get("arguments"))}
         for queue in queues:
             if (queue.vhost, exchange_name(queue)) in there:
                 self.http.remove("exchanges", queue.vhost, exchange_name(queue))

@@ -13,7 +13,9 @@ from warren.cli.migrate.guide import CONSUMERS, Guide, Listener, lead_consumers_
 from warren.cli.migrate.rabbitmq import RabbitMQ
 from warren.cli.migrate.trouble import MoveFailed
 from warren.migrating.counting import MATCHES, Account
+from warren.migrating.definitions import EXCHANGES
 from warren.migrating.plan import Plan, Wishes, plan_move
+from warren.migrating.shovels import exchange_name, with_roads_of_others
 from warren.migrating.wording import listener_notes, plan_lines
 
 
@@ -55,6 +57,8 @@ class Move:
                 f"{len(plan.in_the_way)} definitions are otherwise at Warren; nothing was changed. Delete them at one "
                 "of the brokers, make them the same, or leave Warren's as they are with --keep"
             )
+        if not self._manner.definitions_only:
+            self._check_roads(plan)
         if self._manner.dry_run:
             self._tell("nothing was changed: this was a dry run")
             return Outcome.WELL
@@ -77,6 +81,17 @@ class Move:
         for line in (*plan_lines(plan), *listener_notes(overview)):
             self._tell(line)
         return plan
+
+    def _check_roads(self, plan: Plan) -> None:
+        """What shovels publish to leads to one queue and is deleted at the end: it must not be somebody's own."""
+        exchanges = [*self._destination.exchanges(), *plan.document().get(EXCHANGES.section, ())]
+        taken = with_roads_of_others([found.queue for found in plan.carried], exchanges)
+        if taken:
+            road = f"exchange '{exchange_name(taken[0])}' in '{taken[0].vhost}'"
+            raise MoveFailed(
+                f"{road} is somebody's own, and the contents of queue {taken[0]} would come by one of that name; "
+                "nothing was changed. Delete or rename it, or leave contents where they are with --definitions-only"
+            )
 
     def _carry(self, plan: Plan) -> Outcome:
         if plan.closed_vhosts:
