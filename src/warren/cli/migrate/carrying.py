@@ -166,9 +166,8 @@ class Carrying:
         What they and others have acked must not be told later, as if it had been acked since then.
         """
         self._clear({found.queue for found in queues})
-        time.sleep(STATISTICS_TOLD_WITHIN_S if queues else 0)
+        here = self._source_when_told([found.queue for found in queues])
         there = self._destination.sides()
-        here = self._source.sides([found.queue for found in queues])
         carried: list[Carried] = []
         for found in queues:
             queue = found.queue
@@ -176,6 +175,19 @@ class Carrying:
             account.consumed_at_source = here[queue].consumers > 0
             carried.append(Carried(found, account, left=here[queue].messages))
         return carried
+
+    def _source_when_told(self, queues: list[QueueName]) -> dict[QueueName, Side]:
+        """What RabbitMQ has when it has told all acks: those of a queue that nobody consumes change no more."""
+        here = self._source.sides(queues)
+        deadline_s = time.monotonic() + ENDING_MAX_S
+        while queues:
+            before = here
+            time.sleep(STATISTICS_TOLD_WITHIN_S)
+            here = self._source.sides(queues)
+            late = [queue for queue in queues if not here[queue].consumers and here[queue].acked != before[queue].acked]
+            if not late or time.monotonic() > deadline_s:
+                break
+        return here
 
     def _clear(self, queues: set[QueueName]) -> None:
         leftover = {queue: self._source.count(queue) for queue in self._destination.carried() if queue in queues}
