@@ -24,7 +24,7 @@ def test_the_table_of_keys_is_that_of_the_code() -> None:
         "operators",
         *(f"ports.{kind}" for kind in FRONT_KINDS),
         *(f"balancers.{each.name}" for each in fields(Balancer)),
-        *(f"nodes.{key}" for key in ("name", "address", "kind", *FRONT_KINDS, "peer")),
+        *(f"nodes.{key}" for key in ("name", "address", "kind", *FRONT_KINDS, "peer", "metrics")),
         *(f"haproxy.{each.name}" for each in fields(HaproxySettings)),
         *(f"keepalived.{each.name}" for each in fields(KeepalivedSettings)),
     ]
