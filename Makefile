@@ -13,7 +13,11 @@ SPARK_TESTS = $(wildcard tests/spark tests/pipeline)
 FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_full.py \
 	mirrored_partitions.py mirrored_matrix.py mirrored_syncing.py mirrored_lives.py membership_interrupted.py membership_addresses.py \
 	formation_elsewhere.py bank.py) \
-	tests/ha/test_front_door.py tests/spark/test_*_kills.py tests/spark/test_stream_cluster.py \
+	$(addprefix tests/ha/test_,front_door.py virtual_address.py service.py check_cluster.py firewall.py) \
+	$(addprefix tests/migrating/test_,switching.py other_consumers.py gone_queues.py contents.py) \
+	tests/bridges/federation/test_federated_brokers.py tests/bridges/federation/test_links_cut.py \
+	tests/bridges/shovels/test_shovelled_brokers.py tests/cluster/test_bridges.py tests/cluster/test_federation.py \
+	tests/spark/test_*_kills.py tests/spark/test_stream_cluster.py \
 	tests/pipeline/test_*_kills.py tests/pipeline/test_cluster_jobs.py tests/pipeline/test_demo.py)
 
 # Programs that are killed over and over: `make test` does so beside Warren, and this is the turn of RabbitMQ.

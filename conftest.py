@@ -28,6 +28,10 @@ _LONGEST_FIRST = (
     "docs",
     "durability",
     "hostile",
+    "migrating",
+    "bridges",
+    "ha",
+    "client",
     "node",
     "wire",
 )
