@@ -120,7 +120,9 @@ class Rings(Timed):
             self._changed[part] = definition
             part.is_behind = True
         else:
-            self._take_part(definition, queue_id, Story())
+            # one that waits for its past to be forgotten must not be taken up twice: the second time would clear it
+            _earlier, story = self._postponed.pop(queue_id, (definition, Story()))
+            self._take_part(definition, queue_id, story)
 
     def adopt(self, definition: QueueDefinition, queue: OwnQueue, seat: QueuePort) -> None:
         """A queue of this node alone is to be held by others, too."""
