@@ -83,7 +83,7 @@ def test_a_queue_whose_home_is_killed_is_unavailable_and_comes_back_with_all_it_
         assert consumer.cancelled.wait(DEADLINE_S), "the consumers are cancelled"
     for node in (n2, n3):
         see_queue_unavailable(trio.channel(node), node, n1, "work")
-    assert load.ledger.refused
+    eventually(lambda: bool(load.ledger.refused), "publishes are refused")
     n1.start()
     load.consume("hoard", n3)
     load.await_progress()

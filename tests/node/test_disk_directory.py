@@ -42,7 +42,7 @@ def test_data_is_kept_in_var_where_the_node_was_started(
     ended = subprocess.run(
         [*COMMAND, "serve", "--amqp", "203.0.113.1:5672"], capture_output=True, text=True, timeout=DEADLINE_S
     )
-    assert ended.returncode == 2
+    assert ended.returncode == 3
     assert (tmp_path / "var" / "NODE").is_file()
 
 
