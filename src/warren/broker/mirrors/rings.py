@@ -120,9 +120,7 @@ class Rings(Timed):
             self._changed[part] = definition
             part.is_behind = True
         else:
-            # one that waits for its past to be forgotten must not be taken up twice: the second time would clear it
-            _earlier, story = self._postponed.pop(queue_id, (definition, Story()))
-            self._take_part(definition, queue_id, story)
+            self._take_part(definition, queue_id, self._postponed.pop(queue_id, (definition, Story()))[1])
 
     def adopt(self, definition: QueueDefinition, queue: OwnQueue, seat: QueuePort) -> None:
         """A queue of this node alone is to be held by others, too."""
