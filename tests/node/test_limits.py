@@ -38,7 +38,7 @@ def test_the_limit_of_descriptors_is_raised_as_far_as_allowed(serve: Serve) -> N
 
 
 def test_publishers_are_blocked_above_the_memory_watermark(serve: Serve, connect: Connect) -> None:
-    node = serve(configuration="vm_memory_high_watermark.absolute = 1MB\nvm_memory_high_watermark_paging_ratio = 2\n")
+    node = serve(configuration="vm_memory_high_watermark.absolute = 1MB\nvm_memory_high_watermark_paging_ratio = 10\n")
     client = connect(node, opened=True)
     channel = client.channel()
     channel.call("queue.declare", queue="full")
