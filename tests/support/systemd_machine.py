@@ -62,6 +62,8 @@ def obstacle() -> str:
     missing = [tool for tool in (_SYSTEMD, "unshare", "nsenter", "ip") if shutil.which(tool) is None]
     if missing:
         return f"there is no {missing[0]} on this machine"
+    if Path(sys.executable).is_relative_to("/tmp"):
+        return "a service has a /tmp of its own, and these sources are in the other one"
     return "" if _hierarchy() else "this machine has no control groups that systemd could use"
 
 

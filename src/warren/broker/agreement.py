@@ -13,7 +13,7 @@ Not here: what a plan is (`store.plan`), how changes are made (`broker.applying`
 (`broker.shared_agreement`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import final
 
 from mypy_extensions import mypyc_attr
@@ -26,7 +26,7 @@ __all__ = ["Agreement", "AgreementWaiter", "Charter", "LoneAgreement"]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Agreement(ABC):
+class Agreement:
     """Decides about plans."""
 
     @abstractmethod

@@ -6,7 +6,7 @@ auto-delete exchange) was planned and stands among the changes itself, so nobody
 Not here: who plans (`broker.control` and the handlers of commands, `broker.vhost`), who agrees (`broker.agreement`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import final
 
 from mypy_extensions import mypyc_attr
@@ -16,7 +16,7 @@ from warren.store.metadata import Definition, parts_of
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Applier(ABC):
+class Applier:
     """Makes and unmakes things of some kinds."""
 
     @abstractmethod

@@ -18,7 +18,7 @@ Not here: the commands (`model.commands`), who may give them (`admin`), what the
 (`broker.agreement`) and who makes the changes (`broker.applying`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final, final
 
 from warren.broker.agreement import Agreement
@@ -50,7 +50,7 @@ class Planned:
         self.queues: dict[tuple[str, str], None] = {}
 
 
-class CommandHandler(ABC):
+class CommandHandler:
     """Knows some kinds of commands."""
 
     @abstractmethod
@@ -76,7 +76,7 @@ class CommandHandler(ABC):
         return
 
 
-class DeferringHandler(ABC):
+class DeferringHandler:
     """Knows commands that change nothing and whose answer may take a while."""
 
     @abstractmethod

@@ -8,7 +8,7 @@ or is deleted, has had it.
 Not here: a client's publishes, which are the client's to repeat (`session.elsewhere`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -22,7 +22,7 @@ LEG_BYTES: Final[i64] = 256
 """What a message on its way holds besides its content."""
 
 
-class Passage(ABC):
+class Passage:
     """One message on its way to one queue after another."""
 
     def __init__(self, message: Message, turn: Turn, counted: bool) -> None:

@@ -3,7 +3,7 @@
 Not here: the virtual host (`broker.vhost`), dead letters (`broker.dead_letters`), clusters (`broker.clustering`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from mypy_extensions import trait
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from warren.broker.vhost import Vhost
 
 
-class Undertaker(ABC):
+class Undertaker:
     """Carries dead letters out."""
 
     @abstractmethod

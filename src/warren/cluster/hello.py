@@ -44,7 +44,7 @@ Not here: the messages' bytes (`cluster.hello_messages`), sockets and deadlines 
 """
 
 import hmac
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final, final
 
 from mypy_extensions import mypyc_attr
@@ -77,7 +77,7 @@ _ACCEPTER: Final = b"warren: the accepter"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Acquaintances(ABC):
+class Acquaintances:
     """Whom a node knows."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Acquaintances(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Hello(ABC):
+class Hello:
     """One side of a hello. `receive` takes bytes and returns those to send, until `state` is no longer TALKING.
 
     AGREED: `peer` is who it said it is, for `purpose`, and `rest` is the beginning of what follows. REFUSED: `reason`

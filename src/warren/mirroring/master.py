@@ -18,7 +18,7 @@ Invariants: `settled` never falls; every counted member holds every step up to i
 Not here: the theory (`mirroring`), what a step is about, and what a newcomer lacks (`broker.mirrors`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
@@ -41,7 +41,7 @@ AGAIN_MS: Final[i64] = 500
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Downstream(ABC):
+class Downstream:
     """The way to the followers."""
 
     @abstractmethod
@@ -59,7 +59,7 @@ class Downstream(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class RingOwner(ABC):
+class RingOwner:
     """Whoever has the queue."""
 
     @abstractmethod

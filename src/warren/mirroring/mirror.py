@@ -15,7 +15,7 @@ that they remove is gone from it for that.
 Not here: the theory (`mirroring`), what a copy is (`model.copies`), the link (`broker.mirrors`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
@@ -51,7 +51,7 @@ class JoinRequest:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Upstream(ABC):
+class Upstream:
     """The way to the master."""
 
     @abstractmethod

@@ -3,7 +3,7 @@
 Not here: what is planned (`store.plan`), who agrees (`broker.agreement`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from mypy_extensions import mypyc_attr
 
@@ -11,7 +11,7 @@ from warren.errors import PRECONDITION_FAILED, ChannelFault
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class AgreementWaiter(ABC):
+class AgreementWaiter:
     """Whoever wants to know what became of a plan; told once, and never within `Agreement.agree`."""
 
     @abstractmethod

@@ -3,7 +3,7 @@
 Not here: the journal, which has what is in no file of a stream yet (`model.ports.QueueLog`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from mypy_extensions import i64, mypyc_attr, trait
 
@@ -27,7 +27,7 @@ class ArchiveWriter:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Archive(ABC):
+class Archive:
     """One stream's files: *segments*, which are numbered and only ever grow or go."""
 
     @abstractmethod
@@ -51,7 +51,7 @@ class Archive(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class ArchiveFiles(ABC):
+class ArchiveFiles:
     """The files of all streams as they are found at a start, before anything is written."""
 
     @abstractmethod

@@ -11,7 +11,7 @@ A mirror copies them as they are.
 Not here: in which order members hear of what (`mirroring`), the journal (`store`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr, trait
@@ -52,7 +52,7 @@ def check_range(level: i64, max_priority: i64, first: i64, last: i64) -> None:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class CopyAsker(ABC):
+class CopyAsker:
     """Whoever waits for a copy to know what it holds."""
 
     @abstractmethod
@@ -64,7 +64,7 @@ class CopyAsker(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class PastTaker(ABC):
+class PastTaker:
     """Whoever reads what a copy holds."""
 
     @abstractmethod
@@ -94,7 +94,7 @@ class PastTaker(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class PastReader(ABC):
+class PastReader:
     """Reads some of what a copy holds, from one end to the other; what goes meanwhile is left out."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ class Heir:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Held(ABC):
+class Held:
     """What one mirror holds of one queue, as far as its master tells it."""
 
     # the queue's highest level
@@ -167,14 +167,14 @@ class Held(ABC):
     def returned(self, position: i64, count: i64) -> None:
         """A message came back to the queue so often."""
 
-    def unsee(self, payload: bytes) -> None:  # noqa: B027 - not every copy knows publishing ids
+    def unsee(self, payload: bytes) -> None:
         """A message that was stored does not count after all: nor does its publishing id."""
 
     def take_seen(self, rows: bytes, anew: bool) -> bool:
         """Know these publishing ids (`model.window`) and, if `anew`, no others; whether that must be on disk first."""
         return False
 
-    def remember(self, name: str, offset: i64) -> None:  # noqa: B027 - as above
+    def remember(self, name: str, offset: i64) -> None:
         """A reader of this name has come so far; `NOWHERE` ends that."""
 
     def names(self) -> list[str]:
@@ -196,10 +196,10 @@ class Held(ABC):
     @abstractmethod
     def caught_up(self) -> None: ...
 
-    def settled(self, position: i64) -> None:  # noqa: B027 - most copies do the same with what is settled and what is not
+    def settled(self, position: i64) -> None:
         """Whatever steps have stored up to this position is settled, or does not count and was dropped."""
 
-    def past_stored(self, position: i64) -> None:  # noqa: B027 - as above
+    def past_stored(self, position: i64) -> None:
         """While it catches up: whatever is held up to this position, where the past has come to, is settled."""
 
 

@@ -6,13 +6,13 @@ from turn to turn. They compare by value, so that a test can compare lists of th
 Not here: the facts that caused them (`model.events`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import final
 
 from warren.model.journal import Change
 
 
-class Effect(ABC):
+class Effect:
     """An order to the shell."""
 
     @abstractmethod

@@ -6,7 +6,7 @@ sends to a queue, so that another master can tell what it has of that.
 Not here: the ring (`mirroring`), the way from a session to the master (`remote`), the queue itself (`model.ports`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from mypy_extensions import i64, mypyc_attr, trait
 
@@ -16,7 +16,7 @@ from warren.model.turn import FlushWaiter
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Intake(ABC):
+class Intake:
     """Where the master of a queue takes in what one run of a node publishes."""
 
     # of the master

@@ -6,7 +6,7 @@ what a queue could not answer at once. A queue in turn sees a `Consumer`, never 
 Not here: the queue itself (`queue.queue`), the consumer's side (`session.consumer`), routing (`routing`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr, trait
@@ -58,7 +58,7 @@ class PartKeeper:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Consumer(ABC):
+class Consumer:
     """Whoever takes messages from a queue, as the queue sees it."""
 
     def __init__(self, tag: str, no_ack: bool, exclusive: bool, priority: i64, arguments: Table) -> None:
@@ -101,7 +101,7 @@ class Consumer(ABC):
         raise InvariantBroken("only a client's consumer has parts")
 
 
-class Withholding(ABC):
+class Withholding:
     """What comes to a queue while it is not decided whether the queue goes."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Withholding(ABC):
         """The queue went."""
 
 
-class QueuePort(ABC):
+class QueuePort:
     """One queue, wherever it lives."""
 
     def __init__(
@@ -274,7 +274,7 @@ LOST: Final[i64] = -2
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class QueueLog(ABC):
+class QueueLog:
     """What a queue asks of the journal; each queue has its own.
 
     `durable`: whether the queue outlives the node, so that its persistent messages do.
@@ -340,7 +340,7 @@ class QueueLog(ABC):
     def cancel_fetch(self) -> None:
         """What was asked for is wanted no more."""
 
-    def all_is_read(self) -> None:  # noqa: B027 - not every log remembers anything
+    def all_is_read(self) -> None:
         """Nothing is left to fetch: what was remembered to find it is of no use."""
 
     @abstractmethod
@@ -349,7 +349,7 @@ class QueueLog(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class QueueLogs(ABC):
+class QueueLogs:
     """The journal, as whoever makes queues sees it."""
 
     @abstractmethod
@@ -366,7 +366,7 @@ class QueueLogs(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class OutputPort(ABC):
+class OutputPort:
     """A connection with bytes (or confirms) to write before the turn ends."""
 
     @abstractmethod

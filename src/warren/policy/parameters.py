@@ -5,7 +5,7 @@ A component says what its parameters may look like. Global parameters belong to 
 Not here: the components themselves; limits of virtual hosts, which operators also know as parameters (`access`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import final
 
 from mypy_extensions import mypyc_attr
@@ -23,7 +23,7 @@ class Parameter:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class ParameterComponent(ABC):
+class ParameterComponent:
     """A part of the node that has parameters."""
 
     @abstractmethod

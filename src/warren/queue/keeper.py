@@ -6,7 +6,7 @@ calling `Queue.close`, at once or later; until then the queue goes on working.
 Not here: the deletion itself (`broker`), what `close` does (`queue.queue`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from mypy_extensions import mypyc_attr
 
@@ -14,7 +14,7 @@ from warren.model.ports import QueuePort
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class QueueKeeper(ABC):
+class QueueKeeper:
     """Deletes queues that have outlived their use."""
 
     @abstractmethod

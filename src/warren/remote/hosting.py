@@ -7,7 +7,7 @@ with its last consumer has everything by then.
 Not here: one queue's publishes (`remote.hosted_queue`), the records (`remote.records`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, final
 
 from librt.strings import BytesWriter
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Home(ABC):
+class Home:
     """This node, as the others see it."""
 
     @abstractmethod

@@ -8,7 +8,7 @@ Not here: the types themselves (`direct`, `fanout`, `topic`, `headers`, `consist
 (`topology`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import final
 
 from mypy_extensions import i64
@@ -19,14 +19,14 @@ from warren.routing.route import Subject
 from warren.wire.values import Table
 
 
-class Matcher(ABC):
+class Matcher:
     """How one exchange type picks among its bindings."""
 
     def __init__(self, cacheable: bool) -> None:
         # whether the choice depends on the routing keys alone
         self.cacheable: bool = cacheable
 
-    def check(self, routing_key: str, arguments: Table) -> None:  # noqa: B027 - most types take any binding
+    def check(self, routing_key: str, arguments: Table) -> None:
         """A `ChannelFault` if this type cannot work with such a binding."""
 
     @abstractmethod

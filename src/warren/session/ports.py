@@ -6,7 +6,7 @@ business.
 Not here: what a channel asks of one queue (`model.ports`), the node itself (`broker`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64, mypyc_attr
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from warren.session.direct_reply import ReplyInbox
 
 
-class VhostPort(ABC):
+class VhostPort:
     """One virtual host: its exchanges and queues."""
 
     def __init__(self, name: str) -> None:
@@ -137,7 +137,7 @@ class LoginAttempt:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class LoginWaiter(ABC):
+class LoginWaiter:
     """Whoever wants to be let in."""
 
     @abstractmethod
@@ -150,7 +150,7 @@ class LoginWaiter(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class NodePort(ABC):
+class NodePort:
     """The node, as one connection sees it."""
 
     def __init__(self, settings: BrokerSettings, turn: Turn) -> None:

@@ -33,7 +33,7 @@ Not here: the kinds (`store.topology_definitions`, `store.access_definitions`, `
 `store.definition_kinds`), the databases (`node.sqlite_store`, `node.etcd`), what is recorded when (`broker`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final, final
 
@@ -92,7 +92,7 @@ class Decision:
         return f"Decision({self.outcome!r}, {self.revision}, {self.reason!r})"
 
 
-class Definition(ABC):
+class Definition:
     """Something that is kept."""
 
     @abstractmethod
@@ -149,7 +149,7 @@ class Metadata:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class MetadataStore(ABC):
+class MetadataStore:
     """Where the metadata of a node alone is kept: a file, which this node alone changes."""
 
     @abstractmethod

@@ -20,7 +20,7 @@ Lenient, for salvage: every segment is read, and whatever is damaged is left out
 Not here: the files (`JournalFiles` is implemented by the shells), what a queue does with what is found (`broker`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64, mypyc_attr
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class JournalFiles(ABC):
+class JournalFiles:
     """The journal's files, as they are found."""
 
     @abstractmethod

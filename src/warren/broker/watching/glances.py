@@ -7,7 +7,7 @@ grows, so their sum grows when any of them does.
 Not here: the history (`admin.history`), what is counted (`model.figures`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -25,7 +25,7 @@ STIRRED: Final = 1
 GONE: Final = 2
 
 
-class Glance(ABC):
+class Glance:
     """One thing, and what it was like when it was last looked at."""
 
     @abstractmethod

@@ -5,12 +5,12 @@ Invariant: two methods are equal when they are the same on the wire.
 Not here: the methods, a module per AMQP class; reading one from a frame (`methods.registry`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from librt.strings import BytesWriter
 
 
-class Method(ABC):
+class Method:
     """An AMQP method with its arguments. Subclasses also have a static `read(reader)`."""
 
     def __init__(self, class_id: int, method_id: int, name: str) -> None:
