@@ -4,7 +4,8 @@ Each endpoint has a channel of its own. Calls go to one of them until it fails; 
 calls to the next. Every call has a deadline, because a member that was cut off waits for a majority for ever.
 
 There are two kinds of failure. `Declined`: etcd looked at the call and will not do it. `NoAnswer`: the call may or may
-not have been carried out, or may be carried out later; whoever changes something must find out before going on.
+not have been carried out, or may be carried out later; whoever changes something must find out before going on. `Full`
+is of both kinds: etcd will do nothing more that needs room, but may have done this.
 
 A user's token is asked for when etcd wants one, and again when it does not take the one there is.
 
@@ -53,8 +54,9 @@ _DEFINITE = {
 }
 _TOKEN_TROUBLE = ("invalid auth token", "revision of auth store is old", "user name is empty")
 _BUSY = "too many requests"
+_FULL = "database space exceeded"
 _SENTENCES = {
-    "database space exceeded": "the metadata store is full: its quota is reached",
+    _FULL: "the metadata store is full: its quota is reached",
     "request is too large": "the change is larger than the metadata store takes at once",
     "permission denied": "the metadata store does not let this user do that",
     "authentication failed, invalid user ID or password": "the metadata store does not know this user and password",
@@ -67,6 +69,10 @@ class NoAnswer(ConnectionError):
 
 class Declined(StoreError):
     """A member looked at the call and did not do it."""
+
+
+class Full(Declined):
+    """There is no room, or this was the last: etcd may have done it, and answered as it does from then on."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +205,8 @@ def failure(code: grpc.StatusCode, details: str, endpoint: str) -> NoAnswer | De
     """What an error of a call means."""
     if code in _DEFINITE and _BUSY not in details:
         reason = details.removeprefix("etcdserver: ").removeprefix("mvcc: ")
-        return Declined(_SENTENCES.get(reason, f"the metadata store refuses: {reason}"))
+        kind = Full if reason == _FULL else Declined
+        return kind(_SENTENCES.get(reason, f"the metadata store refuses: {reason}"))
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
         return NoAnswer(f"the metadata store at {endpoint} does not answer in time")
     return NoAnswer(f"the metadata store at {endpoint} cannot be reached: {details}")

@@ -5,8 +5,9 @@ Reading the keys it changes does not tell, because others change them too. So ea
 key of this node alone:
 
 1. it holds only if the slot is as this node left it, and puts a token of its own there;
-2. no answer: another transaction deletes the slot, if it is still as this node left it. If that holds, the first one
-   can never come about. If it does not, the slot has the first one's token, and says with which revision it came about.
+2. no answer, or that there is no room: another transaction deletes the slot, if it is still as this node left it. If
+   that holds, the first one can never come about. If it does not, the slot has the first one's token, and says with
+   which revision it came about.
 
 ::
 
@@ -27,7 +28,7 @@ import asyncio
 import secrets
 
 from warren.node.etcd import messages
-from warren.node.etcd.connection import Declined, EtcdConnection, NoAnswer
+from warren.node.etcd.connection import Declined, EtcdConnection, Full, NoAnswer
 from warren.node.etcd.keys import KeySpace
 from warren.node.etcd.messages import KeyValue, TxnAnswer
 from warren.store.metadata import AGREED, FAILED, OUTDATED, UNKNOWN, Decision
@@ -110,6 +111,11 @@ class Proposals:
                 [messages.putting(slot.key, token), messages.putting(self._keys.last, b""), *operations],
                 [messages.reading(slot.key)],
             )
+        except Full as full:
+            decision = await self._settle(slot, left_at, token, end, str(full))
+            if decision.outcome == FAILED:
+                raise
+            return decision
         except Declined:
             slot.left_at = left_at
             raise
