@@ -42,9 +42,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture
-def open_visitor(browser: Browser, site: Site) -> Iterator[Open]:
+def opened() -> list[Visitor]:
+    """Windows of this test."""
+    return []
+
+
+@pytest.fixture
+def open_visitor(browser: Browser, site: Site, opened: list[Visitor]) -> Iterator[Open]:
     """Open windows, in which nothing may go wrong; `Visitor` takes the browser's options."""
-    opened: list[Visitor] = []
 
     def start(**options: Any) -> Visitor:
         opened.append(Visitor(browser, site, **options))
@@ -70,11 +75,14 @@ def name() -> Callable[[str], str]:
 
 
 @pytest.fixture
-def vhost(site: Site, name: Callable[[str], str]) -> Iterator[str]:
+def vhost(site: Site, name: Callable[[str], str], opened: list[Visitor]) -> Iterator[str]:
     """A virtual host for one test."""
     made = name("pages")
     site.ask("PUT", "vhosts", made, body={})
     site.ask("PUT", "permissions", made, "guest", body={"configure": ".*", "write": ".*", "read": ".*"})
     yield made
+    for visitor in opened:
+        # a page that asks for it again and again would be told that it is gone
+        visitor.leave()
     if site.exists("vhosts", made):
         site.ask("DELETE", "vhosts", made)

@@ -48,6 +48,10 @@ class Visitor:
         self.page.on("requestfailed", self._answered)
         self.page.on("dialog", self._interrupted)
 
+    def leave(self) -> None:
+        """For a page that asks nobody."""
+        self.page.goto("about:blank")
+
     def close(self) -> None:
         self._context.close()
         assert self.complaints == [], self.complaints

@@ -65,8 +65,8 @@ def test_a_node_that_lost_its_messages_waits_for_one_that_has_them(held: list[No
         channel.send("queue.declare", queue=QUEUE, passive=True)
         assert channel.next().reply_code == 404, "nobody who lives has what was confirmed"
     cat.start()
+    eventually(lambda: ready_in(dog, QUEUE) == COUNT)
     eventually(lambda: holders(owl) == [cat.name, dog.name])
-    assert ready_in(dog, QUEUE) == COUNT
 
 
 def test_what_a_node_publishes_after_a_reset_is_not_taken_for_what_it_published_before(
