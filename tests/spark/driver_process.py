@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,11 @@ class Driver:
     def runs(self) -> bool:
         return self.process.poll() is None
 
-    def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+    def kill(self) -> bool:
+        """Whether that is what ended it."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        return self.process.wait() == -signal.SIGKILL
 
     def finish(self, timeout_s: float = 120.0) -> None:
         """It must end well."""
@@ -63,7 +66,11 @@ class Driver:
         except subprocess.TimeoutExpired:
             self.kill()
             code = -1
-        assert code == 0, self._log.read_text(errors="replace")[-4000:]
+        assert code == 0, self.said()
+
+    def said(self) -> str:
+        """The last of what it and those before it wrote."""
+        return self._log.read_text(errors="replace")[-4000:]
 
 
 def main(arguments: dict[str, Any]) -> None:

@@ -17,16 +17,19 @@ from tests.spark.test_stream_source import written
 from warren.client import blocking
 
 KILLS = int(os.environ.get("WARREN_DRIVER_KILLS", "3"))
+FIRST_ROWS = 1000
 ROWS = 400
 
 
-@pytest.mark.timeout(240 + 60 * KILLS)
+@pytest.mark.timeout(480 + 120 * KILLS)
 def test_killed_drivers_leave_no_gap_and_no_duplicate(
     spark: SparkSession, url: str, broker: blocking.Channel, folder: Path
 ) -> None:
     chance = random.Random(KILLS)
     stream = declare(broker)
-    end = 0
+    # so many that no run is over before it is killed
+    publish(broker, stream, range(FIRST_ROWS), 100)
+    end = FIRST_ROWS
 
     def driver() -> Driver:
         return Driver(
@@ -51,9 +54,11 @@ def test_killed_drivers_leave_no_gap_and_no_duplicate(
         # planned, or committed: either is a point to go on from
         log = chance.choice(["offsets", "commits"])
         known = batches_in(folder / "checkpoint", log)
-        until_more_batches(folder / "checkpoint", log, known, running.runs)
-        time.sleep(chance.random())
-        running.kill()
-    last = driver()
-    last.finish(DEADLINE_S)
+        try:
+            until_more_batches(folder / "checkpoint", log, known, running.runs)
+            time.sleep(chance.uniform(0, 0.5))
+        finally:
+            was_killed = running.kill()
+        assert was_killed, f"it was over before it was killed: {running.said()}"
+    driver().finish(DEADLINE_S * 3)
     assert written(spark, folder) == list(range(end))
