@@ -17,7 +17,7 @@ FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_f
 	$(addprefix tests/migrating/test_,switching.py other_consumers.py gone_queues.py contents.py) \
 	tests/bridges/federation/test_federated_brokers.py tests/bridges/federation/test_links_cut.py \
 	tests/bridges/shovels/test_shovelled_brokers.py tests/cluster/test_bridges.py tests/cluster/test_federation.py \
-	tests/spark/test_*_kills.py tests/spark/test_stream_cluster.py \
+	tests/spark/test_*_kills.py tests/spark/test_sink_failover.py tests/spark/test_stream_cluster.py \
 	tests/pipeline/test_*_kills.py tests/pipeline/test_cluster_jobs.py tests/pipeline/test_demo.py)
 
 # Programs that are killed over and over: `make test` does so beside Warren, and this is the turn of RabbitMQ.
