@@ -1,6 +1,6 @@
 """A bridge from queue to queue, with nothing of a shovel's or an upstream's definition around it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from warren.bridges.bridge import Bridge, Life
@@ -45,7 +45,7 @@ class Relay(Bridge):
                 life.is_up(source=source.uri, destination=destination.uri)
                 await carry(source.connection, self.source, destination.connection, self._rewrite, self.terms, life)
 
-    async def retire(self, host: Host) -> None:
+    async def retire(self, host: Host, wanted: Collection[Bridge]) -> None:
         RETIRED.append(self.name)
 
     def _rewrite(self, delivery: Delivery) -> Outgoing:

@@ -1,7 +1,7 @@
 """Bridges run where and while they are wanted, as they are defined, and one of each."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from tests.bridges.lone_host import LoneHost
@@ -18,6 +18,7 @@ class Diary:
 
     lines: list[str] = field(default_factory=list)
     running: int = 0
+    wanted_at_the_end: list[str] = field(default_factory=list)
     # unset: those that are to end take their time
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -68,8 +69,9 @@ class Written(Bridge):
             self.diary.running -= 1
             self.diary.lines.append(f"{self.name}.{self.version} ends")
 
-    async def retire(self, host: Host) -> None:
+    async def retire(self, host: Host, wanted: Collection[Bridge]) -> None:
         self.diary.lines.append(f"{self.name}.{self.version} retires")
+        self.diary.wanted_at_the_end = [bridge.key for bridge in wanted]
 
 
 class Wishes:
@@ -140,6 +142,49 @@ def test_one_that_is_wanted_no_more_retires_and_one_that_moves_does_not() -> Non
         await stage.look()
         await stage.want()
         await written(diary, "a.1 begins", "a.1 ends", "a.1 begins", "a.1 ends", "a.1 retires")
+        await stage.supervisor.stop()
+
+    run(scenario())
+
+
+def test_one_that_is_deleted_while_it_ends_for_another_reason_retires() -> None:
+    async def scenario() -> None:
+        diary = Diary()
+        stage = Stage(Written("a", diary))
+        await written(diary, "a.1 begins")
+        diary.may_end.clear()
+        await stage.want(Written("a", diary, version=2))
+        await stage.want()
+        diary.may_end.set()
+        await written(diary, "a.1 begins", "a.1 ends", "a.1 retires")
+        await stage.supervisor.stop()
+
+    run(scenario())
+
+
+def test_one_that_is_defined_again_while_it_ends_does_not_retire() -> None:
+    async def scenario() -> None:
+        diary = Diary()
+        stage = Stage(Written("a", diary))
+        await written(diary, "a.1 begins")
+        diary.may_end.clear()
+        await stage.want()
+        await stage.want(Written("a", diary))
+        diary.may_end.set()
+        await written(diary, "a.1 begins", "a.1 ends", "a.1 begins")
+        await stage.supervisor.stop()
+
+    run(scenario())
+
+
+def test_one_that_retires_is_told_who_is_wanted() -> None:
+    async def scenario() -> None:
+        first, second = Diary(), Diary()
+        stage = Stage(Written("a", first))
+        await written(first, "a.1 begins")
+        await stage.want(Written("b", second))
+        await written(first, "a.1 begins", "a.1 ends", "a.1 retires")
+        assert first.wanted_at_the_end == ["b"]
         await stage.supervisor.stop()
 
     run(scenario())

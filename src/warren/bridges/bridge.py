@@ -4,7 +4,7 @@ Not here: who begins its lives (`bridges.keeper`), carrying itself (`bridges.car
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from warren.bridges.carrying.caution import Caution
 from warren.bridges.carrying.tally import Tally
@@ -64,8 +64,12 @@ class Bridge(ABC):
         When it is to end it is cancelled. Either way it closes what it has opened (`async with`).
         """
 
-    async def retire(self, host: Host) -> None:  # noqa: B027 - most have nothing to clear up
+    async def retire(  # noqa: B027 - most have nothing to clear up
+        self, host: Host, wanted: Collection["Bridge"]
+    ) -> None:
         """It is wanted no more, by anybody, and lives no more: clear up what it has left elsewhere.
+
+        What one of those that are `wanted` lives by is left alone, whoever has made it.
 
         Not called when it is merely changed, moves to another node, or its node stops. What goes wrong is told.
         """

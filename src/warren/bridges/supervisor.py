@@ -4,7 +4,8 @@ Kinds of bridges (shovels, federation) say what is wanted; whenever the host say
 wanted is compared with what runs. A bridge whose definition is the same is left alone.
 
 Invariant: of one key there is one keeper, and it has stopped, and retired if it had to, before another one with its key
-begins. Others do not wait for it: one that hangs on a silent link takes a while to end.
+begins. Others do not wait for it: one that hangs on a silent link takes a while to end. Whether it retires is decided
+when it has stopped, by what is wanted then: meanwhile it may have been defined again, or deleted.
 
 Not here: what one bridge does (`bridges.keeper`).
 """
@@ -63,7 +64,7 @@ class Supervisor:
         self.cancel()
         keepers, self.keepers = self.keepers, {}
         for key, keeper in keepers.items():
-            self._begin_end(key, keeper, retires=False)
+            self._begin_end(key, keeper, may_retire=False)
         if self._ending:
             await asyncio.wait(list(self._ending.values()))
 
@@ -82,32 +83,35 @@ class Supervisor:
             self._look()
 
     def _look(self) -> None:
-        wanted = {bridge.key: bridge for kind in self.kinds for bridge in self._wanted(kind)}
+        wanted = self._all_wanted()
         self._done = {key: bridge for key, bridge in self._done.items() if wanted.get(key) == bridge}
         own = {key: bridge for key, bridge in wanted.items() if key not in self._done and self._is_own(bridge)}
         for keeper in [keeper for key, keeper in self.keepers.items() if own.get(key) != keeper.bridge]:
             key = keeper.bridge.key
             del self.keepers[key]
-            self._begin_end(key, keeper, retires=key not in wanted)
+            self._begin_end(key, keeper, may_retire=True)
         for key, bridge in own.items():
             if key not in self.keepers and key not in self._ending:
                 self.keepers[key] = Keeper(self._host, bridge, self._bridge_done)
                 self.keepers[key].start()
 
-    def _begin_end(self, key: str, keeper: Keeper, retires: bool) -> None:
-        self._ending[key] = asyncio.get_running_loop().create_task(self._end(keeper, retires), name=f"end of {key}")
+    def _begin_end(self, key: str, keeper: Keeper, may_retire: bool) -> None:
+        self._ending[key] = asyncio.get_running_loop().create_task(self._end(keeper, may_retire), name=f"end of {key}")
 
-    async def _end(self, keeper: Keeper, retires: bool) -> None:
+    async def _end(self, keeper: Keeper, may_retire: bool) -> None:
         bridge = keeper.bridge
         try:
             await keeper.stop()
-            if retires:
-                await bridge.retire(self._host)
+            if may_retire and bridge.key not in (wanted := self._all_wanted()):
+                await bridge.retire(self._host, wanted.values())
         except Exception as trouble:
             self._host.log.warning("bridge.left_behind", **bridge.describe(), reason=str(trouble))
         finally:
             del self._ending[bridge.key]
             self._changed.set()
+
+    def _all_wanted(self) -> dict[str, Bridge]:
+        return {bridge.key: bridge for kind in self.kinds for bridge in self._wanted(kind)}
 
     def _wanted(self, kind: Kind) -> list[Bridge]:
         """One kind that cannot say what it wants must not cost the others their bridges."""

@@ -109,7 +109,7 @@ def test_a_federated_exchange_gets_what_is_published_upstream_and_wanted_here(
                 assert second.routing_key == "b"
             await own.delete_queue(name)
             await own.delete_exchange(name)
-            await exchange_link(name, upstream_url).retire(host)
+            await exchange_link(name, upstream_url).retire(host, [])
             await far.delete_exchange(name)
 
     run(scenario())
@@ -148,7 +148,7 @@ def test_bindings_that_go_here_go_upstream(near: NodeProcess, upstream_url: str,
             host.bindings = []
             async with running(host, exchange_link(name, upstream_url)):
                 assert not await is_routed(far, name, "b")
-            await exchange_link(name, upstream_url).retire(host)
+            await exchange_link(name, upstream_url).retire(host, [])
             await far.delete_exchange(name)
 
     run(scenario())
@@ -177,7 +177,7 @@ def test_what_comes_while_the_link_is_down_is_kept_upstream(
             queue = f"federation: {name} -> {HERE}"
             suffixes = [await has_exchange(upstream_url, internal_exchange_name(queue, each)) for each in "AB"]
             assert sorted(suffixes) == [False, True]
-            await link.retire(host)
+            await link.retire(host, [])
             suffixes = [await has_exchange(upstream_url, internal_exchange_name(queue, each)) for each in "AB"]
             assert suffixes == [False, False]
             with pytest.raises(ChannelClosed):
@@ -206,7 +206,7 @@ def test_an_exchange_that_upstream_loses_is_declared_anew(
                 await until_routed(await there.channel(confirms=True), name, "a")
             reasons = [str(line["reason"]) for line in host.log.of("bridge.broke")]
             assert any("was deleted there" in reason for reason in reasons)
-            await exchange_link(name, upstream_url).retire(host)
+            await exchange_link(name, upstream_url).retire(host, [])
 
     run(scenario())
 
@@ -292,7 +292,7 @@ def test_a_queue_upstream_that_was_made_otherwise_is_told_in_a_sentence(
         said = f"queue {queue!r} of the upstream was made with another expires or message-ttl: set them back"
         assert changed.reason.startswith(said)
         assert "x-expires" in changed.reason
-        await first.retire(host)
+        await first.retire(host, [])
         async with await connect(upstream_url) as there:
             await (await there.channel()).delete_exchange(name)
 

@@ -51,7 +51,7 @@ async def federated_badly(near: str, upstream: str, name: str, make: Callable[[s
             line.restore()
             while keeper.tally.confirmed < COUNT:
                 await asyncio.sleep(0.02)
-        await link.retire(host)
+        await link.retire(host, [])
         await own.delete_queue(name)
         await own.delete_exchange(name)
         await far.delete_queue(name)

@@ -4,14 +4,14 @@ Not here: the shape of it (`bridges.federation`), its names there (`federation.e
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from warren.bridges.bridge import Bridge, Life
 from warren.bridges.carrying.carrier import carry
 from warren.bridges.carrying.terms import Terms
-from warren.bridges.connecting import Reached, reach
+from warren.bridges.connecting import Reached, reach, without_password
 from warren.bridges.federation.bindings import Wanted, differences, wanted_upstream
 from warren.bridges.federation.ends import Federating, cluster_of, one_of_them_ends, upstream_vhost
 from warren.bridges.federation.exchange_plan import ExchangePlan
@@ -20,11 +20,15 @@ from warren.bridges.federation.names import SUFFIXES, internal_exchange_name, li
 from warren.bridges.federation.upstream import Upstream
 from warren.bridges.federation.upstream_end import UpstreamEnd
 from warren.bridges.host import Host, LocalBinding
+from warren.bridges.same_place import Place, places
 from warren.client.connection import Connection
-from warren.client.errors import ClientError
+from warren.client.errors import ChannelClosed, ClientError
+from warren.errors import PRECONDITION_FAILED
 from warren.wire.values import Table
 
 CHECK_EVERY_S: Final = 30.0
+UNUSED_WITHIN_S: Final = 5.0
+ASK_AGAIN_S: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class ExchangeLink(Bridge):
         reached = await reach(life.host, self.upstream.uris, self.vhost, self.connection_name)
         async with reached.connection as source:
             await federating.check_upstream(life.host, reached, self.connection_name)
-            plan = self._plan(reached)
+            plan = self._plan(reached.uri)
             end = UpstreamEnd(plan, source, reached.whole_uri)
             await end.prepare(life.host)
             async with await life.host.connect_here(self.vhost, self.connection_name, "") as here:
@@ -82,33 +86,59 @@ class ExchangeLink(Bridge):
         terms = Terms(ack_mode=upstream.ack_mode, prefetch=upstream.prefetch)
         await carry(source, plan.queue, here, rewrite, terms, life)
 
-    async def retire(self, host: Host) -> None:
-        """The exchange is federated with this upstream no more: nothing is left of it there."""
+    async def retire(self, host: Host, wanted: Collection[Bridge]) -> None:
+        """The exchange is federated with this upstream no more: nothing is left of it there.
+
+        Another upstream, by another name or user, may lead to the same broker. What is there belongs to its link then.
+        """
         if self.upstream.keeps_resources:
             return
         try:
+            if any(self._queues() & link._queues() for link in wanted if isinstance(link, ExchangeLink)):
+                return
             reached = await reach(host, self.upstream.uris, self.vhost, self.connection_name)
-            async with reached.connection as source, await source.channel() as channel:
-                queue = self._plan(reached).queue
-                await channel.delete_queue(queue)
-                for suffix in SUFFIXES:
-                    await channel.delete_exchange(internal_exchange_name(queue, suffix))
+            async with reached.connection as source:
+                queue = self._plan(reached.uri).queue
+                await _delete_unused(source, queue)
+                async with await source.channel() as channel:
+                    for suffix in SUFFIXES:
+                        await channel.delete_exchange(internal_exchange_name(queue, suffix))
         except (ClientError, OSError) as trouble:
             host.log.warning("federation.leftovers_kept", **self.describe(), reason=str(trouble))
 
-    def _plan(self, reached: Reached) -> ExchangePlan:
+    def _queues(self) -> set[tuple[Place, str]]:
+        """Each place that it may be connected to, with what its queue is called there."""
+        uris = self.upstream.uris
+        return {(place, self._plan(uri).queue) for uri in uris for place in places(uri, self.vhost)}
+
+    def _plan(self, uri: str) -> ExchangePlan:
         return ExchangePlan(
             vhost=self.vhost,
             name=self.name,
             type=self.type,
             upstream=self.upstream,
-            upstream_vhost=upstream_vhost(reached.uri, self.vhost),
+            upstream_vhost=upstream_vhost(without_password(uri), self.vhost),
             cluster_name=self.cluster_name,
             connection_name=self.connection_name,
             durable=self.durable,
             auto_delete=self.auto_delete,
             arguments=self.arguments,
         )
+
+
+async def _delete_unused(source: Connection, queue: str) -> None:
+    """Somebody else's queue has a consumer. That of the link itself may count for a moment after it has gone."""
+    give_up_at = asyncio.get_running_loop().time() + UNUSED_WITHIN_S
+    while True:
+        channel = await source.channel()
+        try:
+            await channel.delete_queue(queue, if_unused=True)
+            await channel.close()
+            return
+        except ChannelClosed as closed:
+            if closed.code != PRECONDITION_FAILED or asyncio.get_running_loop().time() > give_up_at:
+                raise
+        await asyncio.sleep(ASK_AGAIN_S)
 
 
 class _BindingsKept:

@@ -12,18 +12,12 @@ Not here: hops of federated exchanges, which are counted (`bridges.federation`).
 
 from typing import Final
 
-from warren.bridges.connecting import far_uri, this_broker
-from warren.bridges.same_place import are_same_place
+from warren.bridges.same_place import Place, are_same_place, places
 from warren.bridges.shovels.definition import DEFAULT_VHOST, Definition
 from warren.client.connection import Connection
 from warren.client.errors import ClientError
-from warren.client.uri import parse_uri
 
 DEFAULT_EXCHANGE: Final = ""
-_LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
-
-Place = tuple[str, int, str]
-"""Host, port and virtual host; this broker has no host."""
 
 
 class ShovelToItself(ClientError):
@@ -66,14 +60,4 @@ def _sentence(shovel: Definition) -> str:
 
 
 def _places(uris: tuple[str, ...]) -> set[Place]:
-    found: set[Place] = set()
-    for uri in uris:
-        here = this_broker(uri)
-        if here is not None:
-            found.add(("", 0, here.vhost or DEFAULT_VHOST))
-            continue
-        target = parse_uri(far_uri(uri, DEFAULT_VHOST))
-        for address in target.addresses:
-            host = "localhost" if address.host.lower() in _LOCAL_HOSTS else address.host.lower()
-            found.add((host, address.port, target.vhost))
-    return found
+    return {place for uri in uris for place in places(uri, DEFAULT_VHOST)}

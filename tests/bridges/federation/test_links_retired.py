@@ -1,0 +1,84 @@
+"""A link that is wanted no more clears up what it has made upstream, unless another link lives by it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.bridges.conftest import url_of
+from tests.bridges.federation.attached_host import AttachedHost, running
+from tests.bridges.federation.test_links_alone import HERE, delivered, run
+from tests.support.node_process import NodeProcess
+from tests.support.rabbitmq import RabbitMQ
+from warren.bridges.federation.exchange_link import ExchangeLink
+from warren.bridges.federation.upstream import Upstream
+from warren.client import connect
+
+Unique = Callable[[str], str]
+
+
+@pytest.fixture(params=["warren", "rabbitmq"])
+def upstream_url(request: pytest.FixtureRequest) -> str:
+    if request.param == "warren":
+        return url_of(request.getfixturevalue("far"))
+    broker: RabbitMQ = request.getfixturevalue("rabbitmq")
+    return broker.url
+
+
+def link_of(upstream: str, name: str, url: str) -> ExchangeLink:
+    return ExchangeLink("/", name, "topic", Upstream(upstream, (url,), name, name, "tag", reconnect_delay_s=0.2), HERE)
+
+
+def test_an_upstream_that_takes_the_place_of_another_one_of_the_same_broker_keeps_what_waits_there(
+    near: NodeProcess, upstream_url: str, unique: Unique
+) -> None:
+    name = unique("fx")
+
+    async def scenario() -> None:
+        host = AttachedHost(url_of(near), HERE)
+        host.bind("a")
+        old, new = link_of("old", name, upstream_url), link_of("new", name, upstream_url + "?heartbeat=7")
+        async with await connect(url_of(near)) as here, await connect(upstream_url) as there:
+            own, far = await here.channel(), await there.channel(confirms=True)
+            await own.declare_exchange(name, "topic")
+            await own.declare_queue(name)
+            await own.bind_queue(name, name, "a")
+            async with running(host, old):
+                pass
+            await far.publish(b"waits", name, "a", mandatory=True)
+            await old.retire(host, [new])
+            async with running(host, new):
+                assert [each.body for each in await delivered(own, name, 1)] == [b"waits"]
+                await far.publish(b"comes", name, "a", mandatory=True)
+                assert [each.body for each in await delivered(own, name, 1)] == [b"comes"]
+            await new.retire(host, [])
+            assert host.log.of("federation.leftovers_kept") == []
+            await far.delete_exchange(name)
+            await own.delete_exchange(name)
+
+    run(scenario())
+
+
+def test_a_queue_that_somebody_consumes_is_left_and_that_is_told(
+    near: NodeProcess, upstream_url: str, unique: Unique, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warren.bridges.federation.exchange_link.UNUSED_WITHIN_S", 0.0)
+    name = unique("fx")
+
+    async def scenario() -> None:
+        host = AttachedHost(url_of(near), HERE)
+        host.bind("a")
+        link = link_of("up", name, upstream_url)
+        async with await connect(upstream_url) as there:
+            far = await there.channel(confirms=True)
+            async with running(host, link):
+                while not (await far.declare_queue(f"federation: {name} -> {HERE}", passive=True)).consumers:
+                    pass
+                await link.retire(host, [])
+                [kept] = host.log.of("federation.leftovers_kept")
+                assert "PRECONDITION_FAILED" in str(kept["reason"])
+                await far.publish(b"routed", name, "a", mandatory=True)
+            await link.retire(host, [])
+            assert len(host.log.of("federation.leftovers_kept")) == 1
+            await far.delete_exchange(name)
+
+    run(scenario())
