@@ -43,7 +43,7 @@ CREATE TABLE entries (
     key TEXT PRIMARY KEY, value BLOB NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO facts VALUES ('revision', 0), ('incarnation', 0);
+INSERT INTO facts VALUES ('revision', 0), ('incarnation', 0), ('asked', 0);
 COMMIT;
 """
 
@@ -54,6 +54,7 @@ ON CONFLICT (key) DO UPDATE SET value = ?2, modified = ?3
 DELETE = "DELETE FROM entries WHERE key = ?"
 READ_FACT = "SELECT value FROM facts WHERE name = ?"
 WRITE_FACT = "UPDATE facts SET value = ? WHERE name = ?"
+ADD_FACT = "INSERT OR IGNORE INTO facts (name, value) VALUES (?, ?)"
 
 
 class SqliteStore(MetadataStore):
@@ -85,11 +86,27 @@ class SqliteStore(MetadataStore):
     def begin_incarnation(self) -> int:
         """Count this run of the process, for good; its number."""
         try:
-            incarnation = self._fact("incarnation") + 1
-            self._connection.execute(WRITE_FACT, (incarnation, "incarnation"))
+            begun = self._fact("incarnation")
+            # a file of before this was kept: each of its runs was asked for
+            self._connection.execute(ADD_FACT, ("asked", begun))
+            self._connection.execute(WRITE_FACT, (begun + 1, "incarnation"))
         except sqlite3.Error as error:
             raise self._failure(error) from error
-        return incarnation
+        return begun + 1
+
+    def asked_run(self) -> int:
+        """The last run that a cluster was asked to count; a process that only began was not asked for."""
+        try:
+            return self._fact("asked")
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+
+    def keep_asked_run(self, run: int) -> None:
+        """For good: whatever becomes of the question, the file tells that it was asked."""
+        try:
+            self._connection.execute(WRITE_FACT, (run, "asked"))
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
 
     def raise_incarnation(self, to: int) -> None:
         """This run has a higher number, because the numbers up to it were another's."""

@@ -62,6 +62,8 @@ class PretendDisk:
         self.values: dict[str, tuple[int, bytes]] = {}
         self.revision = 0
         self.incarnation = 0
+        # the last run that the cluster was asked to count
+        self.asked = 0
         # which of a node's disks it is
         self.identity = 1
         # faults: flushes take long; there is no room

@@ -88,15 +88,19 @@ class RunDefinition(Definition):
     def value(self) -> bytes:
         return encode_fields({"run": self.run, "born": self.born, "data": self.data})
 
-    def followed_by(self, run: int, data: int) -> "RunDefinition":
-        """The node begins another run, which its directory counts as this one.
+    def followed_by(self, run: int, data: int, asked: int) -> "RunDefinition":
+        """The node begins another run, which its directory counts as this one; it last `asked` for that one.
 
-        A directory that has not counted the latest run is an old state of itself: a backup that was put back. One that
-        was made during the latest run cannot be told from what it is a copy of.
+        A directory that has not asked for the latest run is an old state of itself: a backup that was put back, however
+        often it was started since. One that was made during the latest run cannot be told from what it is a copy of.
         """
         number = max(run, self.run + 1)
-        goes_on = self.data == data and run > self.run
+        goes_on = self.data == data and asked >= self.run
         return RunDefinition(self.name, number, self.born if goes_on else number, data)
+
+    def without_past(self) -> bool:
+        """Whether it is the first with its directory, or with an old state of that, and the name was had before."""
+        return self.run == self.born
 
 
 @final

@@ -178,7 +178,13 @@ PLANTS = (
     Plant(
         ANOTHER_RUN,
         "an old state of a disk is taken for the latest",
-        (DEFINITIONS, "self.data == data and run > self.run", "self.data == data"),
+        (DEFINITIONS, "self.data == data and asked >= self.run", "self.data == data"),
+        scenario="test_lost_disks.test_an_old_state_of_a_disk_is_as_good_as_an_empty_one",
+    ),
+    Plant(
+        ANOTHER_RUN,
+        "an old state of a disk that was started often is taken for the latest",
+        (DEFINITIONS, "self.data == data and asked >= self.run", "self.data == data and run > self.run"),
         scenario="test_lost_disks.test_an_old_state_of_a_disk_is_as_good_as_an_empty_one",
     ),
     Plant(

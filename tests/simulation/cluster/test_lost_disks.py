@@ -10,6 +10,7 @@ from warren.wire.values import Table
 
 AWHILE_MS = 5_000
 LONG_MS = 30_000
+STARTED_IN_VAIN = 3
 
 
 def _held_by_two() -> tuple[ClusterScenario, list[Member], list[int]]:
@@ -38,9 +39,9 @@ def test_a_node_with_an_empty_disk_does_not_take_the_place_of_one_that_has_every
 def test_an_old_state_of_a_disk_is_as_good_as_an_empty_one() -> None:
     scenario, (one, two, _three), confirmed = _held_by_two()
     one.lose_power(LONG_MS)
-    identity, earlier = two.disk.identity, two.disk.incarnation - 1
+    identity, earlier = two.disk.identity, two.disk.asked - 1
     two.lose_disk(AWHILE_MS)
-    two.disk.identity, two.disk.incarnation = identity, earlier
+    two.disk.identity, two.disk.asked, two.disk.incarnation = identity, earlier, earlier + STARTED_IN_VAIN
     scenario.until(lambda: two.up)
     scenario.elapse(LONG_MS // 2)
     assert not served(scenario, [two])

@@ -9,15 +9,18 @@ from warren.store.definition_kinds import decode_definition
 from warren.store.topology_definitions import QUEUES, QueueDefinition
 
 
-def next_run(name: str, run: int, data: int, known: SharedSnapshot) -> tuple[RunDefinition, int]:
-    """What is to be kept, and the revision at which what is kept was seen; `run` is what the node's disk counts."""
+def next_run(name: str, run: int, data: int, asked: int, known: SharedSnapshot) -> tuple[RunDefinition, int]:
+    """What is to be kept, and the revision at which what is kept was seen.
+
+    `run` is what the node's disk counts, `asked` the last run that it asked to have counted.
+    """
     kept = known.get(run_key(name))
     if kept is None:
         # in a cluster of before runs were counted, rings tell of those that matter
-        return RunDefinition(name, _latest_in_sync(name, known), 0, data).followed_by(run, data), 0
+        return RunDefinition(name, _latest_in_sync(name, known), 0, data).followed_by(run, data, asked), 0
     last = decode_definition(run_key(name), kept[2])
     assert isinstance(last, RunDefinition), "its key says so"
-    return last.followed_by(run, data), kept[1]
+    return last.followed_by(run, data, asked), kept[1]
 
 
 def all_queues(known: SharedSnapshot) -> list[QueueDefinition]:

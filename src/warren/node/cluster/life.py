@@ -362,6 +362,7 @@ class ClusterLife:
             own = NodeDefinition(self.name, DISC, self._links.own.address, http, amqp, shared.address)
             passing = await self._desk.carry_out(BeginSharing())
             assert isinstance(passing, PassingDefinitions)
+            self._disk.keep_asked_run(self._links.own.incarnation)
             run = RunDefinition(self.name, self._links.own.incarnation, 0, self._disk.identity())
             definitions = [*passing.definitions, own, run]
             moved = shared_snapshot(self._disk.recorded(), definitions, self.name, passing.revision)

@@ -234,16 +234,15 @@ class SharedStore:
             raise ConnectionError(decision.reason)
         return decision.outcome == AGREED
 
-    async def count_run(self, run: int, data: int) -> RunDefinition:
-        """Have this run counted among those of its name, with the number that follows.
-
-        A `ConnectionError` if nobody can tell whether it was.
-        """
+    async def next_run(self, run: int, data: int, asked: int) -> tuple[RunDefinition, int]:
+        """What is to be counted as this run of its name, and the revision at which what is counted was seen."""
         _revision, known = await self.snapshot()
-        counted, seen_at = next_run(self._name, run, data, known)
-        if not await self.change([(counted.key(), seen_at)], [(counted.key(), counted.value())]):
+        return next_run(self._name, run, data, asked, known)
+
+    async def count_run(self, wanted: RunDefinition, seen_at: int) -> None:
+        """A `ConnectionError` if nobody can tell whether it was counted."""
+        if not await self.change([(wanted.key(), seen_at)], [(wanted.key(), wanted.value())]):
             raise ConnectionError(f"another run of {self._name} was counted at the same time")
-        return counted
 
     async def live(self, incarnation: int) -> None:
         """Be known to be alive from here on."""

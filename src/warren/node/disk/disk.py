@@ -106,6 +106,17 @@ class Disk:
         except OSError as error:
             raise StoreError(f"the node cannot begin to write: {reason_of(error)}") from error
 
+    def asked_run(self) -> int:
+        """The last run that the cluster was asked to count."""
+        return self._metadata.asked_run()
+
+    def keep_asked_run(self, run: int) -> None:
+        """The cluster is asked to count this one."""
+        try:
+            self._metadata.keep_asked_run(run)
+        except OSError as error:
+            raise StoreError(f"the node cannot begin to write: {reason_of(error)}") from error
+
     def identity(self) -> int:
         """What tells this journal from any other that a node of its name may have had."""
         path = os.path.join(self._directory.journal_path, IDENTITY)

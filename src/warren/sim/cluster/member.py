@@ -106,6 +106,7 @@ class Member(Process):
             self.add(SharingGivenUp())
             return
         store = self._world.store
+        self.disk.asked = self.disk.incarnation
         run = RunDefinition(self.name, self.disk.incarnation, 0, self.disk.identity)
         definitions = [*passing.definitions, self._definition(), run]
         store.move_in(passing.revision, shared_snapshot(self.disk.values, definitions, self.name, passing.revision))
@@ -161,9 +162,9 @@ class Member(Process):
 
     def _count_run(self) -> None:
         store, disk = self._world.store, self.disk
-        counted, _seen_at = next_run(self.name, disk.incarnation, disk.identity, store.snapshot()[1])
+        counted, _seen_at = next_run(self.name, disk.incarnation, disk.identity, disk.asked, store.snapshot()[1])
         store.commit(Propose(0, [], [(counted.key(), counted.value())], [], []))
-        disk.incarnation = counted.run
+        disk.incarnation = disk.asked = counted.run
 
     def lose_disk(self, down_ms: int = 0) -> None:
         """The host breaks down for so long, and comes back with an empty disk."""
