@@ -48,6 +48,8 @@ def test_a_batch_arrives_once_though_the_master_is_killed_in_its_midst(
             yield batch
 
     def write() -> None:
+        # without this the session is not active in this thread, and Spark finds no source
+        spark.createDataFrame([], "body string")
         rows = spark.range(0, ROWS, 1, TASKS).selectExpr("lpad(cast(id as string), 1024, '0') body")
         passed = rows.mapInArrow(pass_on, "body string")
         url = url_of([master, *others])
