@@ -343,7 +343,7 @@ class Master(FlushWaiter, Timed):
         return self._as_wanted(ring)
 
     def _as_wanted(self, ring: Ring) -> Ring:
-        """Members are added at once, and dropped when as many as are wanted are in sync without them.
+        """Members are added at once, and dropped when all that are wanted and reached are in sync.
 
         Those that stay keep their order: of two orders each could be proposed in the place of the other for ever.
         """
