@@ -15,7 +15,7 @@ from typing import Final
 from librt.strings import BytesWriter
 
 from warren.bridges.bridge import Life
-from warren.bridges.carrying.caution import MessageRefused
+from warren.bridges.carrying.caution import MessageRefused, cannot_be_sent, not_sendable
 from warren.bridges.carrying.settling import Settling
 from warren.bridges.carrying.tap import Tap
 from warren.bridges.carrying.terms import NO_ACK, ON_CONFIRM, Outgoing, Rewrite, Terms
@@ -27,6 +27,7 @@ from warren.client.errors import ClientError, ConsumerCancelled
 from warren.client.machine.confirms import ConfirmRange
 from warren.client.machine.deliveries import Delivery, ReturnedMessage
 from warren.client.machine.publishing import PublishWriter
+from warren.errors import ProtocolFault
 
 WRITE_BYTES: Final = 256 * 1024
 WINDOW: Final = 1_000_000
@@ -172,22 +173,34 @@ class Carrier:
         mandatory = self._terms.mandatory and self._confirming
         out = BytesWriter()
         made: list[tuple[Delivery, Outgoing]] = []
-        for delivery in deliveries:
-            outgoing = rewrite(delivery)
+        for at, delivery in enumerate(deliveries):
+            try:
+                outgoing = rewrite(delivery)
+                if outgoing is not None:
+                    exchange, routing_key, properties, body = outgoing
+                    write(out, exchange, routing_key, mandatory, properties, body)
+            except (ValueError, ProtocolFault) as trouble:
+                if self._no_ack:
+                    self._lose(delivery, trouble)
+                    continue
+                await self._give(out, made, deliveries[:at])
+                raise not_sendable(delivery, trouble) from trouble
             if outgoing is None:
                 self._drop(delivery)
                 continue
-            exchange, routing_key, properties, body = outgoing
-            write(out, exchange, routing_key, mandatory, properties, body)
             made.append((delivery, outgoing))
             if len(out) > WRITE_BYTES:
                 await self._send(out, made)
                 out, made = BytesWriter(), []
                 # others have their turn between two writes
                 await asyncio.sleep(0)
+        await self._give(out, made, deliveries)
+
+    async def _give(self, out: BytesWriter, made: list[tuple[Delivery, Outgoing]], deliveries: list[Delivery]) -> None:
+        """Send what is written and not sent yet: that is all there is to do for these deliveries."""
         if made:
             await self._send(out, made)
-        if not self._confirming:
+        if deliveries and not self._confirming:
             self._gave(deliveries)
 
     async def _send(self, out: BytesWriter, made: list[tuple[Delivery, Outgoing]]) -> None:
@@ -211,6 +224,11 @@ class Carrier:
         if self._confirming:
             self._taking.ack(delivery)
             self._late_acks.gave_up(1)
+
+    def _lose(self, delivery: Delivery, trouble: Exception) -> None:
+        """The source has forgotten it: if it broke this life, all that is behind it would be lost with it."""
+        self._tally.dropped += 1
+        self._life.host.log.warning("bridge.dropped", **self._life.described, reason=cannot_be_sent(delivery, trouble))
 
     def _done_for_limit(self) -> int:
         return self._tally.confirmed - self._settled_before if self._confirming else self._published

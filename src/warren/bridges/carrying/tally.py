@@ -18,7 +18,7 @@ class Tally:
         self.confirmed = 0
         # refused by the destination, or sent back by it, and given back to the source
         self.refused = 0
-        # which `rewrite` did not want published
+        # which `rewrite` did not want published, or which cannot be, and the source has forgotten
         self.dropped = 0
         # published in a life that ended before it was known whether they arrived: the source delivers them again
         self.uncertain = 0

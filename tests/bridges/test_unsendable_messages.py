@@ -1,0 +1,118 @@
+"""One message that cannot be written down for its destination: it is named, and what is in front of it is carried."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tests.bridges.conftest import url_of
+from tests.bridges.lone_host import LoneHost, life_of
+from tests.bridges.test_carrying import fill, run, take, to_queue
+from tests.support.node_process import NodeProcess
+from warren.bridges.carrying.carrier import carry
+from warren.bridges.carrying.caution import MessageRefused
+from warren.bridges.carrying.terms import AckMode, Rewrite, Terms
+from warren.bridges.shovels.definition import shovel_of
+from warren.bridges.shovels.rewriting import SHOVELLED, rewriting
+from warren.client import Channel, Message, Properties, connect
+from warren.policy.parameters import Parameter
+from warren.wire.field_types import DEPTH_MAX
+from warren.wire.values import Table
+
+Unique = Callable[[str], str]
+COUNT = 20
+SMALL_FRAMES = "?frame_max=4096"
+LONG: Table = {"long": "x" * 8000}
+
+
+def deep() -> Table:
+    """No list, and as deep as it can be: there is no room for it below another header."""
+    value: Table = {}
+    for _ in range(int(DEPTH_MAX) - 2):
+        value = {"a": value}
+    return {SHOVELLED: value}
+
+
+def telling_the_way(goal: str) -> Rewrite:
+    value = {"src-uri": "amqp://", "src-queue": "q", "dest-uri": "amqp://", "dest-queue": goal}
+    definition = shovel_of(Parameter("/", "shovel", "s", {**value, "dest-add-forward-headers": True}))
+    return rewriting(definition, "cluster", "amqp://", "amqp://")
+
+
+async def fill_with_one_bad(channel: Channel, queue: str, headers: Table) -> None:
+    await channel.declare_queue(queue)
+    await fill(channel, queue, COUNT)
+    await channel.publish(Message(b"bad", Properties(message_id="bad", headers=headers)), routing_key=queue)
+    await channel.publish(Message(b"behind", Properties(message_id="behind")), routing_key=queue)
+
+
+async def stopped_by(
+    near: NodeProcess,
+    far: NodeProcess,
+    unique: Unique,
+    headers: Table,
+    rewrite: Callable[[str], Rewrite],
+    mode: AckMode,
+) -> str:
+    """The sentence; meanwhile what is in front of it is carried, once, and nothing else is gone from the source."""
+    source, goal = unique("source"), unique("destination")
+    reasons: list[str] = []
+    async with await connect(url_of(near)) as here, await connect(url_of(far) + SMALL_FRAMES) as there:
+        filling, taking = await here.channel(confirms=True), await there.channel()
+        await taking.declare_queue(goal)
+        await fill_with_one_bad(filling, source, headers)
+        for _ in range(2):
+            life = life_of(LoneHost())
+            with pytest.raises(MessageRefused) as refused:
+                await carry(here, source, there, rewrite(goal), Terms(ack_mode=mode), life)
+            reasons.append(str(refused.value))
+            assert life.tally.uncertain == 0
+        arrived = await take(taking, goal, COUNT)
+        assert [each.body for each in arrived] == [b"%d" % at for at in range(COUNT)]
+        left = await take(filling, source, 2)
+        assert [each.body for each in left] == [b"bad", b"behind"]
+        await filling.delete_queue(source)
+        await taking.delete_queue(goal)
+    assert len(set(reasons)) == 1
+    return reasons[0].replace(source, "SOURCE")
+
+
+@pytest.mark.parametrize("mode", ["on-confirm", "on-publish"])
+def test_one_whose_properties_fit_no_frame_of_the_destination_is_named_and_stays(
+    near: NodeProcess, far: NodeProcess, unique: Unique, mode: AckMode
+) -> None:
+    sentence = run(stopped_by(near, far, unique, LONG, to_queue, mode))
+    assert sentence.startswith("message 'bad', published to exchange '' with routing key 'SOURCE', cannot be sent to")
+    assert "properties of" in sentence
+    assert "it stays at the source, in front of all others" in sentence
+
+
+def test_one_whose_headers_nest_too_deep_for_what_is_added_is_named_and_stays(
+    near: NodeProcess, far: NodeProcess, unique: Unique
+) -> None:
+    sentence = run(stopped_by(near, far, unique, deep(), telling_the_way, "on-confirm"))
+    assert "message 'bad'" in sentence
+    assert f"nests at most {DEPTH_MAX} deep" in sentence
+
+
+def test_without_acks_it_is_lost_alone_and_that_is_told(near: NodeProcess, far: NodeProcess, unique: Unique) -> None:
+    source, goal = unique("source"), unique("destination")
+    host = LoneHost()
+
+    async def scenario() -> list[bytes]:
+        async with await connect(url_of(near)) as here, await connect(url_of(far) + SMALL_FRAMES) as there:
+            filling, taking = await here.channel(confirms=True), await there.channel()
+            await taking.declare_queue(goal)
+            await fill_with_one_bad(filling, source, LONG)
+            terms = Terms(ack_mode="no-ack")
+            carrying = asyncio.ensure_future(carry(here, source, there, to_queue(goal), terms, life_of(host)))
+            arrived = await take(taking, goal, COUNT + 1)
+            carrying.cancel()
+            await asyncio.gather(carrying, return_exceptions=True)
+            await filling.delete_queue(source)
+            await taking.delete_queue(goal)
+            return [each.body for each in arrived]
+
+    assert run(scenario()) == [*(b"%d" % at for at in range(COUNT)), b"behind"]
+    [dropped] = host.log.of("bridge.dropped")
+    assert str(dropped["reason"]).startswith("message 'bad', published to exchange ''")
