@@ -8,12 +8,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pika
 import pytest
 
 from tests.support.node_process import NodeProcess
 from warren.cli.main import run
+from warren.model.journal import Change
+from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile
+from warren.node.disk.offline import OfflineDirectory
+from warren.node.sqlite_store import SqliteStore
 
 Captured = pytest.CaptureFixture[str]
 FREE_PORTS = ("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0")
@@ -252,3 +257,55 @@ def test_messages_of_queues_that_old_metadata_does_not_know_are_named_and_left_a
     publish(node, "other", [b"mine"])
     assert drained(node, "other") == [b"mine"]
     assert drained(node, "orders") == [b"order %d" % number for number in range(5)]
+
+
+def make_member(directory: Path, *unknown: str) -> Path:
+    """As a cluster leaves it, whose store has the definitions of these queues; its mark is returned."""
+    ClusterFile(str(directory)).write(ClusterFacts("some cluster", "disc", enlisted=True))
+    metadata = SqliteStore(str(directory / "metadata.db"))
+    revision, values = metadata.snapshot()
+    gone = [key for key in values if key.startswith("queues/") and key.endswith(unknown)] if unknown else []
+    metadata.apply([Change(revision + 1 + at, key, None) for at, key in enumerate(gone)])
+    metadata.close()
+    identity = directory / "journal" / "identity"
+    identity.write_bytes(b"17\n")
+    return identity
+
+
+def test_a_journal_of_a_member_is_not_salvaged_without_queues_that_only_the_cluster_knows(
+    node: NodeProcess, capsys: Captured
+) -> None:
+    make_member(node.data, "news")
+    damage(node.data, b"order 2", b"ORDER 2")
+    before = contents(node.data)
+    for option in ("--yes", "--dry-run"):
+        assert run(["journal", "salvage", str(node.data), option]) == 1
+        refusal = capsys.readouterr().err
+        assert "its journal has queues that metadata.db does not know (1 of them)" in refusal
+        assert "nothing was changed" in refusal
+    assert contents(node.data) == before
+
+
+def test_a_journal_of_a_member_is_another_one_once_it_was_salvaged(node: NodeProcess, capsys: Captured) -> None:
+    identity = make_member(node.data)
+    assert run(["journal", "salvage", str(node.data), "--yes"]) == 0
+    assert identity.read_bytes() == b"17\n", "there was nothing to salvage"
+    damage(node.data, b"order 2", b"ORDER 2")
+    assert run(["journal", "salvage", str(node.data), "--yes"]) == 0
+    assert "count on nothing that the node has" in capsys.readouterr().out
+    assert not identity.exists()
+    _code, findings = inspected(node.data, capsys)
+    assert messages(findings) == {"orders": 4, "news": 3}
+
+
+def test_a_journal_of_a_member_is_another_one_before_anything_in_it_is_changed(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = make_member(node.data)
+    damage(node.data, b"order 2", b"ORDER 2")
+    journal = {name: data for name, data in contents(node.data).items() if name.startswith("journal/")}
+    monkeypatch.setattr(OfflineDirectory, "_write", mock.Mock(side_effect=OSError("no room")))
+    assert run(["journal", "salvage", str(node.data), "--yes"]) == 1
+    assert not identity.exists()
+    del journal["journal/identity"]
+    assert journal.items() <= contents(node.data).items()

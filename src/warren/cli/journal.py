@@ -91,6 +91,7 @@ def salvage(
         for fault in findings["faults"]:
             print(f"Found: {fault}.")
         show_salvage(findings["salvage"])
+        offline.refuse_unknown(len(findings["salvage"]["unknown_queues"]))
         if dry_run:
             print("Nothing was changed.")
             return 0
@@ -103,6 +104,8 @@ def salvage(
     finally:
         progress.done()
         offline.close()
+    if offline.is_member:
+        print("The cluster will count on nothing that the node has: it gets mirrored queues from the other nodes.")
     print(f"Done. What was replaced is in {kept}; delete that when you need it no more. The node can start.")
     return 0
 

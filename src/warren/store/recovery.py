@@ -134,7 +134,7 @@ class Recovery:
         self.lost: dict[int, int] = {}
         # what could not be read: segment, first byte, byte after the last
         self.left_out: list[tuple[int, int, int]] = []
-        # messages of queues that the metadata is too old to know, by queue, and the segments they are in
+        # messages of queues that the metadata is too old to know, by queue, if any, and the segments they are in
         self.unknown: dict[int, int] = {}
         self.unknown_in: dict[int, bool] = {}
 
@@ -207,8 +207,7 @@ class Recovery:
         for book in self._journal.books.values():
             for holding in book.holdings:
                 if holding.segment in self._missing and holding.count > 0:
-                    reason = f"segment {holding.segment.number} of the journal is missing"
-                    self._stop_queue(book, reason)
+                    self._stop_queue(book, f"segment {holding.segment.number} of the journal is missing")
 
     def _stop_queue(self, book: "QueueBook", reason: str) -> None:
         self.stopped.setdefault(int(book.queue_id), reason)
@@ -218,11 +217,13 @@ class Recovery:
     def _book(self, queue_id: i64) -> "QueueBook | None":
         """The book of a queue that records speak of; None if it was deleted."""
         book = self._journal.books.get(int(queue_id))
-        if book is None and queue_id > self._revision and not self._lenient:
-            self._refuse(
-                f"the journal holds messages of queue number {queue_id}, but the metadata ends at {self._revision}: "
-                "it is older than the journal"
-            )
+        if book is None and queue_id > self._revision:
+            self.unknown.setdefault(int(queue_id), 0)
+            if not self._lenient:
+                self._refuse(
+                    f"the journal holds messages of queue number {queue_id}, but the metadata ends at "
+                    f"{self._revision}: it is older than the journal"
+                )
         return book
 
     def _tell_lacking(self) -> None:

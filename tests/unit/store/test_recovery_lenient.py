@@ -129,3 +129,21 @@ def test_after_salvage_a_node_goes_on_as_ever(sample: PlainDisk) -> None:
     core.pass_ms(30_000)
     assert drain(DurableCore(disk, SEGMENT_BYTES).client(), "plain") == [b"after salvage"]
     assert len(before) > 3
+
+
+def test_a_queue_that_the_metadata_does_not_know_is_told_of_though_no_message_is_left() -> None:
+    disk = PlainDisk()
+    core = DurableCore(disk, SEGMENT_BYTES)
+    client = core.client()
+    for queue in ("emptied", "filled"):
+        client.say(QueueDeclare(queue=queue, durable=True))
+        for number in range(30):
+            client.read(persistent(queue, b"%d" % number + bytes(200)))
+        client.heard()
+        if queue == "emptied":
+            assert len(drain(client, queue)) == 30
+    core.pass_ms(30_000)
+    names = Recovered(disk.copy()).names
+    disk.values, disk.revision = {}, 0
+    unknown = Recovered(disk, lenient=True).recovery.unknown
+    assert unknown == {names["emptied"]: 0, names["filled"]: 30}

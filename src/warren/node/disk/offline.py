@@ -8,6 +8,10 @@ not written to. What is replaced or would be dropped is kept in a directory besi
 every segment that has something in it which is left out: a segment that stays may be overwritten one day, once the node
 needs nothing in it any more.
 
+A member of a cluster has its definitions in the cluster's store, which cannot be asked here. What its own metadata does
+not know may be a queue of today, so nothing of that is left out: such a salvage is refused. And a salvaged journal is
+another one: its identity goes first, so that no mirrored queue counts on what may be left out.
+
 Not here: what is lost and what is not (`store.recovery`), how it is shown (`cli.journal`).
 """
 
@@ -18,6 +22,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from warren.errors import ConfigError, StoreError
 from warren.model.effects import DropSegments, KeepCheckpoint, Seal
@@ -44,6 +49,12 @@ from warren.store.topology_definitions import ExchangeDefinition, QueueDefinitio
 DELAYING = "x-delayed-message"
 _MARK = re.compile(r"warren (\d{1,9})\nname=(\S+)\n")
 _WAL_SUFFIX = "-wal"
+_UNKNOWN_HERE = (
+    "{path} is the directory of a member of a cluster, and its journal has queues that {metadata} does not know "
+    "({count} of them), because the cluster's store has their definitions; salvage would drop them, and nothing was "
+    "changed: move {journal} elsewhere and start the node; it gets mirrored queues from the other nodes, and what it "
+    "alone had is in what you moved"
+)
 
 Tell = Callable[[str], None]
 
@@ -97,6 +108,7 @@ class OfflineDirectory:
             self.files = _ToldFiles(BootFiles(self.journal_path, tidy=False), tell)
             self.revision, self.values, self.incarnation = _read_metadata(self._metadata_path)
             self.owners = owners_of(self.values)
+            self.is_member = os.path.exists(os.path.join(self.path, names.CLUSTER))
         except BaseException:
             self.close()
             raise
@@ -114,7 +126,9 @@ class OfflineDirectory:
         journal = Journal(turn, Metadata(self.revision), BrokerSettings().segment_bytes, self.incarnation + 1)
         for queue_id, owner in self.owners.items():
             journal.open(queue_id, True, owner.max_priority)
-        recovery = Recovery(journal, self.files, self.revision, lenient)
+        # a member's own metadata does not tell which queues were deleted
+        known_to = 0 if lenient and self.is_member else self.revision
+        recovery = Recovery(journal, self.files, known_to, lenient)
         recovery.run()
         return Recovered(recovery, journal, turn)
 
@@ -141,10 +155,21 @@ class OfflineDirectory:
 
     # -- salvage
 
+    def refuse_unknown(self, count: int) -> None:
+        """A `StoreError` if so many queues that only the cluster knows would be dropped."""
+        if self.is_member and count:
+            raise StoreError(
+                _UNKNOWN_HERE.format(
+                    path=self.path, count=count, metadata=names.METADATA, journal=os.path.join(self.path, names.JOURNAL)
+                )
+            )
+
     def salvage(self, recovered: Recovered) -> str:
         """Carry out a lenient recovery; where the files that it replaced are."""
+        self.refuse_unknown(len(recovered.recovery.unknown))
         try:
             kept = self._keep_files(recovered)
+            self._lose_identity()
             metadata = SqliteStore(self._metadata_path)
             try:
                 metadata.begin_incarnation()
@@ -176,6 +201,11 @@ class OfflineDirectory:
         sync_directory(kept)
         sync_directory(self.path)
         return kept
+
+    def _lose_identity(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(self.journal_path, names.IDENTITY))
+        sync_directory(self.journal_path)
 
     def _write(self, recovered: Recovered, metadata: SqliteStore) -> None:
         failures: list[Exception] = []
