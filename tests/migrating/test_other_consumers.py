@@ -56,6 +56,23 @@ def test_what_was_acked_at_rabbitmq_and_did_not_come_is_never_a_match(is_shovel:
         assert "not proven" in command.out
 
 
+@pytest.mark.parametrize("how", ["got", "consumed"])
+def test_what_somebody_holds_who_does_not_consume_is_still_at_rabbitmq(how: str, moving: Moving) -> None:
+    moving.fill("orders", [b"%d" % number for number in range(MANY)])
+    channel = moving.at_source()
+    if how == "got":
+        channel.get("orders")
+    else:
+        channel.prefetch(1)
+        consumer = channel.consume("orders")
+        assert consumer.batch(20.0)
+        consumer.cancel()
+    code, out, err = moving.run()
+    assert code == 1, (out, err)
+    assert f"{MANY - 1} arrived" in out
+    assert "1 are still at RabbitMQ" in out
+
+
 def length_at_warren(moving: Moving) -> int:
     rows = moving.operator.read("queues", moving.vhost)
     return sum(row["messages"] for row in rows if row["name"] == "orders")

@@ -80,6 +80,11 @@ class Plan:
         return exported(self.brought)
 
     @property
+    def away(self) -> list[FoundQueue]:
+        """Queues whose contents are to be carried, and that RabbitMQ itself does not reach."""
+        return [found for found in self.carried if found.is_away]
+
+    @property
     def messages(self) -> int:
         return sum(found.messages for found in self.carried)
 

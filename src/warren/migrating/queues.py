@@ -14,6 +14,10 @@ from warren.queue.stream_arguments import STREAM
 
 EXPIRES: Final = "x-expires"
 SINGLE_ACTIVE: Final = "x-single-active-consumer"
+RUNNING: Final = "running"
+WORKING: Final = (RUNNING, "live", "idle", "flow", "syncing")
+"""States of a queue that RabbitMQ can count and give away. Of others (down, crashed, stopped, recovering, minority) it
+says at best that it cannot, and at worst that they are empty."""
 
 
 @dataclass(frozen=True, order=True)
@@ -38,6 +42,13 @@ class FoundQueue:
     auto_delete: bool = False
     expires: bool = False
     single_active: bool = False
+    state: str = RUNNING
+    node: str = ""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether RabbitMQ itself does not reach it, as its node is down or it has crashed."""
+        return self.state not in WORKING
 
     @property
     def is_stream(self) -> bool:
@@ -53,7 +64,7 @@ class Staying:
 
 
 def found_queue(row: Mapping[str, Any]) -> FoundQueue:
-    """A row of `GET /api/queues`. One whose node is away has no counts."""
+    """A row of `GET /api/queues`. One that was just made, or whose node is away, has no counts."""
     arguments = row.get("arguments") or {}
     policy = row.get("effective_policy_definition") or {}
     return FoundQueue(
@@ -66,7 +77,14 @@ def found_queue(row: Mapping[str, Any]) -> FoundQueue:
         bool(row.get("auto_delete")),
         EXPIRES in arguments or "expires" in policy,
         bool(arguments.get(SINGLE_ACTIVE)),
+        state_of(row),
+        str(row.get("node") or ""),
     )
+
+
+def state_of(row: Mapping[str, Any]) -> str:
+    """Of a row of `GET /api/queues`; a queue that was just made has none yet."""
+    return str(row.get("state") or RUNNING)
 
 
 def parted(queues: Iterable[FoundQueue], left_out: Mapping[QueueName, str]) -> tuple[list[FoundQueue], list[Staying]]:

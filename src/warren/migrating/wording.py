@@ -34,6 +34,10 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     for found in filled:
         yield f"  queue {found.queue}: {found.messages}"
     yield from _listed(
+        "queues that RabbitMQ itself does not reach",
+        [f"queue {found.queue}: {found.state}{found.node and f', at {found.node}'}" for found in plan.away],
+    )
+    yield from _listed(
         "contents that stay at RabbitMQ",
         [f"queue {each.found.queue}, {each.found.messages} messages: {each.reason}" for each in plan.staying],
     )

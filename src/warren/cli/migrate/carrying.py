@@ -136,7 +136,7 @@ class Carrying:
 
     def _count(self, accounts: list[Account]) -> None:
         there = self._destination.sides()
-        here = self._source.sides([account.queue for account in accounts])
+        here = self._source.sides([account.queue for account in accounts], believe_unacked=True)
         for account in accounts:
             account.source_after = here[account.queue]
             account.see_destination(there.get(account.queue, Side()))

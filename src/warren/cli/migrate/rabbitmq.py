@@ -9,7 +9,7 @@ Not here: what is made of it (`migrating`).
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -21,11 +21,15 @@ from warren.client.errors import UriError
 from warren.client.uri import parse_uri
 from warren.errors import NOT_FOUND, ConfigError
 from warren.migrating.counting import Side
-from warren.migrating.queues import FoundQueue, QueueName, found_queue
+from warren.migrating.queues import WORKING, FoundQueue, QueueName, found_queue, state_of
 from warren.migrating.shovels import is_marked, with_vhost
 
 CONNECTION_NAME = "warren migrate"
-COLUMNS = "vhost,name,messages_unacknowledged,message_stats.ack"
+COLUMNS = "vhost,name,state,messages_unacknowledged,message_stats.ack"
+NO_SUCH_QUEUE = "NOT_FOUND - no queue "
+"""How RabbitMQ begins to say that a queue is gone. With the same code it says that its home node is down, or that it
+has crashed: then everything may still be in it."""
+
 STATISTICS_TOLD_WITHIN_S = 6.0
 """Every five seconds RabbitMQ tells what was acked; before a count that relies on it, it is given that time."""
 
@@ -74,24 +78,29 @@ class RabbitMQ:
         return with_vhost(self._amqp, vhost)
 
     def count(self, queue: QueueName) -> Count | None:
-        """What a queue has at this moment; None if it is gone."""
+        """What a queue has at this moment; None if it is gone. One that RabbitMQ does not reach is away, not gone."""
         try:
             declared = self._channel(queue.vhost).declare_queue(queue.name, passive=True)
         except ChannelClosed as closed:
             self._drop(queue.vhost)
-            if closed.code == NOT_FOUND:
+            if closed.code == NOT_FOUND and closed.text.startswith(NO_SUCH_QUEUE):
                 return None
-            raise MoveFailed(f"RabbitMQ says of queue {queue}: {closed.text}") from closed
+            kind = Away if closed.code == NOT_FOUND else MoveFailed
+            raise kind(f"RabbitMQ says of queue {queue}: {closed.text}") from closed
         except ClientError as error:
             self._drop(queue.vhost)
             raise Away(f"RabbitMQ's AMQP: {error}") from error
         return Count(declared.messages, declared.consumers)
 
-    def sides(self, queues: Iterable[QueueName]) -> dict[QueueName, Side]:
-        """What each of these has, and what became of it so far."""
+    def sides(self, queues: Iterable[QueueName], believe_unacked: bool = False) -> dict[QueueName, Side]:
+        """What each of these has, and what became of it so far.
+
+        What the API says of unacked messages may be left from before. Of a queue without consumers it counts with
+        `believe_unacked` only: who got messages without consuming may hold them, or whose consumer was cancelled.
+        """
         told = {QueueName(row["vhost"], row["name"]): row for row in self.http.get("queues", columns=COLUMNS)}
         others: dict[str, Counter[str]] = {}
-        return {queue: self._side(queue, told.get(queue, {}), others) for queue in queues}
+        return {queue: self._side(queue, told.get(queue, {}), others, believe_unacked) for queue in queues}
 
     def others(self, vhost: str) -> Counter[str]:
         """How many consumers each queue of a virtual host has that are not shovels of a move, this one or another.
@@ -101,15 +110,19 @@ class RabbitMQ:
         rows = self.http.get("consumers", vhost)
         return Counter(row["queue"]["name"] for row in rows if not is_marked(row.get("arguments")))
 
-    def _side(self, queue: QueueName, row: dict[str, Any], others: dict[str, Counter[str]]) -> Side:
+    def _side(
+        self, queue: QueueName, row: Mapping[str, Any], others: dict[str, Counter[str]], believe_unacked: bool
+    ) -> Side:
         """`others` is what is known of them so far: they are asked for once, and if there are consumers at all."""
+        if state_of(row) not in WORKING:
+            # of a quorum queue without a leader a passive declaration tells that it is empty
+            raise Away(f"RabbitMQ says of queue {queue} that it is {state_of(row)}")
         count = self.count(queue) or Count(0, 0)
         if count.consumers and queue.vhost not in others:
             others[queue.vhost] = self.others(queue.vhost)
         consumers = min(count.consumers, others[queue.vhost][queue.name]) if count.consumers else 0
         acked = int((row.get("message_stats") or {}).get("ack", 0))
-        # what nobody consumes is with nobody; what the API says of it is left from before
-        unacked = int(row.get("messages_unacknowledged") or 0) if count.consumers else 0
+        unacked = int(row.get("messages_unacknowledged") or 0) if count.consumers or believe_unacked else 0
         return Side(count.ready + unacked, 0, acked, consumers)
 
     def enter(self, vhost: str) -> None:

@@ -1,0 +1,100 @@
+"""What RabbitMQ says of its queues, and what of it is believed."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from warren.cli.migrate.http_side import HttpSide
+from warren.cli.migrate.rabbitmq import RabbitMQ
+from warren.cli.migrate.trouble import Away, MoveFailed
+from warren.client import ChannelClosed
+from warren.migrating.queues import QueueName
+
+ORDERS = QueueName("shop", "orders")
+ROW = {"vhost": "shop", "name": "orders", "state": "running"}
+
+
+class Said:
+    """A RabbitMQ's answers, made up: rows of its HTTP API, and what a passive declaration is told."""
+
+    def __init__(self) -> None:
+        self.queues: list[dict[str, Any]] = [ROW]
+        self.declared: Exception | tuple[int, int] = (0, 0)
+
+    def get(self, _: HttpSide, resource: str, *__: str, **___: object) -> list[dict[str, Any]]:
+        assert resource == "queues"
+        return self.queues
+
+    def declare_queue(self, _: str, passive: bool) -> SimpleNamespace:
+        assert passive
+        if isinstance(self.declared, Exception):
+            raise self.declared
+        return SimpleNamespace(messages=self.declared[0], consumers=self.declared[1])
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> Said:
+    answers = Said()
+    monkeypatch.setattr(HttpSide, "get", lambda *given, **more: answers.get(*given, **more))
+    monkeypatch.setattr(RabbitMQ, "_channel", lambda *_: answers)
+    return answers
+
+
+@pytest.fixture
+def source(said: Said) -> Iterator[RabbitMQ]:
+    rabbitmq = RabbitMQ("http://rabbit:15672", "amqp://rabbit", "")
+    yield rabbitmq
+    rabbitmq.close()
+
+
+def closed(code: int, text: str) -> ChannelClosed:
+    return ChannelClosed(f"the channel was closed: {text}", code, text)
+
+
+def test_a_queue_that_is_gone_has_no_count(said: Said, source: RabbitMQ) -> None:
+    said.declared = closed(404, "NOT_FOUND - no queue 'orders' in vhost 'shop'")
+    assert source.count(ORDERS) is None
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "NOT_FOUND - home node 'rabbit@b' of durable queue 'orders' in vhost 'shop' is down or inaccessible",
+        "NOT_FOUND - queue 'orders' in vhost 'shop' has crashed and failed to restart",
+        "NOT_FOUND - queue 'no queue ' in vhost 'shop' process is stopped by supervisor",
+    ],
+)
+def test_a_queue_that_rabbitmq_does_not_reach_is_away_and_not_empty(
+    sentence: str, said: Said, source: RabbitMQ
+) -> None:
+    said.declared = closed(404, sentence)
+    with pytest.raises(Away, match="RabbitMQ says of queue 'orders' in 'shop': NOT_FOUND - "):
+        source.count(ORDERS)
+    with pytest.raises(Away):
+        source.sides([ORDERS])
+
+
+def test_what_rabbitmq_refuses_for_good_is_not_waited_for(said: Said, source: RabbitMQ) -> None:
+    said.declared = closed(405, "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'orders'")
+    with pytest.raises(MoveFailed, match="RESOURCE_LOCKED") as refused:
+        source.count(ORDERS)
+    assert not isinstance(refused.value, Away)
+
+
+def test_a_queue_that_is_down_is_away_even_if_a_declaration_tells_that_it_is_empty(
+    said: Said, source: RabbitMQ
+) -> None:
+    said.queues = [{**ROW, "state": "down"}]
+    with pytest.raises(Away, match="RabbitMQ says of queue 'orders' in 'shop' that it is down"):
+        source.sides([ORDERS])
+
+
+def test_what_nobody_consumes_and_somebody_holds_is_believed_where_it_is_asked_for(
+    said: Said, source: RabbitMQ
+) -> None:
+    said.queues = [{**ROW, "messages_unacknowledged": 5}]
+    said.declared = (2, 0)
+    assert source.sides([ORDERS])[ORDERS].messages == 2
+    assert source.sides([ORDERS], believe_unacked=True)[ORDERS].messages == 7
