@@ -6,8 +6,6 @@ import pytest
 
 from tests.migrating.moving import WARREN, Moving
 from tests.support.ports import free_port
-from warren.migrating.queues import FoundQueue, QueueName
-from warren.migrating.shovels import shovel_value
 
 
 def refusal(*arguments: str) -> tuple[int, str]:
@@ -50,35 +48,68 @@ def test_a_virtual_host_that_rabbitmq_has_not_is_refused(moving: Moving) -> None
     assert (code, err) == (1, "warren: RabbitMQ has no virtual host 'nowhere'; nothing was changed\n")
 
 
-def test_a_user_who_may_not_enter_rabbitmqs_virtual_host_is_told_how_to(moving: Moving) -> None:
+def vhosts_at_warren(moving: Moving) -> list[str]:
+    return [row["name"] for row in moving.operator.read("vhosts")]
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["a move", "a dry run"])
+def test_a_user_who_may_not_enter_rabbitmqs_virtual_host_is_told_how_to(more: tuple[str, ...], moving: Moving) -> None:
     moving.fill("orders", [b"one"])
     moving.source_operator.user("carrier")
     host, port = moving.rabbitmq.address
-    code, _, err = moving.run("--amqp", f"amqp://carrier:carrier@{host}:{port}")
+    code, _, err = moving.run("--amqp", f"amqp://carrier:carrier@{host}:{port}", *more)
     assert code == 1
     assert f"rabbitmqctl set_permissions -p {moving.vhost} carrier '' '' '.*'" in err
-    assert moving.shovels() == []
+    assert vhosts_at_warren(moving) == ["/"]
 
 
-def test_a_wrong_password_over_amqp_is_said_before_anything_is_carried(moving: Moving) -> None:
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["a move", "a dry run"])
+def test_a_wrong_password_over_amqp_is_said_before_anything_is_brought(more: tuple[str, ...], moving: Moving) -> None:
     moving.fill("orders", [b"one"])
     host, port = moving.rabbitmq.address
-    code, _, err = moving.run("--amqp", f"amqp://guest:wrong@{host}:{port}")
+    code, _, err = moving.run("--amqp", f"amqp://guest:wrong@{host}:{port}", *more)
     assert code == 1
     assert "RabbitMQ does not let 'guest' in over AMQP" in err
-    assert moving.shovels() == []
+    assert vhosts_at_warren(moving) == ["/"]
+    assert moving.run("--amqp", f"amqp://guest:wrong@{host}:{port}", "--definitions-only")[0] == 0
+
+
+def test_a_virtual_host_of_warren_that_the_mover_may_not_enter_is_left_as_it_is(moving: Moving) -> None:
+    moving.fill("orders", [b"one"])
+    moving.operator.vhost(moving.vhost)
+    moving.operator.forbid("guest", moving.vhost)
+    moving.source_operator.forbid("guest", moving.vhost)
+    code, _, err = moving.run()
+    assert code == 1
+    assert f"warren ctl set_permissions -p {moving.vhost} guest '.*' '.*' '.*'" in err
+    assert moving.operator.read("queues", moving.vhost) == []
 
 
 def test_a_shovel_of_somebodys_own_is_not_taken_for_one_of_the_move(moving: Moving) -> None:
     moving.fill("orders", [b"one"])
     moving.run("--definitions-only")
-    value = shovel_value(FoundQueue(QueueName(moving.vhost, "orders")), moving.source_url)
-    own = {**value, "dest-exchange": "amq.fanout"}
-    moving.operator._change("PUT", ["parameters", "shovel", moving.vhost, "migrate-orders"], {"value": own})
+    moving.operator.parameter("shovel", "migrate-orders", own_shovel(moving), moving.vhost)
+    moving.fill("bills", [b"one"])
     code, _, err = moving.run()
     assert code == 1
     assert "of somebody's own; names with migrate- are taken" in err
     assert moving.shovels() == ["migrate-orders"]
+    assert [row["name"] for row in moving.operator.read("queues", moving.vhost)] == ["orders"]
+
+
+def test_a_shovel_of_rabbitmqs_with_such_a_name_is_not_brought_with_contents(moving: Moving) -> None:
+    moving.fill("orders", [b"one"])
+    moving.source_operator.parameter("shovel", "migrate-orders", own_shovel(moving), moving.vhost)
+    code, _, err = moving.run("--bridges")
+    assert code == 1
+    assert f"RabbitMQ has a shovel 'migrate-orders' in '{moving.vhost}'" in err
+    assert vhosts_at_warren(moving) == ["/"]
+
+
+def own_shovel(moving: Moving) -> dict[str, object]:
+    """One that somebody has for another purpose, from a queue that nobody fills."""
+    ends = {"src-uri": moving.source_url, "dest-uri": moving.source_url}
+    return {**ends, "src-protocol": "amqp091", "src-queue": "elsewhere", "dest-protocol": "amqp091", "dest-queue": "x"}
 
 
 @pytest.mark.parametrize("where", ["Warren", "RabbitMQ"])

@@ -18,6 +18,9 @@ from urllib.parse import quote
 
 from warren.migrating.queues import FoundQueue, QueueName
 
+SHOVEL: Final = "shovel"
+"""The component of parameters that are shovels."""
+
 PREFIX: Final = "migrate-"
 PREFETCH: Final = 1000
 RECONNECT_DELAY_S: Final = 1
@@ -64,6 +67,15 @@ def is_ours(name: str, value: Mapping[str, Any]) -> bool:
     """Whether a shovel that is there is one that carries contents over, and not somebody's own of such a name."""
     queue = QueueName("", str(value.get("src-queue")))
     return name == shovel_name(queue) and value.get("dest-exchange") == exchange_name(queue)
+
+
+def shovels_of_others(parameters: Iterable[Mapping[str, Any]]) -> list[QueueName]:
+    """Shovels of somebody's own, by virtual host and name, with a name such as those of a move have."""
+    return [
+        QueueName(each["vhost"], each["name"])
+        for each in parameters
+        if each["component"] == SHOVEL and each["name"].startswith(PREFIX) and not is_ours(each["name"], each["value"])
+    ]
 
 
 def with_roads_of_others(queues: Iterable[QueueName], exchanges: Iterable[Mapping[str, Any]]) -> list[QueueName]:

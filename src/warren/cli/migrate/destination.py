@@ -13,9 +13,17 @@ from warren.migrating.counting import Side
 from warren.migrating.definitions import Definition
 from warren.migrating.plan import Plan
 from warren.migrating.queues import FoundQueue, QueueName
-from warren.migrating.shovels import MARK, PREFIX, exchange_name, is_marked, is_ours, shovel_name, shovel_value
+from warren.migrating.shovels import (
+    MARK,
+    PREFIX,
+    SHOVEL,
+    exchange_name,
+    is_marked,
+    shovel_name,
+    shovel_value,
+    shovels_of_others,
+)
 
-SHOVEL = "shovel"
 ROAD = {"type": "fanout", "durable": True, "arguments": MARK}
 """The exchange that leads to one queue."""
 
@@ -93,14 +101,9 @@ class Destination:
     def carried(self) -> list[QueueName]:
         """Queues whose shovels are there, from this move or from one before it."""
         rows = self.http.find("parameters", SHOVEL) or []
-        found: list[QueueName] = []
-        for row in rows:
-            if row["name"].startswith(PREFIX):
-                if not is_ours(row["name"], row["value"]):
-                    place = f"'{row['name']}' in '{row['vhost']}'"
-                    raise MoveFailed(f"Warren has a shovel {place} of somebody's own; names with {PREFIX} are taken")
-                found.append(QueueName(row["vhost"], row["value"]["src-queue"]))
-        return found
+        if others := shovels_of_others(rows):
+            raise MoveFailed(f"Warren has a shovel {others[0]} of somebody's own; names with {PREFIX} are taken")
+        return [QueueName(row["vhost"], row["value"]["src-queue"]) for row in rows if row["name"].startswith(PREFIX)]
 
     def states(self, queues: Iterable[QueueName]) -> dict[QueueName, ShovelState]:
         """How the shovels of these queues are."""

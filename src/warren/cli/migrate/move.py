@@ -15,7 +15,7 @@ from warren.cli.migrate.trouble import MoveFailed
 from warren.migrating.counting import MATCHES, Account
 from warren.migrating.definitions import EXCHANGES
 from warren.migrating.plan import Plan, Wishes, plan_move
-from warren.migrating.shovels import exchange_name, with_roads_of_others
+from warren.migrating.shovels import exchange_name, shovels_of_others, with_roads_of_others
 from warren.migrating.wording import listener_notes, plan_lines
 
 
@@ -58,7 +58,7 @@ class Move:
                 "of the brokers, make them the same, or leave Warren's as they are with --keep"
             )
         if not self._manner.definitions_only:
-            self._check_roads(plan)
+            self._check_contents(plan)
         if self._manner.dry_run:
             self._tell("nothing was changed: this was a dry run")
             return Outcome.WELL
@@ -82,6 +82,35 @@ class Move:
             self._tell(line)
         return plan
 
+    def _check_contents(self, plan: Plan) -> None:
+        """That contents can be carried is made sure of before anything is brought: a refused move changes nothing."""
+        if plan.away:
+            found = plan.away[0]
+            raise MoveFailed(
+                f"queue {found.queue} is {found.state} at RabbitMQ, which can neither count nor give away what is in "
+                f"it; nothing was changed. Bring {found.node or 'its node'} back, delete the queue at RabbitMQ, or "
+                "leave contents where they are with --definitions-only"
+            )
+        self._check_roads(plan)
+        self._check_shovels(plan)
+        if plan.closed_vhosts:
+            vhost, user = plan.closed_vhosts[0], self._destination.http.user
+            raise MoveFailed(
+                f"'{user}' may not enter virtual host '{vhost}' of Warren, which its shovels have to; nothing was "
+                f"changed: warren ctl set_permissions -p {vhost} {user} '.*' '.*' '.*'"
+            )
+        for vhost in sorted({found.queue.vhost for found in plan.carried}):
+            self._source.enter(vhost)
+
+    def _check_shovels(self, plan: Plan) -> None:
+        """Somebody's own shovel must not have the name of one that carries, neither at Warren nor by being brought."""
+        self._destination.carried()
+        if others := shovels_of_others(each.value for each in plan.bridges):
+            raise MoveFailed(
+                f"RabbitMQ has a shovel {others[0]}, and those that carry contents have such names; nothing was "
+                "changed. Bring it later, with --definitions-only --bridges, or give it another name"
+            )
+
     def _check_roads(self, plan: Plan) -> None:
         """What shovels publish to leads to one queue and is deleted at the end: it must not be somebody's own."""
         exchanges = [*self._destination.exchanges(), *plan.document().get(EXCHANGES.section, ())]
@@ -94,14 +123,6 @@ class Move:
             )
 
     def _carry(self, plan: Plan) -> Outcome:
-        if plan.closed_vhosts:
-            vhost, user = plan.closed_vhosts[0], self._destination.http.user
-            raise MoveFailed(
-                f"'{user}' may not enter virtual host '{vhost}' of Warren, which its shovels have to: "
-                f"warren ctl set_permissions -p {vhost} {user} '.*' '.*' '.*'"
-            )
-        for vhost in sorted({found.queue.vhost for found in plan.carried}):
-            self._source.enter(vhost)
         carrying = self._carrying(plan)
         with carrying:
             carrying.drain()
