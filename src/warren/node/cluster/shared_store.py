@@ -66,6 +66,7 @@ class SharedStore:
         self._member: EtcdMember | None = None
         self._connection: EtcdConnection | None = None
         self._life: Holding | None = None
+        self._living_run = 0
         self.store: EtcdStore | None = None
 
     @property
@@ -245,10 +246,17 @@ class SharedStore:
             raise ConnectionError(f"another run of {self._name} was counted at the same time")
 
     async def live(self, incarnation: int) -> None:
-        """Be known to be alive from here on."""
+        """Be known to be alive from here on.
+
+        A `ConnectionError` if the store does not say so in time. It is tried on until this node rests, so whoever asks
+        again waits for the same.
+        """
         assert self.store is not None
-        definition = AliveDefinition(self._name, incarnation)
-        self._life = self.store.hold(definition.key(), definition.value(), LIFE_S)
+        if self._life is None or self._living_run != incarnation:
+            await self.rest()
+            definition = AliveDefinition(self._name, incarnation)
+            self._life = self.store.hold(definition.key(), definition.value(), LIFE_S)
+            self._living_run = incarnation
         await self._life.held()
 
     async def rest(self) -> None:
