@@ -93,6 +93,26 @@ def test_one_that_is_told_twice_to_end_names_what_is_in_doubt_all_the_same(
     run(scenario())
 
 
+def test_one_that_is_told_to_end_waits_seconds_for_its_last_confirms(
+    near: NodeProcess, far: NodeProcess, unique: Unique
+) -> None:
+    async def scenario() -> None:
+        async with under_way(near, far, unique, Terms()) as way:
+            way.far.stall("to_client")
+            await fill(way.filling, way.source, 20)
+            while way.life.tally.published < 20:
+                await asyncio.sleep(0.001)
+            way.carrying.cancel()
+            asyncio.get_running_loop().call_later(2.5, way.far.restore)
+            with pytest.raises(asyncio.CancelledError):
+                await way.carrying
+            assert way.life.tally.confirmed == 20
+            assert way.host.log.of("bridge.doubted") == []
+            assert (await way.filling.declare_queue(way.source)).messages == 0
+
+    run(scenario())
+
+
 def test_nothing_is_published_that_a_lost_source_will_deliver_again(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+import pytest
+
 from tests.bridges.lone_host import LoneHost
 from tests.bridges.test_carrying import run
 from warren.bridges.bridge import Bridge, Life
@@ -298,6 +300,23 @@ def test_however_often_it_is_told_to_begin_anew_at_once_one_of_it_lives_and_can_
     run(scenario())
 
 
+def test_whoever_tells_one_to_begin_anew_that_takes_long_to_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warren.bridges.keeper.RESTART_ANSWER_S", 0.01)
+
+    async def scenario() -> None:
+        diary = Diary()
+        stage = Stage(Written("a", diary))
+        await written(diary, "a.1 begins")
+        diary.may_end.clear()
+        assert await stage.supervisor.restart("a")
+        assert diary.lines == ["a.1 begins"]
+        diary.may_end.set()
+        await written(diary, "a.1 begins", "a.1 ends", "a.1 begins")
+        await stage.supervisor.stop()
+
+    run(scenario())
+
+
 def test_one_that_is_deleted_while_it_is_told_to_begin_anew_does_not() -> None:
     async def scenario() -> None:
         diary = Diary()
@@ -330,6 +349,21 @@ def test_whoever_stops_all_waits_for_those_that_were_about_to_end_and_hurries_no
         diary.may_end.set()
         await stopping
         assert diary.lines == ["a.1 begins", "a.1 ends", "a.1 retires"]
+        assert stage.supervisor.is_idle
+
+    run(scenario())
+
+
+def test_whoever_stops_all_and_has_little_time_cuts_short_what_they_wait_for() -> None:
+    async def scenario() -> None:
+        ending, running = Diary(), Diary()
+        stage = Stage(Written("a", ending), Written("b", running))
+        await written(ending, "a.1 begins")
+        await written(running, "b.1 begins")
+        ending.may_end.clear()
+        running.may_end.clear()
+        await stage.want(Written("b", running))
+        await stage.supervisor.stop(patience_s=0.01)
         assert stage.supervisor.is_idle
 
     run(scenario())

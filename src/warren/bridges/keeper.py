@@ -6,7 +6,8 @@
         └──────────────broke─────────────────▲
 
 Invariant: one life at a time, and none once it was stopped. Whoever asks to begin anew while that is under way has
-asked for the same; what is ending is told so once, for a second word would cut short what it has to put in order.
+asked for the same; what is ending is told so once, for a second word cuts short what it has to put in order. Only who
+has no more time says it.
 
 What broke it is the *reason*, a sentence; one that repeats itself is written to the log once a minute. A message that
 the destination will not have breaks it again and again: then its delay grows. A bridge that returned from its life is
@@ -30,6 +31,9 @@ State = Literal["starting", "running", "terminated"]
 STARTING: Final = "starting"
 RUNNING: Final = "running"
 TERMINATED: Final = "terminated"
+
+RESTART_ANSWER_S: Final = 1.5
+"""Less than one node waits for the answer of another one."""
 
 SAY_AGAIN_S: Final = 60.0
 REFUSED_PAUSE_MAX_S: Final = 60.0
@@ -67,13 +71,21 @@ class Keeper:
         self._is_stopped = True
         await self._end_life()
 
+    def hurry(self) -> None:
+        """It is ending, and may wait no longer for what it lacks; that is in doubt then, and told."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+
     async def restart(self) -> None:
-        """Begin a life anew, at once; whoever asked may go away meanwhile."""
+        """Begin a life anew; whoever asked may go away meanwhile.
+
+        Returns when it has begun, or soon: one whose last confirms take long ends and begins all the same.
+        """
         if self._is_stopped:
             return
         if self._restarting is None:
             self._restarting = asyncio.get_running_loop().create_task(self._restart(), name=f"{self.bridge.key} anew")
-        await asyncio.wait([self._restarting])
+        await asyncio.wait([self._restarting], timeout=RESTART_ANSWER_S)
 
     async def _restart(self) -> None:
         try:

@@ -39,8 +39,8 @@ class Supervisor:
         self._done: dict[str, Bridge] = {}
         # of each kind, what it wanted last
         self._known: dict[int, list[Bridge]] = {}
-        # by key, those that are about to end
-        self._ending: dict[str, asyncio.Task[None]] = {}
+        # by key, those that are about to end, and what ends them
+        self._ending: dict[str, tuple[Keeper, asyncio.Task[None]]] = {}
 
     def start(self) -> None:
         self._forget_change = self._host.on_change(self._changed.set)
@@ -59,14 +59,21 @@ class Supervisor:
             self._task.cancel()
             self._task = None
 
-    async def stop(self) -> None:
-        """End all of them in good order; those, too, that were about to end."""
+    async def stop(self, patience_s: float | None = None) -> None:
+        """End all of them in good order; those, too, that were about to end.
+
+        After `patience_s` none waits any more for the confirms that it lacks.
+        """
         self.cancel()
         keepers, self.keepers = self.keepers, {}
         for key, keeper in keepers.items():
             self._begin_end(key, keeper, may_retire=False)
         if self._ending:
-            await asyncio.wait(list(self._ending.values()))
+            _, late = await asyncio.wait([task for _, task in self._ending.values()], timeout=patience_s)
+            if late:
+                for keeper, _ in self._ending.values():
+                    keeper.hurry()
+                await asyncio.wait(late)
 
     async def restart(self, key: str) -> bool:
         """Whether there is one with that key on this node to begin anew."""
@@ -96,7 +103,8 @@ class Supervisor:
                 self.keepers[key].start()
 
     def _begin_end(self, key: str, keeper: Keeper, may_retire: bool) -> None:
-        self._ending[key] = asyncio.get_running_loop().create_task(self._end(keeper, may_retire), name=f"end of {key}")
+        task = asyncio.get_running_loop().create_task(self._end(keeper, may_retire), name=f"end of {key}")
+        self._ending[key] = (keeper, task)
 
     async def _end(self, keeper: Keeper, may_retire: bool) -> None:
         bridge = keeper.bridge

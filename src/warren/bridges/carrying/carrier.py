@@ -2,7 +2,8 @@
 
 **The end.** Whoever is told to end, or is done, takes no more, waits a little for the confirms that are on their way,
 and leaves the source in good order, so that its acks have been heard: nothing is doubled. When an end was lost, the
-other one is left in good order if that can be; what remains in doubt is told.
+other one is left in good order if that can be; what remains in doubt is told. Whoever has less time, as a node that
+stops, cancels it once more: then it waits no longer.
 
 Not here: what is acked when (`carrying.settling`), what is in doubt (`carrying.uncertain`).
 """
@@ -31,7 +32,7 @@ from warren.errors import ProtocolFault
 
 WRITE_BYTES: Final = 256 * 1024
 WINDOW: Final = 1_000_000
-LAST_CONFIRMS_S: Final = 2.0
+LAST_CONFIRMS_S: Final = 10.0
 PREFETCH_MAX: Final = 65_535
 PUBLISH: Final = "basic.publish"
 

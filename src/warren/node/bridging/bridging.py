@@ -19,6 +19,9 @@ from warren.node.bridging.host import NodeHost
 from warren.node.logs import Log
 from warren.node.turns import Turns
 
+CONFIRMS_PATIENCE_S = 2.0
+"""How long they wait for what is on its way; then they have the rest to leave their ends."""
+
 STOP_PATIENCE_S = 3.0
 
 
@@ -45,7 +48,7 @@ class Bridging:
     async def _stop(self, go_on: Callable[[], None]) -> None:
         try:
             async with asyncio.timeout(STOP_PATIENCE_S):
-                await self.supervisor.stop()
+                await self.supervisor.stop(CONFIRMS_PATIENCE_S)
         except TimeoutError:
             self.host.log.warning("bridges.abandoned", waited_s=STOP_PATIENCE_S)
         finally:
