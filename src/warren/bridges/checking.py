@@ -12,11 +12,16 @@ Not here: which fields there are (`bridges.shovels`, `bridges.federation`).
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from warren.bridges.connecting import far_uri, this_broker
 from warren.client.errors import UriError
 from warren.client.uri import parse_uri
 from warren.model.json_terms import json_term
+from warren.wire.field_tables import encode_table
+from warren.wire.scalars import SHORTSTR_BYTES_MAX
+
+TIMESTAMP_MAX: Final = 2**64 - 1
 
 Check = Callable[[str, object], list[str]]
 """All that is wrong with the value of a field, which is named first."""
@@ -69,6 +74,17 @@ def text(name: str, value: object) -> list[str]:
     return [] if isinstance(value, str) else [f"{name} should be binary, actually was {quoted(value)}"]
 
 
+def short_text(name: str, value: object) -> list[str]:
+    """Text that AMQP has room for: the length of names, keys and most properties is one byte."""
+    if not isinstance(value, str):
+        return text(name, value)
+    try:
+        size = len(value.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return [f"{name} should be text, actually had characters that UTF-8 cannot write"]
+    return [] if size <= SHORTSTR_BYTES_MAX else [f"{name} should have at most 255 bytes, actually had {size}"]
+
+
 def number(name: str, value: object) -> list[str]:
     is_one = isinstance(value, int | float) and not isinstance(value, bool)
     return [] if is_one else [f"{name} should be a number, actually was {quoted(value)}"]
@@ -98,6 +114,14 @@ def seconds(name: str, value: object) -> list[str]:
     return reasons
 
 
+def timestamp(name: str, value: object) -> list[str]:
+    """Seconds since 1970, in the 64 bits that AMQP has for them."""
+    reasons = number(name, value)
+    if not reasons and isinstance(value, int | float) and not 0 <= value <= TIMESTAMP_MAX:
+        reasons = [f"{name} should be a number from 0 to {TIMESTAMP_MAX}, actually was {value}"]
+    return reasons
+
+
 def one_of(*choices: str) -> Check:
     def check(name: str, value: object) -> list[str]:
         if value in choices:
@@ -111,8 +135,15 @@ def one_of(*choices: str) -> Check:
 
 def arguments(name: str, value: object) -> list[str]:
     """Arguments of a queue or a consumer: an object, or the empty list that RabbitMQ makes of an empty one."""
-    is_one = isinstance(value, dict) or value == []
-    return [] if is_one else [f"{name} should be an object of arguments, actually was {quoted(value)}"]
+    if value == []:
+        return []
+    if not isinstance(value, dict):
+        return [f"{name} should be an object of arguments, actually was {quoted(value)}"]
+    try:
+        encode_table(value)
+    except ValueError as trouble:
+        return [f"{name} should be arguments that AMQP can carry: {trouble}"]
+    return []
 
 
 def uris(name: str, value: object) -> list[str]:

@@ -5,7 +5,18 @@ Not here: what they mean (`federation.upstream`).
 
 from typing import Final, final
 
-from warren.bridges.checking import Field, boolean, one_of, properties, quoted, seconds, text, uris, whole_number
+from warren.bridges.checking import (
+    Field,
+    boolean,
+    one_of,
+    properties,
+    quoted,
+    seconds,
+    short_text,
+    text,
+    uris,
+    whole_number,
+)
 from warren.policy.parameters import Parameter, ParameterComponent
 
 MILLISECONDS_MAX: Final = 0xFFFFFFFF
@@ -13,9 +24,9 @@ PREFETCH_MAX: Final = 0xFFFF
 HOPS_MAX: Final = 0x7FFF
 
 SHARED: Final = (
-    Field("exchange", text),
-    Field("queue", text),
-    Field("consumer-tag", text),
+    Field("exchange", short_text),
+    Field("queue", short_text),
+    Field("consumer-tag", short_text),
     Field("prefetch-count", whole_number(0, PREFETCH_MAX)),
     Field("reconnect-delay", seconds),
     Field("max-hops", whole_number(1, HOPS_MAX)),

@@ -1,7 +1,7 @@
 """The fields of a shovel's definition, and all that can be wrong with them.
 
-RabbitMQ takes what it will stumble over later: a queue without a name, a prefetch that AMQP has no room for, a shovel
-onto its own queue. That is told here, when somebody who can put it right is listening.
+RabbitMQ takes what it will stumble over later: a queue without a name, a name, a number or a prefetch that AMQP has no
+room for, a shovel onto its own queue. That is told here, when somebody who can put it right is listening.
 
 Not here: what the fields mean (`shovels.definition`).
 """
@@ -13,12 +13,12 @@ from warren.bridges.checking import (
     Field,
     arguments,
     boolean,
-    number,
     one_of,
     properties,
     quoted,
     seconds,
-    text,
+    short_text,
+    timestamp,
     uris,
     whole_number,
 )
@@ -69,7 +69,7 @@ def _protocol(name: str, value: object) -> list[str]:
 
 
 def _name(name: str, value: object) -> list[str]:
-    return [f"{name} should be a name, actually was empty"] if value == "" else text(name, value)
+    return [f"{name} should be a name, actually was empty"] if value == "" else short_text(name, value)
 
 
 def _delete_after(name: str, value: object) -> list[str]:
@@ -87,19 +87,19 @@ _prefetch = whole_number(0, 65_535)
 
 # in RabbitMQ's order, by which reasons are told
 PUBLISH_PROPERTIES: Final = (
-    Field("content_type", text),
-    Field("content_encoding", text),
+    Field("content_type", short_text),
+    Field("content_encoding", short_text),
     Field("delivery_mode", whole_number(0, 255)),
     Field("priority", whole_number(0, 255)),
-    Field("correlation_id", text),
-    Field("reply_to", text),
-    Field("expiration", text),
-    Field("message_id", text),
-    Field("timestamp", number),
-    Field("type", text),
-    Field("user_id", text),
-    Field("app_id", text),
-    Field("cluster_id", text),
+    Field("correlation_id", short_text),
+    Field("reply_to", short_text),
+    Field("expiration", short_text),
+    Field("message_id", short_text),
+    Field("timestamp", timestamp),
+    Field("type", short_text),
+    Field("user_id", short_text),
+    Field("app_id", short_text),
+    Field("cluster_id", short_text),
 )
 FIELDS: Final = (
     Field("src-protocol", _protocol),
@@ -108,7 +108,7 @@ FIELDS: Final = (
     Field("ack-mode", one_of("no-ack", "on-publish", "on-confirm")),
     Field("src-uri", uris, mandatory=True),
     Field("src-exchange", _name),
-    Field("src-exchange-key", text),
+    Field("src-exchange-key", short_text),
     Field("src-queue", _name),
     Field("src-queue-args", arguments),
     Field("src-consumer-args", arguments),
@@ -117,8 +117,8 @@ FIELDS: Final = (
     Field("delete-after", _delete_after),
     Field("src-delete-after", _delete_after),
     Field("dest-uri", uris, mandatory=True),
-    Field("dest-exchange", text),
-    Field("dest-exchange-key", text),
+    Field("dest-exchange", short_text),
+    Field("dest-exchange-key", short_text),
     Field("dest-queue", _name),
     Field("dest-queue-args", arguments),
     Field("add-forward-headers", boolean),

@@ -76,6 +76,9 @@ def test_an_upstream_is_refused_in_rabbitmqs_words(value: object, reasons: list[
         {**HERE, "max-hops": 0},
         {**HERE, "reconnect-delay": -5},
         {**HERE, "expires": 0},
+        {**HERE, "exchange": "x" * 256},
+        {**HERE, "queue": "x" * 256},
+        {**HERE, "consumer-tag": "x" * 256},
     ],
 )
 def test_an_upstream_that_could_not_work_is_refused(value: object) -> None:

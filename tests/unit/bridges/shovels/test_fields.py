@@ -23,6 +23,8 @@ def refused(value: object) -> list[str]:
         {"src-queue-args": {"x-queue-type": "stream"}, "src-consumer-args": [], "dest-queue-args": {}},
         {"dest-publish-properties": {"delivery_mode": 2, "content_type": "x"}, "dest-add-forward-headers": True},
         {"publish-properties": [], "add-forward-headers": False, "add-timestamp-header": True},
+        {"src-queue": "q" * 255, "publish-properties": {"timestamp": 2**64 - 1, "type": "t" * 255}},
+        {"publish-properties": {"timestamp": 1.5}, "src-queue-args": {"x": [None, True, 2**63 - 1, {"y": "z" * 300}]}},
         {"dest-queue": "a", "dest-uri": "amqp:///other"},
     ],
 )
@@ -106,6 +108,18 @@ def test_reasons_come_in_the_order_of_rabbitmq() -> None:
         ({"src-prefetch-count": 65_536}, "src-prefetch-count should be a whole number from 0 to 65535"),
         ({"src-queue-args": 5}, "src-queue-args should be an object of arguments, actually was 5"),
         ({"dest-publish-properties": {"delivery_mode": 300}}, "delivery_mode should be a whole number from 0 to 255"),
+        ({"src-queue": "q" * 256}, "src-queue should have at most 255 bytes, actually had 256"),
+        ({"dest-queue": "\u00fc" * 128}, "dest-queue should have at most 255 bytes, actually had 256"),
+        ({"src-exchange-key": "k" * 300}, "src-exchange-key should have at most 255 bytes, actually had 300"),
+        ({"dest-exchange-key": "\ud800"}, "dest-exchange-key should be text, actually had characters that UTF-8"),
+        ({"dest-publish-properties": {"app_id": "a" * 256}}, "app_id should have at most 255 bytes"),
+        ({"publish-properties": {"timestamp": -5}}, "timestamp should be a number from 0 to 18446744073709551615"),
+        ({"publish-properties": {"timestamp": float("inf")}}, "timestamp should be a number from 0 to"),
+        ({"publish-properties": {"timestamp": float("nan")}}, "timestamp should be a number from 0 to"),
+        ({"publish-properties": {"timestamp": 2**64}}, "timestamp should be a number from 0 to"),
+        ({"src-queue-args": {"x-max-length": 10**30}}, "src-queue-args should be arguments that AMQP can carry: "),
+        ({"src-consumer-args": {"a" * 256: 1}}, "src-consumer-args should be arguments that AMQP can carry: "),
+        ({"dest-queue-args": {"x": [float("inf")]}}, "dest-queue-args should be arguments that AMQP can carry: "),
     ],
 )
 def test_what_rabbitmq_stumbles_over_is_told_in_a_sentence_without_passwords(
