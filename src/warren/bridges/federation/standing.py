@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from warren.bridges.carrying.terms import ON_CONFIRM
 from warren.bridges.federation.exchange_link import ExchangeLink
 from warren.bridges.federation.links import Missing
 from warren.bridges.federation.names import link_id
@@ -55,7 +56,7 @@ def _link_row(node: str, link: ExchangeLink | QueueLink, keeper: Keeper) -> Row:
     row["uri"] = keeper.facts.get("uri", link.upstream.shown_uri)
     row["timestamp"] = _moment(keeper.since)
     tally = keeper.tally
-    row["forwarded"] = tally.confirmed
+    row["forwarded"] = tally.confirmed if link.upstream.ack_mode == ON_CONFIRM else tally.published
     row["uncertain"] = tally.uncertain
     return row
 

@@ -125,6 +125,16 @@ def test_links_are_shown_as_rabbitmq_shows_them() -> None:
     ]
 
 
+@pytest.mark.parametrize(("ack_mode", "forwarded"), [("on-confirm", 3), ("on-publish", 5), ("no-ack", 5)])
+def test_what_waits_for_no_confirm_is_forwarded_when_it_is_sent(ack_mode: str, forwarded: int) -> None:
+    host = FederatedHost(exchange(), queue())
+    host.defined = [upstream(ack_mode=ack_mode)]
+    keepers = {link.key: Keeper(host, link, lambda keeper: None) for link in FederationLinks().wanted(host)}
+    for keeper in keepers.values():
+        keeper.tally.published, keeper.tally.confirmed = 5, 3
+    assert [row["forwarded"] for row in rows("n1", keepers, [])] == [forwarded, forwarded]
+
+
 def test_a_link_is_found_by_its_id() -> None:
     host = FederatedHost(exchange())
     host.defined = [upstream()]
