@@ -74,7 +74,7 @@ class Shovel(Bridge):
                 )
                 rewrite = rewriting(definition, host.cluster_name, source.uri, destination.uri)
                 await carry(taking, queue.name, giving, rewrite, self._terms(queue, life), life)
-        await host.forget(COMPONENT, definition.vhost, definition.name)
+        await forget_done(host, self)
 
     async def _prepare(self, giving: Connection) -> None:
         destination = self.definition.destination
@@ -113,6 +113,12 @@ class Shovel(Bridge):
             mandatory=definition.destination.queue is not None or definition.destination.mandatory,
             limit=limit,
         )
+
+
+async def forget_done(host: Host, shovel: Shovel) -> None:
+    """Clear its parameter; not one that was set meanwhile, and says otherwise: that is another shovel."""
+    if shovel in Shovels().wanted(host):
+        await host.forget(COMPONENT, shovel.definition.vhost, shovel.definition.name)
 
 
 class NotReady(ClientError):

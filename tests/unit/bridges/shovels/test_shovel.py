@@ -1,7 +1,9 @@
 """Which shovels a node wants."""
 
+import asyncio
+
 from tests.bridges.lone_host import LoneHost
-from warren.bridges.shovels.shovel import Shovels, key_of
+from warren.bridges.shovels.shovel import Shovels, forget_done, key_of
 from warren.policy.parameters import Parameter
 
 GOOD = {"src-uri": "amqp://a", "src-queue": "q", "dest-uri": "amqp://b"}
@@ -27,3 +29,16 @@ def test_a_definition_that_says_the_same_is_the_same_shovel() -> None:
     assert Shovels().wanted(host) == [first]
     host.defined = [Parameter("/", "shovel", "one", {**GOOD, "dest-queue": "other"})]
     assert Shovels().wanted(host) != [first]
+
+
+def test_one_that_is_done_forgets_its_own_definition_and_not_the_one_that_took_its_place() -> None:
+    host = LoneHost()
+    host.defined = [Parameter("/", "shovel", "one", GOOD), Parameter("v", "shovel", "one", GOOD)]
+    done = Shovels().wanted(host)[0]
+    other = Parameter("/", "shovel", "one", {**GOOD, "dest-queue": "other"})
+    host.defined = [other, *host.defined[1:]]
+    asyncio.run(forget_done(host, done))
+    assert host.defined[0] is other
+    host.defined[0] = Parameter("/", "shovel", "one", dict(GOOD))
+    asyncio.run(forget_done(host, done))
+    assert [each.vhost for each in host.defined] == ["v"]
