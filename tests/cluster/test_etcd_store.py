@@ -205,6 +205,30 @@ def test_a_held_key_is_taken_over_by_its_next_holder(single: Members) -> None:
     play(scenario())
 
 
+def test_a_held_key_is_put_again_after_its_lease_has_ended_unless_it_has_another_holder(single: Members) -> None:
+    async def scenario() -> None:
+        async with store_at(*single.endpoints(), cluster=single.cluster()) as store:
+
+            async def said() -> list[bytes]:
+                return [value for _created, _modified, value in (await store.snapshot())[1].values()]
+
+            first = store.hold("alive/a", b"1", 60)
+            await first.held()
+            second = store.hold("alive/a", b"2", 60)
+            await second.held()
+            first._keeper.cancel()
+            await first._take()
+            assert await said() == [b"2"]
+            await second.release()
+            await first._take()
+            assert await said() == [b"1"]
+            await first._take()
+            await first.release()
+            assert await said() == []
+
+    play(scenario())
+
+
 def test_many_commits_at_once_each_end_truthfully(single: Members) -> None:
     async def scenario() -> None:
         async with store_at(*single.endpoints(), cluster=single.cluster()) as store:

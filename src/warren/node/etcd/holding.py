@@ -56,8 +56,8 @@ class Holding:
             try:
                 await self._take()
                 while await self._renew():
-                    if not await self._is_there():
-                        await self._put_key()
+                    if await self._said() is None:
+                        await self._put_again()
                     await asyncio.sleep(self._ttl_s / 3)
             except (NoAnswer, Declined) as trouble:
                 self._trouble = str(trouble)
@@ -66,17 +66,28 @@ class Holding:
     async def _take(self) -> None:
         answer = await self._connection.call(messages.LEASE_GRANT, messages.lease_grant(self._ttl_s))
         self._lease = messages.granted_lease(answer)
-        await self._put_key()
-        self._held.set()
+        if self._held.is_set():
+            await self._put_again()
+        else:
+            # whoever had it before
+            await self._put_key([])
+            self._held.set()
 
-    async def _put_key(self) -> None:
+    async def _put_again(self) -> None:
+        """Unless it says something else, or does by the time it is put: whoever says that came later."""
+        said = await self._said()
+        if said is None or said.value == self._value:
+            await self._put_key([messages.unmodified(self._key, 0 if said is None else said.modified)])
+
+    async def _put_key(self, compares: list[bytes]) -> None:
         putting = messages.putting(self._key, self._value, self._lease)
-        await self._connection.ask(messages.TXN, messages.txn([], [putting, *self._put], []), self._ttl_s)
+        await self._connection.ask(messages.TXN, messages.txn(compares, [putting, *self._put], []), self._ttl_s)
 
-    async def _is_there(self) -> bool:
-        """Whoever has it."""
+    async def _said(self) -> messages.KeyValue | None:
+        """What the key says, whoever has it."""
         answer = await self._connection.ask(messages.RANGE, messages.range_of(self._key), self._ttl_s)
-        return bool(messages.key_values(answer))
+        found = messages.key_values(answer)
+        return found[0] if found else None
 
     async def _renew(self) -> bool:
         """Whether the lease lives; asks until somebody tells."""
