@@ -37,6 +37,8 @@ def heirs(
     if living.get(last[0]) == last[1]:
         # it cannot be reached from here, and has what nobody else has
         return []
+    # whoever seems to live in a run before the one that was in sync does not: the store has yet to say so
+    living = {name: run for name, run in living.items() if run >= ring.synced_run(name)}
     names = [ring.master, *[name for name in ring.synced_names() if name != ring.master]]
     if born is not None:
         names = [name for name in names if born.get(name, 0) <= ring.synced_run(name)]

@@ -41,3 +41,10 @@ def test_each_leaves_it_to_those_before_it_for_a_while() -> None:
 def test_who_was_restarted_has_nothing_of_a_queue_that_is_not_durable() -> None:
     assert heirs(RING, {"a": 2, "b": 2, "d": 1}, anybody=True, lasting=False) == []
     assert heirs(RING, {"a": 2, "b": 1}, anybody=False, lasting=False) == [("b", 1)]
+
+
+def test_a_run_from_before_the_one_that_was_in_sync_is_over() -> None:
+    ring = Ring(3, "a", ["a", "b", "c"], [("a", 9), ("b", 4)])
+    assert heirs(ring, {"a": 8, "b": 5}, anybody=False) == [("b", 5)]
+    assert heirs(ring, {"a": 8, "b": 3, "c": 1}, anybody=False) == []
+    assert heirs(ring, {"a": 8, "b": 3, "c": 1}, anybody=True) == [("c", 1)]
