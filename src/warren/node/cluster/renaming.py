@@ -4,8 +4,15 @@ and its places in rings.
 The new entry comes first and the old one goes last, so that no queue ever belongs to a node that is no member. Whoever
 is interrupted does it again: what has the new name already is passed over.
 
+Rings whose master lives are left to it: as long as both names are those of members it would take the old one in again.
+It sees by itself who is gone, and does not count on it any more. One that was killed is said to live until its lease
+has ended. So as long as a ring counts on the old name, which a master that lives changes soon, its end is waited for:
+afterwards nobody could tell that ring.
+
 Not here: the node's own files (`node.cluster.stopped_member`).
 """
+
+import asyncio
 
 from warren.broker.sharing.runs import all_queues
 from warren.model.events import SharedSnapshot
@@ -24,6 +31,9 @@ from warren.store.definition_kinds import decode_definition
 from warren.store.topology_definitions import QueueDefinition
 
 BATCH_MAX = 50
+PAUSE_S = 0.2
+DEATH_TOLD_WITHIN_S = 7.0
+"""Longer than a node that was killed is said to live."""
 
 
 def refuse_taken_name(known: SharedSnapshot, old: str, new: str, peer: str) -> None:
@@ -42,7 +52,7 @@ def refuse_taken_name(known: SharedSnapshot, old: str, new: str, peer: str) -> N
         )
 
 
-async def rename_in_store(shared: SharedStore, old: str, new: str) -> None:
+async def rename_in_store(shared: SharedStore, old: str, new: str, patience_s: float = DEATH_TOLD_WITHIN_S) -> None:
     """Nothing is left to do if it was done before."""
     _revision, known = await shared.snapshot()
     entry = _entry(old, known)
@@ -50,8 +60,7 @@ async def rename_in_store(shared: SharedStore, old: str, new: str) -> None:
         places = (entry.peer, entry.http, entry.amqp, entry.store)
         await _rename_runs(shared, old, new)
         await shared.enlist(NodeDefinition(new, entry.kind, *places, entry.witness))
-        while await _rename_some(shared, old, new):
-            pass
+        await _rename_queues(shared, old, new, patience_s)
         await shared.delist(old)
 
 
@@ -65,21 +74,37 @@ async def _rename_runs(shared: SharedStore, old: str, new: str) -> None:
         await shared.change([(key, seen_at)], [(key, RunDefinition(new, runs.run, runs.born, runs.data).value())])
 
 
-async def _rename_some(shared: SharedStore, old: str, new: str) -> bool:
-    """Whether there was anything left to do."""
-    _revision, known = await shared.snapshot()
-    queues = _queues_with(old, known)[:BATCH_MAX]
+async def _rename_queues(shared: SharedStore, old: str, new: str, patience_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + patience_s
+    while True:
+        _revision, known = await shared.snapshot()
+        queues = _queues_with(old, known)[:BATCH_MAX]
+        if queues:
+            await _rename_some(shared, queues, known, old, new)
+        elif _is_counted_on(old, known) and loop.time() < end:
+            await asyncio.sleep(PAUSE_S)
+        else:
+            return
+
+
+async def _rename_some(
+    shared: SharedStore, queues: list[QueueDefinition], known: SharedSnapshot, old: str, new: str
+) -> None:
+    """Unless one of them has changed meanwhile."""
     for queue in queues:
         queue.node = new if queue.node == old else queue.node
         queue.ring = None if queue.ring is None else queue.ring.renaming(old, new)
     compares = [(queue.key(), known[queue.key()][1]) for queue in queues]
-    if queues:
-        await shared.change(compares, [(queue.key(), queue.value()) for queue in queues])
-    return bool(queues)
+    await shared.change(compares, [(queue.key(), queue.value()) for queue in queues])
+
+
+def _is_counted_on(name: str, known: SharedSnapshot) -> bool:
+    return any(queue.ring is not None and name in queue.ring.synced_names() for queue in all_queues(known))
 
 
 def _queues_with(name: str, known: SharedSnapshot) -> list[QueueDefinition]:
-    """The queues that live on a node or are held by it. A master that lives sees by itself who is a member now."""
+    """The queues that live on a node or are held by it, but for those whose master lives."""
     return [queue for queue in all_queues(known) if queue.node == name or _has_to_be_told(name, queue.ring, known)]
 
 

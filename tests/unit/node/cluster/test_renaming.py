@@ -1,0 +1,98 @@
+"""Which rings get the new name of a node, and when: those of masters that are gone, though they may seem to live."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from warren.model.events import SharedSnapshot
+from warren.model.rings import Ring
+from warren.node.cluster import renaming
+from warren.node.cluster.renaming import rename_in_store
+from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, node_key
+from warren.store.definition_kinds import decode_definition
+from warren.store.metadata import Definition
+from warren.store.topology_definitions import QueueDefinition
+
+OLD, NEW, MASTER = "dog@host", "fox@host", "cat@host"
+
+
+class PretendStore:
+    """What nodes agreed on; `then` happens when it was looked at so often."""
+
+    def __init__(self, *definitions: Definition) -> None:
+        self.known: SharedSnapshot = {}
+        self.looks = 0
+        self.then: dict[int, Callable[[], None]] = {}
+        for definition in definitions:
+            self.put(definition)
+
+    def put(self, definition: Definition) -> None:
+        self.known[definition.key()] = (1, 1, definition.value())
+
+    def ring(self, queue: QueueDefinition) -> Ring:
+        read = decode_definition(queue.key(), self.known[queue.key()][2])
+        assert isinstance(read, QueueDefinition)
+        assert read.ring is not None
+        return read.ring
+
+    async def snapshot(self) -> tuple[int, SharedSnapshot]:
+        self.looks += 1
+        self.then.get(self.looks, lambda: None)()
+        return 1, dict(self.known)
+
+    async def change(self, compares: list[tuple[str, int]], changes: list[tuple[str, bytes]]) -> bool:
+        for key, value in changes:
+            self.known[key] = (1, 1, value)
+        return True
+
+    async def enlist(self, definition: NodeDefinition) -> bool:
+        self.put(definition)
+        return True
+
+    async def delist(self, name: str) -> None:
+        del self.known[node_key(name)]
+
+
+def queue_of(ring: Ring) -> QueueDefinition:
+    return QueueDefinition("/", "orders", True, False, False, {}, ring.master).with_ring(ring)
+
+
+def renamed(store: PretendStore, patience_s: float = 60.0) -> None:
+    store.put(NodeDefinition(OLD, "disc", "host:1"))
+    asyncio.run(rename_in_store(cast("Any", store), OLD, NEW, patience_s))
+    assert node_key(OLD) not in store.known
+
+
+def test_a_ring_whose_master_was_killed_is_told_when_its_lease_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renaming, "PAUSE_S", 0.0)
+    queue = queue_of(Ring(3, MASTER, [MASTER, OLD], [(MASTER, 9), (OLD, 4)]))
+    alive = AliveDefinition(MASTER, 9)
+    store = PretendStore(queue, alive)
+    store.then[5] = lambda: store.known.pop(alive.key()) and None
+    renamed(store)
+    assert store.ring(queue) == Ring(3, MASTER, [MASTER, NEW], [(MASTER, 9), (NEW, 4)])
+
+
+def test_a_master_that_lives_is_waited_for_until_it_counts_on_the_node_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renaming, "PAUSE_S", 0.0)
+    alone = Ring(3, MASTER, [MASTER, OLD], [(MASTER, 9)])
+    store = PretendStore(queue_of(alone.admitting([(OLD, 4)])), AliveDefinition(MASTER, 9))
+    store.then[5] = lambda: store.put(queue_of(alone))
+    renamed(store)
+    assert (store.ring(queue_of(alone)), store.looks) == (alone, 5)
+
+
+def test_nobody_is_waited_for_who_does_not_count_on_the_node() -> None:
+    ring = Ring(3, MASTER, [MASTER, OLD], [(MASTER, 9)])
+    store = PretendStore(queue_of(ring), AliveDefinition(MASTER, 9))
+    renamed(store)
+    assert (store.ring(queue_of(ring)), store.looks) == (ring, 3)
+
+
+def test_nobody_is_waited_for_without_end() -> None:
+    ring = Ring(3, MASTER, [MASTER, OLD], [(MASTER, 9), (OLD, 4)])
+    store = PretendStore(queue_of(ring), AliveDefinition(MASTER, 9))
+    renamed(store, patience_s=0.0)
+    assert store.ring(queue_of(ring)) == ring
