@@ -33,7 +33,7 @@ STEPS_MAX = 30
 # before that, the node only looks
 FIRST_STEP = 3
 # it has both names by then
-HALF_OF_A_RENAMING = 12
+HALF_OF_A_RENAMING = 14
 
 
 @pytest.fixture
