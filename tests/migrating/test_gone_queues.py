@@ -2,6 +2,7 @@
 
 from tests.bridges.federation.broker_api import until
 from tests.migrating.moving import Moving, everything_in
+from warren.migrating.shovels import MARK
 
 FIRST, REST = 10, 500
 
@@ -16,10 +17,29 @@ def reasons(moving: Moving) -> str:
     return "; ".join(row.get("reason", "") for row in rows)
 
 
+def send_what_has_no_queue_elsewhere(moving: Moving) -> None:
+    """A policy for every exchange of RabbitMQ's, which comes along."""
+    channel = moving.at_source()
+    channel.declare_exchange("lost", "fanout", durable=True)
+    channel.declare_queue("found", durable=True)
+    channel.bind_queue("found", "lost", "")
+    value = {"pattern": ".*", "definition": {"alternate-exchange": "lost"}, "apply-to": "exchanges"}
+    moving.source_operator._change("PUT", ["policies", moving.vhost, "catch"], value)
+
+
+def leave_a_road_of_another_version(moving: Moving) -> None:
+    """As an interrupted move leaves it, without what keeps policies away from it."""
+    moving.run("--definitions-only")
+    road = {"type": "fanout", "durable": True, "arguments": MARK}
+    moving.operator._change("PUT", ["exchanges", moving.vhost, "migrate-orders"], road)
+
+
 def test_the_rest_of_a_queue_that_was_deleted_at_warren_waits_at_rabbitmq_until_it_is_there_again(
     moving: Moving,
 ) -> None:
     moving.fill("orders", [b"%d" % number for number in range(FIRST)])
+    send_what_has_no_queue_elsewhere(moving)
+    leave_a_road_of_another_version(moving)
     command = moving.begin("--follow")
     command.await_line("step 1")
     until(lambda: length_at_warren(moving) == FIRST)
@@ -34,4 +54,5 @@ def test_the_rest_of_a_queue_that_was_deleted_at_warren_waits_at_rabbitmq_until_
     code, err = command.end()
     assert code == 0, (command.out, err)
     assert everything_in(channel, "orders") == rest
+    assert everything_in(channel, "found") == []
     assert f"{FIRST + REST} arrived" in command.out

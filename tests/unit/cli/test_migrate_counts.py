@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 
 from warren.cli.migrate.http_side import HttpSide
-from warren.cli.migrate.rabbitmq import RabbitMQ
+from warren.cli.migrate.rabbitmq import Count, RabbitMQ
 from warren.cli.migrate.trouble import Away, MoveFailed
 from warren.client import ChannelClosed
 from warren.migrating.queues import QueueName
+from warren.migrating.shovels import MARK
 
 ORDERS = QueueName("shop", "orders")
 ROW = {"vhost": "shop", "name": "orders", "state": "running"}
+SHOVEL: dict[str, Any] = {"queue": {"name": "orders"}, "arguments": MARK}
+# RabbitMQ writes no arguments at all as a list
+OTHER: dict[str, Any] = {"queue": {"name": "orders"}, "arguments": []}
 
 
 class Said:
@@ -21,11 +25,11 @@ class Said:
 
     def __init__(self) -> None:
         self.queues: list[dict[str, Any]] = [ROW]
+        self.consumers: list[dict[str, Any]] = []
         self.declared: Exception | tuple[int, int] = (0, 0)
 
     def get(self, _: HttpSide, resource: str, *__: str, **___: object) -> list[dict[str, Any]]:
-        assert resource == "queues"
-        return self.queues
+        return {"queues": self.queues, "consumers": self.consumers}[resource]
 
     def declare_queue(self, _: str, passive: bool) -> SimpleNamespace:
         assert passive
@@ -98,3 +102,21 @@ def test_what_nobody_consumes_and_somebody_holds_is_believed_where_it_is_asked_f
     said.declared = (2, 0)
     assert source.sides([ORDERS])[ORDERS].messages == 2
     assert source.sides([ORDERS], believe_unacked=True)[ORDERS].messages == 7
+
+
+@pytest.mark.parametrize(
+    ("known", "there", "carried"),
+    [
+        pytest.param([SHOVEL], 0, False, id="the API is late to tell that nobody is there"),
+        pytest.param([SHOVEL], 1, True, id="the other one has gone"),
+        pytest.param([SHOVEL, OTHER], 2, True, id="both are there"),
+        pytest.param([SHOVEL, OTHER], 1, True, id="one has gone and the API does not tell which"),
+        pytest.param([OTHER], 2, True, id="the API is late to tell of the shovel"),
+        pytest.param([OTHER], 1, False, id="the shovel has gone"),
+    ],
+)
+def test_a_shovel_is_gone_when_every_consumer_is_known_to_be_somebody_elses(
+    known: list[dict[str, Any]], there: int, carried: bool, said: Said, source: RabbitMQ
+) -> None:
+    said.consumers = [*known, {"queue": {"name": "bills"}, "arguments": MARK}]
+    assert source.is_carried(ORDERS, Count(0, there)) is carried

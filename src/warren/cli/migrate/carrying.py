@@ -68,11 +68,6 @@ class Carried:
     def queue(self) -> QueueName:
         return self.found.queue
 
-    @property
-    def others(self) -> int:
-        """Consumers that RabbitMQ had before, without those of shovels."""
-        return self.account.source_before.consumers
-
 
 class Carrying:
     """All queues of a move."""
@@ -190,16 +185,15 @@ class Carrying:
         return here
 
     def _clear(self, queues: set[QueueName]) -> None:
-        leftover = {queue: self._source.count(queue) for queue in self._destination.carried() if queue in queues}
+        """No shovel and no exchange of an earlier run: those of another version may be made otherwise."""
+        leftover = [queue for queue in self._destination.carried() if queue in queues]
         for queue in leftover:
             self._destination.stop_carrying(queue)
         deadline_s = time.monotonic() + ENDING_MAX_S
-        for queue, before in leftover.items():
-            while before is not None and before.consumers and time.monotonic() < deadline_s:
-                now = self._source.count(queue)
-                if now is None or now.consumers < before.consumers:
-                    break
+        for queue in leftover:
+            while self._source.is_carried(queue, self._count_of(queue)) and time.monotonic() < deadline_s:
                 time.sleep(TICK_S)
+        self._destination.tidy(queues)
 
     def _step(self, ending: bool) -> None:
         there = self._destination.sides()
@@ -218,7 +212,7 @@ class Carrying:
             self._tell_states()
 
     def _look_at(self, each: Carried, ending: bool) -> None:
-        count = self._source.count(each.queue) or Count(0, 0)
+        count = self._count_of(each.queue)
         if each.found.is_stream:
             self._look_at_stream(each, count, ending)
             return
@@ -232,8 +226,12 @@ class Carrying:
             if ending and each.was_empty and not count.ready:
                 self._end(each)
             each.was_empty = not count.ready
-        elif count.consumers <= each.others or time.monotonic() > each.ending_since_s + ENDING_MAX_S:
-            self._leave(each, Stage.WAITING if count.ready else Stage.DONE)
+        elif time.monotonic() > each.ending_since_s + ENDING_MAX_S or not self._source.is_carried(each.queue, count):
+            # what it held was given back since the first count, perhaps
+            self._leave(each, Stage.WAITING if self._count_of(each.queue).ready else Stage.DONE)
+
+    def _count_of(self, queue: QueueName) -> Count:
+        return self._source.count(queue) or Count(0, 0)
 
     def _look_at_stream(self, each: Carried, count: Count, ending: bool) -> None:
         begun = each.account.destination_before.messages

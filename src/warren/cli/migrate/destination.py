@@ -24,8 +24,9 @@ from warren.migrating.shovels import (
     shovels_of_others,
 )
 
-ROAD = {"type": "fanout", "durable": True, "arguments": MARK}
-"""The exchange that leads to one queue."""
+ROAD = {"type": "fanout", "durable": True, "arguments": {**MARK, "alternate-exchange": ""}}
+"""The exchange that leads to one queue. It has no alternate exchange, and no policy gives it one: what has no queue any
+more would go there, and be acked at RabbitMQ."""
 
 
 @dataclass(frozen=True)

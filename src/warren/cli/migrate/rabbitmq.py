@@ -107,8 +107,25 @@ class RabbitMQ:
 
         A shovel that has lost its connection has two for a while: RabbitMQ does not know yet that the old one is gone.
         """
-        rows = self.http.get("consumers", vhost)
-        return Counter(row["queue"]["name"] for row in rows if not is_marked(row.get("arguments")))
+        return self._consumers(vhost)[False]
+
+    def is_carried(self, queue: QueueName, count: Count) -> bool:
+        """Whether a shovel of a move may still consume it.
+
+        The API tells of consumers a few seconds late: none of a shovel must be known, and all there are must be known
+        for those of others.
+        """
+        if not count.consumers:
+            return False
+        consumers = self._consumers(queue.vhost)
+        return consumers[True][queue.name] > 0 or count.consumers > consumers[False][queue.name]
+
+    def _consumers(self, vhost: str) -> dict[bool, Counter[str]]:
+        """How many of each queue are shovels of a move, and how many are not."""
+        counted: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+        for row in self.http.get("consumers", vhost):
+            counted[is_marked(row.get("arguments"))][row["queue"]["name"]] += 1
+        return counted
 
     def _side(
         self, queue: QueueName, row: Mapping[str, Any], others: dict[str, Counter[str]], believe_unacked: bool
