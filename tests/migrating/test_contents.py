@@ -97,6 +97,7 @@ def test_who_interrupts_it_is_told_how_it_goes_on(moving: Moving) -> None:
     moving.fill("orders", numbered(MANY))
     command = moving.begin("--follow")
     command.await_line("step 1: contents are carried until RabbitMQ's publishers are stopped; then press Enter")
+    await_begun(moving)
     command.send(signal.SIGINT)
     code, err = command.end()
     assert code == 1
