@@ -68,6 +68,11 @@ class Books:
         """Whether either outbox has something that is not through with: asks `warren client open`."""
         return any(_open_items(database) for database in (self._teller, self._bank))
 
+    def settlings(self) -> tuple[int, int]:
+        """How many confirmations there are, and entries that were struck; as soon as both databases answer."""
+        sent = self._teller.patiently(lambda: _row(self._teller, SENDINGS))
+        return sent[2], self._bank.patiently(lambda: _one(self._bank, STRUCK))
+
     def figures(self) -> list[tuple[str, str]]:
         standing, standing_sum = _row(self._teller, STANDING)
         booked, booked_sum = _row(self._bank, BOOKED)

@@ -12,9 +12,10 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import psycopg
 
@@ -67,6 +68,17 @@ class Database:
 
     def connect(self) -> psycopg.Connection:
         return psycopg.connect(host="127.0.0.1", port=self._port, user=USER, dbname=DATABASE, autocommit=True)
+
+    def patiently(self, ask: Callable[[], Any]) -> Any:
+        """The answer, asked for again for as long as it may be away."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                return ask()
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
 
     def start(self) -> None:
         options = SETTINGS | {"port": str(self._port)}

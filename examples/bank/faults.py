@@ -1,4 +1,4 @@
-"""What goes wrong, by chance, in three lanes at once: processes, brokers, databases.
+"""What goes wrong, by chance, in four lanes at once: processes, brokers, databases, receipts.
 
 Within a lane one fault comes after another. Kinds are drawn like cards: when all of a lane have had their turn they are
 shuffled again. One node of the cluster and one database are down at a time at most, and come back after a while.
@@ -6,18 +6,23 @@ shuffled again. One node of the cluster and one database are down at a time at m
 Of two processes that could do the same, the one at work is hit twice out of three times: who has the lease, or whom the
 queue's messages go to. What hits nobody does not count.
 
+Receipts are late until that has shown: a deposit is confirmed, and a withdrawal that was booked is struck.
+
 Not here: who starts killed processes again (`staff`).
 """
 
 import enum
+import operator
 import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from books import Books
 from cluster import Cluster
 from databases import Database
+from delays import Delays
 from narrator import Narrator
 from operations import OPERATIONS, QUEUES, RECEIPTS
 from staff import Staff
@@ -32,6 +37,7 @@ TAKEOVER_S = 12.0
 """Within which somebody is at work again, if a database and a broker are there."""
 
 PURGE_WITHIN_S = 15.0
+LATE_WITHIN_S = 120.0
 RELAYS = ("teller-relay", "bank-relay")
 BOOKING = "bank-booking"
 TAKING = "teller-receipts"
@@ -53,7 +59,14 @@ class Faults:
     """Makes them; `made` counts those that hit by kind, `at_work` those of them that hit who was at work."""
 
     def __init__(
-        self, narrator: Narrator, nodes: Cluster, databases: list[Database], staff: Staff, chance: random.Random
+        self,
+        narrator: Narrator,
+        nodes: Cluster,
+        databases: list[Database],
+        books: Books,
+        delays: Delays,
+        staff: Staff,
+        chance: random.Random,
     ) -> None:
         self.made: Counter[str] = Counter()
         self.at_work: Counter[str] = Counter()
@@ -61,6 +74,8 @@ class Faults:
         self._narrator = narrator
         self._nodes = nodes
         self._databases = databases
+        self._books = books
+        self._delays = delays
         self._staff = staff
         self._chance = chance
         self._failures: list[Exception] = []
@@ -74,6 +89,7 @@ class Faults:
                 (self._of_processes(), (1.0, 5.0)),
                 (self._of_brokers(), (4.0, 12.0)),
                 (self._of_databases(), (3.0, 9.0)),
+                (self._of_receipts(), (10.0, 30.0)),
             )
         ]
         for lane in lanes:
@@ -123,6 +139,9 @@ class Faults:
 
     def _of_databases(self) -> Kinds:
         return {"database connections cut": self._cut_connections, "database crashed": self._crash_database}
+
+    def _of_receipts(self) -> Kinds:
+        return {"receipts delayed": self._delay_receipts}
 
     def told_of(self, kind: str) -> str:
         return f", {self.at_work[kind]} of them while it was at work" if kind in self.at_work else ""
@@ -181,6 +200,14 @@ class Faults:
         gone = self._nodes.purge(queue, PURGE_WITHIN_S)
         return f"{queue}, of {gone} messages" if gone else ""
 
+    def _delay_receipts(self) -> str:
+        began, before = time.monotonic(), self._books.settlings()
+        with self._delays.dawdling():
+            while not (shown := _is_more(self._books.settlings(), before)) and time.monotonic() < began + LATE_WITHIN_S:
+                time.sleep(LOOK_UP_S)
+        took_s = time.monotonic() - began
+        return f"for {took_s:.0f} s, until a deposit was confirmed and a withdrawal struck" if shown else ""
+
     def _cut_connections(self) -> str:
         database = self._chance.choice(self._databases)
         cut = database.cut_connections(self._chance.choice([0.5, 1.0]))
@@ -192,3 +219,7 @@ class Faults:
         time.sleep(away_s := self._chance.uniform(*DATABASE_AWAY_S))
         database.start()
         return f"the {database.name}'s, away for {away_s:.1f} s"
+
+
+def _is_more(now: tuple[int, int], before: tuple[int, int]) -> bool:
+    return all(map(operator.gt, now, before))

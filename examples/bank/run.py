@@ -26,6 +26,7 @@ import teller
 from books import Books, BooksUnread, reconciled
 from cluster import Cluster, ClusterFailed
 from databases import Database, DatabaseFailed
+from delays import Delays
 from faults import Faults
 from narrator import Narrator
 from sqlalchemy import create_engine
@@ -117,9 +118,11 @@ class Run:
                 module.open_books(engine)
                 engine.dispose()
             say("the queues are mirrored on all nodes, and the books are open")
-            books = Books(tellers, banks)
+            books, delays = Books(tellers, banks), Delays(banks)
             with Staff(self._directory / "logs", self._posts(nodes, tellers, banks)) as staff:
-                faults = Faults(self._narrator, nodes, [tellers, banks], staff, random.Random(self._seed))
+                faults = Faults(
+                    self._narrator, nodes, [tellers, banks], books, delays, staff, random.Random(self._seed)
+                )
                 say(f"{self._rate:g} operations a second, and faults for {self._duration_s:g} s; seed {self._seed}")
                 faults.go_on_for(self._duration_s)
                 for name in staff.names("customers"):

@@ -25,6 +25,7 @@ KINDS = (
     "database crashed",
     "process paused beyond its lease",
     "queue purged by mistake",
+    "receipts delayed",
     "receipts' listener and chaser killed",
     "relay killed",
     "teller killed",
@@ -35,6 +36,9 @@ EFFECTS = (
     ("teller: messages published", r"[\d,]+ times, ([\d,]+) of them"),
     ("teller: withdrawals paid out",),
     ("teller: reversed",),
+    ("teller: confirmations, reversals", r"([\d,]+), [\d,]+"),
+    ("teller: confirmations, reversals", r"[\d,]+, ([\d,]+)"),
+    ("bank: struck",),
     ("bank: booked in their order",),
 )
 
@@ -78,7 +82,7 @@ def test_both_ledgers_balance_to_the_cent_whatever_is_killed(tmp_path: Path) -> 
         assert figure(said, kind, r"\d+ times, (\d+) of them while it was at work") > 0, said
     assert "\nin balance\n" in said
     assert "both ledgers balance to the cent" in said
-    # the faults had consequences, and withdrawals were paid out as well as reversed
+    # the faults had consequences: messages sent again, deposits confirmed, withdrawals paid out, reversed and struck
     for effect in EFFECTS:
         assert figure(said, *effect) > 0, said
     assert processes_with(mark) == []
