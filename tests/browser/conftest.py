@@ -43,7 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def opened() -> list[Visitor]:
-    """Windows of this test."""
+    """Windows of this test that are open."""
     return []
 
 
@@ -56,8 +56,8 @@ def open_visitor(browser: Browser, site: Site, opened: list[Visitor]) -> Iterato
         return opened[-1]
 
     yield start
-    for visitor in opened:
-        visitor.close()
+    while opened:
+        opened.pop().close()
 
 
 @pytest.fixture
