@@ -51,6 +51,10 @@ class Command:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
+    def end(self) -> None:
+        """Ask it to end in good order: the command alone, as its Java has to stay for that."""
+        self._process.send_signal(signal.SIGTERM)
+
     def finish(self, *exit_codes: int) -> None:
         """It must end, with one of these codes; 0 if there are none."""
         try:

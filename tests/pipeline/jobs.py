@@ -13,7 +13,7 @@ Not here: running them (`command_process`).
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -82,6 +82,30 @@ class Jobs:
             exit_code=1,
             tells_once=True,
         )
+
+    def trace_on_and_on(self, once: Job) -> Job:
+        """The same, and more as it comes; of files of its own, which grow by `more_is_traced`."""
+        traces = self._folder / "growing"
+        traces.mkdir(exist_ok=True)
+        (traces / "orders.log").touch()
+
+        def arguments(place: Path) -> list[str]:
+            return [word if word != str(self._traces()) else str(traces) for word in once.arguments(place)]
+
+        on_and_on = ["--continuous", "--every", "1"]
+        return replace(once, name="trace on and on", arguments=lambda place: [*arguments(place), *on_and_on])
+
+    def more_is_traced(self, part: float) -> None:
+        """The growing file has this part of what the other one has, cut off wherever that is."""
+        whole = (self._traces() / "orders.log").read_bytes()
+        with (self._folder / "growing" / "orders.log").open("r+b") as grown:
+            grown.seek(0, os.SEEK_END)
+            grown.write(whole[grown.tell() : round(part * len(whole))])
+
+    def events_in(self, place: Path) -> int:
+        """How many the lake has, with lines that are in quarantine."""
+        known = Folder(str(place / "lake"))
+        return sum(lake.counts(self._spark, known)) if known.exists(lake.LAKE) else 0
 
     def audit(self) -> Job:
         known, counters = self._lake(), self._counters()

@@ -15,11 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.pipeline.command_process import RUN_S, Command
-from tests.pipeline.jobs import Job
+from tests.pipeline.jobs import Job, Jobs
 
 KILLS = int(os.environ.get("WARREN_DRIVER_KILLS", "3"))
 STEP_S = 0.01
 MOMENT_S = 0.2
+CHANGES = 20
+"""So many are seen of any micro-batch, from its plan to its end."""
 MESSAGES = 1000
 """So many that arrive are a change."""
 
@@ -59,6 +61,43 @@ def check_that_kills_change_nothing(job: Job, folder: Path, seed: int) -> None:
     _started(job, place).finish(job.exit_code, *([0] if job.tells_once else []))
     assert job.left(place) == expected
     assert killed >= KILLS // 2
+
+
+def check_that_kills_change_nothing_of_what_runs_on(jobs: Jobs, folder: Path, seed: int) -> None:
+    """Kill runs of a trace that would go on and on, while more comes; the last is ended in good order.
+
+    What it leaves is compared with what one run leaves that reads all of it at once.
+    """
+    once, chance = jobs.trace(), random.Random(seed)
+    job = jobs.trace_on_and_on(once)
+    _started(once, folder / "once").finish(once.exit_code)
+    place, read = folder / job.name, 0
+    for number in range(KILLS):
+        jobs.more_is_traced((2 * number + 1) / (2 * KILLS + 1))
+        run = _started(job, place)
+        sight = Sight(place, _log(place), job.arrived)
+        wanted = sight.changes() + chance.randint(CHANGES // 2, CHANGES)
+        _await(run, lambda sight=sight, wanted=wanted: sight.changes() >= wanted)  # type: ignore[misc]
+        # behind what it has seen when it began
+        jobs.more_is_traced((2 * number + 2) / (2 * KILLS + 1))
+        time.sleep(chance.uniform(0, 10 * MOMENT_S))
+        run.kill()
+        read += jobs.events_in(place) > 0
+    assert read > 0, "no run came so far as to read anything"
+    jobs.more_is_traced(1)
+    run, everything = _started(job, place), jobs.events_in(folder / "once")
+    _await(run, lambda: jobs.events_in(place) >= everything)
+    run.end()
+    run.finish(job.exit_code)
+    assert job.left(place) == once.left(folder / "once")
+
+
+def _await(run: Command, is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + RUN_S
+    while not is_so():
+        assert run.runs(), run.log.read_text(errors="replace")[-4000:]
+        assert time.monotonic() < deadline, "it never came so far"
+        time.sleep(STEP_S)
 
 
 def _started(job: Job, place: Path) -> Command:

@@ -9,7 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.jobs import Jobs
-from tests.pipeline.kills import KILLS, check_that_kills_change_nothing
+from tests.pipeline.kills import (
+    KILLS,
+    check_that_kills_change_nothing,
+    check_that_kills_change_nothing_of_what_runs_on,
+)
 from tests.support.node_process import NodeProcess
 from warren.client import blocking
 
@@ -23,6 +27,10 @@ def jobs(tmp_path: Path, spark: SparkSession, node: NodeProcess, url: str, broke
 
 def test_a_trace_that_is_killed_has_each_event_once(jobs: Jobs, tmp_path: Path) -> None:
     check_that_kills_change_nothing(jobs.trace(), tmp_path, 1)
+
+
+def test_a_trace_that_runs_on_and_is_killed_has_each_event_once(jobs: Jobs, tmp_path: Path) -> None:
+    check_that_kills_change_nothing_of_what_runs_on(jobs, tmp_path, 4)
 
 
 def test_an_audit_that_is_killed_comes_to_the_same_table(jobs: Jobs, tmp_path: Path) -> None:
