@@ -138,13 +138,13 @@ def _go_through(five: NamespaceTrio, trouble: Trouble, hold_s: float, load: Load
     master = nodes.index(five.leader_of_etcd()) if trouble.beside_leader else 0
     mark = f"{trouble.name} {hold_s:g} {time.monotonic():.0f}"
     scene = Scene(five, load, mark, nodes[master], cut=[nodes[number] for number in trouble.cut])
-    scene.populate()
+    transient_is_gone = trouble.strike is _kill_all_with_etcd
+    scene.populate(passing=not transient_is_gone)
     trouble.strike(five, master)
     began = time.monotonic()
     paused_s = scene.await_served(*[nodes[number] for number in trouble.served])
     eventually(lambda: time.monotonic() > began + hold_s, "it lasted long enough", 2 * hold_s + 60)
     _mend(five)
-    transient_is_gone = trouble.strike is _kill_all_with_etcd
     await_in_sync(five, scene.queues[:2] if transient_is_gone else scene.queues)
     scene.settle([scene.work, scene.row] if transient_is_gone else ())
     ledger = load.ledger

@@ -103,8 +103,11 @@ class Scene:
             declare(channel, queue, durable=queue is not self.passing)
         await_in_sync(trio, self.queues)
 
-    def populate(self) -> None:
-        """Every node has a publisher; who consumes alone does so where nothing is cut off."""
+    def populate(self, passing: bool = True) -> None:
+        """Every node has a publisher; who consumes alone does so where nothing is cut off.
+
+        The queue that is not durable has clients unless it is to go.
+        """
         spared = [node for node in [*self.others, self.master] if node not in self._cut] or self.others
         first, second = spared[0], spared[1 % len(spared)]
         for node in self.trio.nodes:
@@ -114,8 +117,9 @@ class Scene:
         self.publish(self.row, self.others[0])
         self.publish(self.row, self.master)
         self.consume(self.row, second)
-        self.publish(self.passing, self.others[1])
-        self.consume(self.passing, first)
+        if passing:
+            self.publish(self.passing, self.others[1])
+            self.consume(self.passing, first)
         self.load.await_progress()
 
     def publish(self, queue: str, node: NodeProcess) -> None:
