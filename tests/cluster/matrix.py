@@ -111,7 +111,7 @@ KILLS = (
     Trouble("the nodes are restarted in turn", _restart_in_turn, cut=ALL),
 )
 PAUSES = (
-    Trouble("the master stands still (SIGSTOP)", _freeze, served=(1, 2, 3, 4)),
+    Trouble("the master stands still (SIGSTOP)", _freeze, cut=(0,), served=(1, 2, 3, 4)),
     Trouble("cut: the master and a mirror from three", _halves, cut=(0, 1), served=(2, 3, 4)),
     Trouble("cut: everybody reaches another majority", _majorities, cut=ALL),
     Trouble("cut: the master from all", _alone, cut=(0,), served=(1, 2, 3, 4)),
