@@ -42,8 +42,10 @@ def test_publishers_are_blocked_above_the_memory_watermark(serve: Serve, connect
     client = connect(node, opened=True)
     channel = client.channel()
     channel.call("queue.declare", queue="full")
-    channel.publish("", "full", bytes(600_000))
-    assert channel.counts("full") == (1, 0)
+    # a body of one frame each: what has come of a longer one counts, and its publisher would be blocked amid it
+    for _ in range(3):
+        channel.publish("", "full", bytes(100_000))
+    assert channel.counts("full") == (3, 0)
     channel.publish("", "full", b"one too many")
     assert client.expect(0, "connection.blocked").reason == "low on memory"
 

@@ -170,9 +170,11 @@ def _date_anew(connection: Connection, limit: int) -> None:
     ahead = [row for row in rows if row.sent_at is not None and (row.sent_at - now).total_seconds() > CLOCK_TOLERANCE_S]
     if not ahead:
         return
-    # a receipt may have come in meanwhile: then it is no longer sent, and left as it is
-    anew = update(OUTBOX).where(ROW.id == bindparam("this"), _SENT).values(sent_at=now, due_at=bindparam("due"))
-    connection.execute(anew, [{"this": row.id, "due": now + (row.due_at - row.sent_at)} for row in ahead])
+    # a receipt may have come in meanwhile, or somebody has dated it: then it is left as it is
+    as_read = and_(ROW.id == bindparam("this"), _SENT, ROW.due_at == bindparam("was"))
+    anew = update(OUTBOX).where(as_read).values(sent_at=now, due_at=bindparam("due"))
+    due = [{"this": row.id, "was": row.due_at, "due": now + (row.due_at - row.sent_at)} for row in ahead]
+    connection.execute(anew, due)
 
 
 def _alert(row: Row[Any]) -> Alert:
