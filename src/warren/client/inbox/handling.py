@@ -20,6 +20,7 @@ Not here: rows (`inbox.recording`, `inbox.outcomes`), receipts (`inbox.receiptin
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Generic, TypeVar
 
@@ -48,6 +49,9 @@ from warren.wire.properties import Properties
 
 Money = tuple[Decimal, str]
 """An amount and its currency."""
+
+Said = tuple[Decimal | None, str | None, int, str]
+"""What a row keeps of a message: amount, currency, attempt and digest."""
 
 Came = TypeVar("Came", bound=Incoming)
 log = logging.getLogger("warren.client.inbox")
@@ -87,10 +91,8 @@ class Handling(Generic[Came]):
         attempt = attempt_of(properties)
         try:
             with self.engine.begin() as connection:
-                came_at = self.recorder.recorded_at(connection, business_id, amount, currency, attempt, digest)
-                is_first = came_at is not None
-                if came_at is not None:
-                    self._check_remembered(subject, came_at, properties)
+                is_first = self._record(connection, properties, subject, (amount, currency, attempt, digest))
+                if is_first:
                     _check_done(self.work(connection, message))
                 else:
                     check_same(connection, self.consumer, business_id, digest)
@@ -104,12 +106,19 @@ class Handling(Generic[Came]):
             self._log_refusal(business_id, refusal)
         return is_first
 
-    def _check_remembered(self, subject: Subject, came_at: DriversTime, properties: Properties) -> None:
-        """`Refused` if it may have been done and forgotten, or if that would be told to nobody, a `CannotConvert`."""
+    def _record(self, connection: Connection, properties: Properties, subject: Subject, said: Said) -> bool:
+        """Whether it was not there. One that may have been done and forgotten is a `Refused`."""
         if subject.written_at is None:
-            return
+            return self.recorder.record(connection, subject.business_id, *said)
+        came_at = self.recorder.recorded_at(connection, subject.business_id, *said)
+        if came_at is not None:
+            self._check_remembered(subject.written_at, came_at, properties)
+        return came_at is not None
+
+    def _check_remembered(self, written_at: datetime, came_at: DriversTime, properties: Properties) -> None:
+        """`Refused` if it may have been done and forgotten, or if that would be told to nobody, a `CannotConvert`."""
         try:
-            check_remembered(subject.written_at, moment(came_at), self.keep_s)
+            check_remembered(written_at, moment(came_at), self.keep_s)
         except Refused as refusal:
             if self.receipts is not None and self.receipts.reaches(properties):
                 raise

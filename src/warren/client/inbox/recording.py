@@ -7,7 +7,8 @@ trip, and little besides. What the driver raises becomes what SQLAlchemy would h
 Not here: whose transaction it is (`inbox.inbox`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -47,9 +48,10 @@ class Recorder:
         if dialect.name not in INSERTS:
             raise TablesRefused(f"an inbox is kept in SQLite or PostgreSQL, not in {dialect.name}")
         named = {name: bindparam(name, type_=INBOX.c[name].type) for name in COLUMNS}
-        row = INSERTS[dialect.name](INBOX).values(**named, received_at=database_time())
-        compiled = row.on_conflict_do_nothing().returning(INBOX.c.received_at).compile(dialect=dialect)
+        row = INSERTS[dialect.name](INBOX).values(**named, received_at=database_time()).on_conflict_do_nothing()
+        compiled = row.compile(dialect=dialect)
         self._statement = str(compiled)
+        self._telling = str(row.returning(INBOX.c.received_at).compile(dialect=dialect))
         self._same: dict[str, Any] = {**compiled.params, "consumer": consumer}
         # empty: the driver takes values by their names
         self._places: list[str] = list(compiled.positiontup or ())
@@ -67,7 +69,9 @@ class Recorder:
         digest: str | None = None,
     ) -> bool:
         """Whether it was written; if not, it was there. A `CannotConvert` if the ledgers cannot keep the amount."""
-        return self.recorded_at(executor, business_id, amount, currency, attempt, digest) is not None
+        values = self._values(business_id, amount, currency, attempt, digest)
+        with _cursor(connection_of(executor), self._statement, values) as cursor:
+            return bool(cursor.rowcount)
 
     def recorded_at(
         self,
@@ -78,10 +82,18 @@ class Recorder:
         attempt: int = 1,
         digest: str | None = None,
     ) -> DriversTime | None:
-        """When it was written, by the database's clock; None if it was there."""
+        """When it was written, by the database's clock; None if it was there. To be told costs more than to write."""
+        values = self._values(business_id, amount, currency, attempt, digest)
+        with _cursor(connection_of(executor), self._telling, values) as cursor:
+            written: tuple[DriversTime] | None = cursor.fetchone()
+            return None if written is None else written[0]
+
+    def _values(
+        self, business_id: str, amount: Decimal | None, currency: str | None, attempt: int, digest: str | None
+    ) -> Any:
+        """As the driver takes them."""
         if amount is not None or currency is not None:
             _check_money(amount, currency)
-        connection = connection_of(executor)
         values = {
             **self._same,
             "business_id": business_id,
@@ -90,8 +102,7 @@ class Recorder:
             "attempt": attempt,
             "digest": digest,
         }
-        given = tuple([values[name] for name in self._places]) or values
-        return _first_column(connection, self._statement, given)
+        return tuple([values[name] for name in self._places]) or values
 
 
 def moment(told: DriversTime) -> datetime:
@@ -100,16 +111,16 @@ def moment(told: DriversTime) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
-def _first_column(connection: Connection, statement: str, values: Any) -> DriversTime | None:
-    """Of the row that was written; None if none was."""
+@contextmanager
+def _cursor(connection: Connection, statement: str, values: Any) -> Iterator[Any]:
+    """The driver's, with the statement executed."""
     if not connection.in_transaction():
         connection.begin()
     driver: Any = connection.connection
     cursor = driver.cursor()
     try:
         cursor.execute(statement, values)
-        written: tuple[DriversTime] | None = cursor.fetchone()
-        return None if written is None else written[0]
+        yield cursor
     except connection.dialect.loaded_dbapi.Error as error:
         is_lost = connection.dialect.is_disconnect(error, driver, cursor)
         if is_lost:
