@@ -10,6 +10,7 @@ import asyncio
 import io
 import os
 import signal
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.support.ports import free_port
+from warren.node.etcd import messages
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
 from warren.node.etcd.member import EtcdMember
 from warren.node.etcd.program import MemberSettings
+from warren.node.etcd.protobuf import Message
 from warren.node.etcd.store import EtcdStore
 from warren.node.etcd.watching import Changed, Replaced
 from warren.node.log_levels import LogLevels
@@ -28,6 +31,7 @@ from warren.node.tls import TlsFiles
 from warren.store.metadata import Snapshot
 
 SCENARIO_S = 120.0
+DEADLINE_S = 60.0
 
 T = TypeVar("T")
 
@@ -45,7 +49,7 @@ def member_of(directory: Path, name: str, log: Log | None = None, **settings: An
     return EtcdMember(MemberSettings(str(directory), name, "test", **settings), log or quiet_log())
 
 
-async def until(condition: Callable[[], Awaitable[bool]] | Callable[[], bool], deadline_s: float = 20.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]] | Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
     """Wait for it."""
     async with asyncio.timeout(deadline_s):
         while True:
@@ -64,6 +68,12 @@ async def connected(*endpoints: str, **address: Any) -> AsyncIterator[EtcdConnec
         await connection.close()
 
 
+async def carry_out(connection: EtcdConnection, method: str, request: bytes) -> Message:
+    """Have something done that must not be done twice: whoever is asked has just answered, and may take its time."""
+    await connection.ask(messages.RANGE, messages.range_of(b"a"), DEADLINE_S)
+    return await connection.call(method, request, DEADLINE_S)
+
+
 @asynccontextmanager
 async def store_at(
     *endpoints: str, cluster: str, node: str = "warren@test", revision: int = 0, moved: Snapshot | None = None
@@ -71,7 +81,7 @@ async def store_at(
     """The store of a cluster, which begins with what is moved in."""
     async with connected(*endpoints) as connection:
         store = EtcdStore(connection, cluster, node)
-        if not await store.begun():
+        if not await store.begun(DEADLINE_S):
             await store.move_in(revision, moved or {})
         yield store
 
@@ -89,8 +99,8 @@ class Watcher:
     def keys(self) -> list[str]:
         return [change.key for item in self.told if isinstance(item, Changed) for change in item.changes]
 
-    async def until_told(self, revision: int, deadline_s: float = 20.0) -> None:
-        await until(lambda: bool(self.told) and self.told[-1].revision >= revision, deadline_s)
+    async def until_told(self, revision: int) -> None:
+        await until(lambda: bool(self.told) and self.told[-1].revision >= revision)
 
     async def end(self) -> None:
         self._task.cancel()
@@ -147,7 +157,11 @@ class Members:
         return found
 
     def kill(self, number: int) -> None:
+        """It is gone when this returns, and writes to its directory no more."""
+        process = self.member(number)._process
         os.kill(self.pid(number), signal.SIGKILL)
+        while process.find():
+            time.sleep(0.01)
 
     def pause(self, number: int) -> None:
         os.kill(self.pid(number), signal.SIGSTOP)
@@ -156,14 +170,16 @@ class Members:
         os.kill(self.pid(number), signal.SIGCONT)
 
     async def leader(self) -> int:
-        """The number of the member that leads."""
+        """The number of the member that leads; there is none while they choose another."""
         member = self.member(0)
         try:
-            status = await member.status()
+            async with asyncio.timeout(DEADLINE_S):
+                while not (leader := (await member.status()).leader):
+                    await asyncio.sleep(0.05)
             names = {found.id: found.name for found in await member.members()}
         finally:
             await member.close()
-        return int(names[status.leader].removeprefix("warren@"))
+        return int(names[leader].removeprefix("warren@"))
 
     async def revive(self, *numbers: int) -> None:
         """Members that died run again, and those that were stopped go on."""

@@ -2,11 +2,17 @@
 
 import asyncio
 
-from tests.cluster.etcd_world import Members, Watcher, play, store_at, until
+from tests.cluster.etcd_world import DEADLINE_S, Members, Watcher, play, store_at, until
 from warren.node.etcd.store import EtcdStore
 from warren.node.etcd.watching import Changed
 from warren.store.metadata import AGREED, FAILED, UNKNOWN, Decision
 from warren.store.naming import name_of
+
+PATIENCE_S = 40.0
+"""A commit waits for another leader, which a busy machine takes its time to choose."""
+
+LEASE_S = 10
+"""So long that whoever has to renew it may be late by seconds."""
 
 
 async def commit_in_a_row(store: EtcdStore, name: str, count: int) -> dict[str, Decision]:
@@ -14,7 +20,7 @@ async def commit_in_a_row(store: EtcdStore, name: str, count: int) -> dict[str, 
     told = {}
     for number in range(count):
         key = f"{name}/{number}"
-        told[key] = await store.commit([(key, 0)], [(key, b"")])
+        told[key] = await store.commit([(key, 0)], [(key, b"")], patience_s=PATIENCE_S)
     return told
 
 
@@ -60,7 +66,7 @@ def test_commits_under_way_while_the_leader_is_stopped_are_told_truthfully(trio:
         leader = await trio.leader()
         async with store_at(*nearest_first(trio, leader), cluster=trio.cluster()) as store:
             rows = [asyncio.create_task(commit_in_a_row(store, f"row{number}", 150)) for number in range(8)]
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(DEADLINE_S):
                 while len((await store.snapshot())[1]) < 100:
                     await asyncio.sleep(0.01)
             trio.pause(leader)
@@ -88,7 +94,7 @@ def test_a_watch_leaves_a_member_that_is_stopped(trio: Members) -> None:
             first = await other.commit([("a", 0)], [("a", b"")])
             await watcher.until_told(first.revision)
             trio.pause(follower)
-            second = await other.commit([("b", 0)], [("b", b"")])
+            second = await other.commit([("b", 0)], [("b", b"")], patience_s=PATIENCE_S)
             await watcher.until_told(second.revision)
             await watcher.end()
             assert watcher.revisions() == [first.revision, second.revision]
@@ -108,7 +114,7 @@ def test_without_a_majority_nothing_is_agreed_and_with_it_everything_goes_on(tri
             assert decision.reason
             await trio.revive(1, 2)
             _, entries = await store.snapshot()
-            again = await store.commit([("a", entries["a"][1])], [("a", b"3")])
+            again = await store.commit([("a", entries["a"][1])], [("a", b"3")], patience_s=PATIENCE_S)
             assert again.outcome == AGREED
             await watcher.until_told(again.revision)
             await watcher.end()
@@ -138,12 +144,12 @@ def test_a_held_key_stays_while_the_leader_changes(trio: Members) -> None:
         async with store_at(*nearest_first(trio, leader), cluster=trio.cluster()) as store:
             start, _ = await store.snapshot()
             watcher = Watcher(store, start)
-            holding = store.hold("alive/a", b"1", 3)
+            holding = store.hold("alive/a", b"1", LEASE_S)
             await holding.held()
             trio.kill(leader)
-            ended = await store.commit([("b", 0)], [("b", b"")])
-            await asyncio.sleep(3.5)
-            last = await store.commit([("c", 0)], [("c", b"")])
+            ended = await store.commit([("b", 0)], [("b", b"")], patience_s=PATIENCE_S)
+            await asyncio.sleep(LEASE_S + 0.5)
+            last = await store.commit([("c", 0)], [("c", b"")], patience_s=PATIENCE_S)
             await watcher.until_told(last.revision)
             assert watcher.keys() == ["alive/a", "b", "c"]
             assert ended.outcome == AGREED

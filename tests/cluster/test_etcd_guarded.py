@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.etcd_world import Members, Watcher, connected, play, store_at
+from tests.cluster.etcd_world import DEADLINE_S, Members, Watcher, carry_out, connected, play, store_at, until
 from tests.node.certificate_files import Authority
 from warren.errors import ConfigError, StoreError
 from warren.node.etcd import messages
@@ -57,7 +57,7 @@ async def demand_passwords(endpoint: str, files: TlsFiles) -> None:
     ]
     async with connected(endpoint, tls=files) as connection:
         for name, request in steps:
-            await connection.call(f"/etcdserverpb.Auth/{name}", request)
+            await carry_out(connection, f"/etcdserverpb.Auth/{name}", request)
 
 
 def as_user(user: str, password: str, files: TlsFiles) -> dict[str, Any]:
@@ -110,8 +110,9 @@ def test_a_key_that_cannot_be_held_says_why(guarded: Members, files: TlsFiles) -
     async def scenario() -> None:
         async with connected(*guarded.endpoints(), **as_user("stranger", "friend", files)) as connection:
             holding = Holding(connection, KeySpace("guarded"), "alive/a", b"", 60)
+            await until(lambda: "does not let this user do that" in holding._trouble)
             with pytest.raises(ConnectionError, match="does not let this user do that"):
-                await holding.held(1.0)
+                await holding.held(0.01)
             await holding.release()
 
     play(scenario())
@@ -179,11 +180,11 @@ def test_an_address_that_leads_to_another_etcd_is_noticed(single: Members, tmp_p
     others.make()
 
     async def scenario() -> None:
-        async with connected(*single.endpoints(), *others.endpoints()) as connection:
-            await connection.call(messages.RANGE, messages.range_of(b"a"))
-            connection.give_up(connection.endpoint)
+        async with connected(*single.endpoints()) as connection:
+            await connection.ask(messages.RANGE, messages.range_of(b"a"), DEADLINE_S)
+            connection.use(others.endpoints())
             with pytest.raises(StoreError, match="belongs to another etcd cluster"):
-                await connection.call(messages.RANGE, messages.range_of(b"a"))
+                await connection.ask(messages.RANGE, messages.range_of(b"a"), DEADLINE_S)
 
     try:
         play(scenario())

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.cluster.etcd_world import Members, Watcher, connected, play, store_at, until
+from tests.cluster.etcd_world import Members, Watcher, carry_out, connected, play, store_at, until
 from warren.errors import InvariantBroken, StoreError
 from warren.model.journal import Change
 from warren.node.etcd import messages
@@ -15,6 +15,9 @@ from warren.node.etcd.store import EtcdStore
 from warren.node.etcd.watching import Changed, Replaced
 from warren.store.metadata import AGREED, OUTDATED, Decision
 from warren.store.naming import name_of
+
+LEASE_S = 6
+"""Long enough for whoever has to renew it to be late by seconds."""
 
 
 class PatientConnection(EtcdConnection):
@@ -69,7 +72,7 @@ def test_a_watch_whose_place_is_forgotten_gets_everything_anew_and_goes_on(singl
             start, _ = await store.snapshot()
             first = await store.commit([("a", 0)], [("a", b"1")])
             second = await store.commit([("a", first.revision)], [("a", b"2")])
-            await raw.call(messages.COMPACT, messages.compaction(Numbering().of_etcd(second.revision)))
+            await carry_out(raw, messages.COMPACT, messages.compaction(Numbering().of_etcd(second.revision)))
             watcher = Watcher(store, start)
             await watcher.until_told(second.revision)
             third = await store.commit([("b", 0)], [("b", b"3")])
@@ -128,7 +131,7 @@ def test_a_store_that_was_made_anew_is_not_taken_for_the_old_one(single: Members
         async with store_at(*single.endpoints(), cluster=cluster) as store, connected(*single.endpoints()) as raw:
             prefix = f"/warren/{cluster}/".encode()
             wiping = messages.deleting(prefix, messages.end_of(prefix))
-            await raw.call(messages.TXN, messages.txn([], [wiping], []))
+            await carry_out(raw, messages.TXN, messages.txn([], [wiping], []))
             with pytest.raises(StoreError, match="made anew"):
                 await store.current()
 
@@ -142,10 +145,10 @@ def test_a_held_key_goes_when_its_holder_is_silent_and_at_once_when_it_is_releas
             start, _ = await store.snapshot()
             watcher = Watcher(store, start)
             async with store_at(*single.endpoints(), cluster=cluster, node="warren@b") as silent:
-                holding = silent.hold("alive/b", b"1", 2)
+                holding = silent.hold("alive/b", b"1", LEASE_S)
                 await holding.held()
                 # it is renewed beyond its time
-                await until_renewed(store, "alive/b", 3.0)
+                await until_renewed(store, "alive/b", LEASE_S + 1.0)
                 holding._keeper.cancel()
             await until(lambda: len(watcher.told) == 2)
             released = store.hold("alive/a", b"7", 60)
@@ -173,7 +176,7 @@ def test_a_held_key_that_somebody_deleted_is_put_again(single: Members) -> None:
         async with store_at(*single.endpoints(), cluster=single.cluster()) as store:
             start, _ = await store.snapshot()
             watcher = Watcher(store, start)
-            holding = store.hold("alive/a", b"1", 3)
+            holding = store.hold("alive/a", b"1", LEASE_S)
             await holding.held()
             _, entries = await store.snapshot()
             deleted = await store.commit([("alive/a", entries["alive/a"][1])], [("alive/a", None)])

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.cluster.etcd_world import Members, connected, play, until
+from tests.cluster.etcd_world import DEADLINE_S, Members, carry_out, connected, play, until
 from tests.cluster.test_etcd_guarded import as_user, demand_passwords
 from tests.node.certificate_files import Authority
 from warren.errors import StoreError
@@ -24,8 +24,8 @@ from warren.node.tls import TlsFiles
 from warren.node.turns import Turns
 
 PASSWORD = "open sesame"
-FROZEN_S = 1.6
-"""Longer than the pause between two questions, shorter than what a question may take."""
+FROZEN_S = 0.5
+"""Far shorter than what a question may take."""
 
 AGE_MS_MIN = 400
 
@@ -59,10 +59,20 @@ class Listener:
         return [(at_ms, event) for at_ms, event in self.heard if isinstance(event, DefinitionsCurrent)]
 
 
+class QuestionedStore(EtcdStore):
+    """Counts how often it was asked what is current."""
+
+    questions = 0
+
+    async def current(self) -> int:
+        self.questions += 1
+        return await super().current()
+
+
 class Pumped:
     """A pump between a store and a listener."""
 
-    def __init__(self, store: EtcdStore) -> None:
+    def __init__(self, store: QuestionedStore) -> None:
         self.store = store
         self.core = Listener()
         self.said = io.StringIO()
@@ -80,6 +90,15 @@ class Pumped:
         before = len(self.core.currents())
         await until(lambda: len(self.core.currents()) > before)
 
+    async def ask(self) -> None:
+        """A question is under way that was not before."""
+        before = self.store.questions
+        await until(lambda: self.store.questions > before)
+
+    def ages_ms(self) -> list[int]:
+        """How old each answer was."""
+        return [at_ms - event.asked_ms for at_ms, event in self.core.currents()]
+
     def log_says(self, words: str) -> bool:
         self.log.settle()
         return words in self.said.getvalue()
@@ -88,7 +107,8 @@ class Pumped:
 @asynccontextmanager
 async def pumped(guarded: Members, files: TlsFiles, cluster: str) -> AsyncIterator[Pumped]:
     connection = EtcdConnection(EtcdAddress(tuple(guarded.endpoints()), **as_user("warren", PASSWORD, files)))
-    store = EtcdStore(connection, cluster, "warren@a")
+    store = QuestionedStore(connection, cluster, "warren@a")
+    assert not await store.begun(DEADLINE_S)
     await store.move_in(0, {})
     revision, _snapshot = await store.snapshot()
     made = Pumped(store)
@@ -103,7 +123,7 @@ async def pumped(guarded: Members, files: TlsFiles, cluster: str) -> AsyncIterat
 async def change_password(guarded: Members, files: TlsFiles, password: str) -> None:
     async with connected(guarded.endpoints()[0], **as_user("root", "top secret", files)) as connection:
         request = text(1, "warren") + text(2, password)
-        await connection.call("/etcdserverpb.Auth/UserChangePassword", request)
+        await carry_out(connection, "/etcdserverpb.Auth/UserChangePassword", request)
 
 
 def test_a_store_that_declines_is_not_heard_of_until_it_accepts_this_node_again(
@@ -126,7 +146,8 @@ def test_a_store_that_declines_is_not_heard_of_until_it_accepts_this_node_again(
             await node.hear_current()
             node.propose("vhosts/made")
             await until(lambda: any(isinstance(event, DefinitionsChanged) for _at_ms, event in node.core.heard))
-            assert node.log_says("event=store.accepted")
+            # which is said by the first answer after the watch has begun anew
+            await until(lambda: node.log_says("event=store.accepted"))
             assert node.failures == []
 
     play(scenario())
@@ -135,15 +156,20 @@ def test_a_store_that_declines_is_not_heard_of_until_it_accepts_this_node_again(
 def test_what_the_store_says_is_as_old_as_the_question(guarded: Members, files: TlsFiles) -> None:
     async def scenario() -> None:
         async with pumped(guarded, files, "slow") as node:
-            guarded.pause(0)
-            try:
-                # what is asked meanwhile, a second after the last time, is answered afterwards
-                await asyncio.sleep(FROZEN_S)
-            finally:
-                guarded.go_on(0)
-            await node.hear_current()
-            ages_ms = [at_ms - event.asked_ms for at_ms, event in node.core.currents()]
-            assert min(ages_ms) >= 0
-            assert max(ages_ms) >= AGE_MS_MIN
+            # once is enough, unless a question that was frozen for too long was given up
+            while max(node.ages_ms()) < AGE_MS_MIN:
+                await freeze_an_answer(guarded, node)
+            assert min(node.ages_ms()) >= 0
 
     play(scenario())
+
+
+async def freeze_an_answer(guarded: Members, node: Pumped) -> None:
+    """What is asked meanwhile is answered afterwards."""
+    guarded.pause(0)
+    try:
+        await node.ask()
+        await asyncio.sleep(FROZEN_S)
+    finally:
+        guarded.go_on(0)
+    await node.hear_current()

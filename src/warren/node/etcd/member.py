@@ -205,7 +205,7 @@ class EtcdMember:
 
     async def status(self) -> Status:
         """What the member says of itself."""
-        return messages.status(await self._connection().call(messages.STATUS, b""))
+        return messages.status(await self._connection().ask(messages.STATUS, b""))
 
     async def members(self) -> list[Member]:
         """All members, as a majority knows them."""

@@ -117,8 +117,8 @@ async def relieve(connection: EtcdConnection) -> None:
     with suppress(Declined):
         await connection.call(messages.COMPACT, compaction, _RELIEF_PATIENCE_S)
     await connection.call(messages.DEFRAGMENT, b"", _RELIEF_PATIENCE_S)
-    member = messages.status(await connection.call(messages.STATUS, b"")).member_id
-    await connection.call(messages.ALARM, messages.space_alarm_over(member))
+    member = messages.status(await connection.ask(messages.STATUS, b"")).member_id
+    await connection.ask(messages.ALARM, messages.space_alarm_over(member))
 
 
 async def _wait(trouble: Declined | NoAnswer, end: float | None) -> None:
