@@ -115,7 +115,7 @@ def test_a_node_that_is_fit_and_deaf_to_clients_is_told(made: Front, tmp_path: P
 
 def test_nothing_at_all_is_told_within_seconds(tmp_path: Path, made: Front) -> None:
     file = tmp_path / "nowhere.toml"
-    nodes = tuple(replace(node, ports={"amqp": 9, "http": 9}) for node in made.deployment.nodes)
+    nodes = tuple(replace(node, ports={"amqp": 9, "http": 11}) for node in made.deployment.nodes)
     file.write_text(write(replace(made.deployment, ports={"amqp": 9, "http": 10}, nodes=nodes)))
     code, lines = checked(file, "--user", "guest", "--password", "guest")
     assert code == 1
