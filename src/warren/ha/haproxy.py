@@ -9,6 +9,10 @@ holds no queues, and serves when nobody else does.
 Each balancer speaks from its own address, by which nodes know it (`source`): the system might choose another, like the
 virtual one.
 
+Each kind of connections has a number of its own that it cannot go beyond, and all together have more than that: if one
+kind could take what there is, the check script would get no answer, and Keepalived would carry the address, with all
+its clients, from one balancer to the other for ever.
+
 Not here: the virtual address (`ha.keepalived`), what makes a node unfit (the node's fitness resource).
 """
 
@@ -30,6 +34,9 @@ from warren.ha.deployment import (
 
 FIT, SERVING = "fit", "serving"
 ALIVE_PATH, WORKING_PATH = "/alive", "/working"
+HTTP_CONNECTIONS = 1000
+"""They are short, and a node takes no more of them."""
+_KEPT_FOR_HEALTH = 100
 _QUESTIONS = {FIT: "reluctant=404", SERVING: "reluctant=200"}
 _TITLES = {AMQP: "AMQP", AMQPS: "AMQP over TLS", HTTP: "HTTP API and pages", HTTPS: "HTTP API and pages over TLS"}
 
@@ -60,7 +67,7 @@ def _heading(deployment: Deployment, balancer: Balancer) -> str:
 # Check it:     haproxy -c -f /etc/haproxy/haproxy.cfg
 # Load it:      systemctl reload haproxy          (connections there are live on)
 # Who is fit:   echo "show servers state" | socat stdio {socket}
-# Drain a node: echo "set server amqp_{FIT}/NODE state drain" | socat stdio {socket}
+# Drain a node: warren ctl drain, on the node, so that both balancers know
 """
 
 
@@ -73,16 +80,22 @@ def _global(deployment: Deployment) -> str:
     group {settings.user}
     chroot /var/lib/haproxy
 """
+    everybody = sum(_connections(deployment, kind) for kind in deployment.served()) + _KEPT_FOR_HEALTH
     return f"""\
 global
     log /dev/log local0
     log /dev/log local1 notice
 {cage}\
-    # Each AMQP connection counts once here; give HAProxy about 40 KB of memory for each.
-    maxconn {settings.maxconn}
+    # What the frontends may have together, and some more, so that the check script below is answered however many
+    # clients there are. Give HAProxy about 40 KB of memory for each.
+    maxconn {everybody}
     stats socket {settings.run_directory}/admin.sock mode 660 level admin expose-fd listeners
     stats timeout 30s
 """
+
+
+def _connections(deployment: Deployment, kind: str) -> int:
+    return deployment.haproxy.maxconn if kind in (AMQP, AMQPS) else HTTP_CONNECTIONS
 
 
 _DEFAULTS = """\
@@ -104,9 +117,10 @@ _LONG_LIVED = """\
     mode tcp
     option tcplog
     # AMQP connections live for months, and heartbeats keep them busy: at the usual 60 s one passes every 30 s in each
-    # direction. These hours only end connections without heartbeats that nobody uses. A client that is gone is
-    # noticed by TCP's own probes, after 30 s and three more of 10 s, or before that by the node's heartbeats.
-    timeout client 3h
+    # direction. A consumer that has none may wait for days until there is a message: only after a week without one its
+    # connection is ended. A client that is gone is noticed by TCP's own probes, after 30 s and three more of 10 s, or
+    # before that by the node's heartbeats.
+    timeout client 7d
     timeout client-fin 10s
     option clitcpka
     clitcpka-idle 30s
@@ -133,10 +147,11 @@ _PASSED_ON = """\
 def _frontend(deployment: Deployment, balancer: Balancer, kind: str) -> str:
     nature = {AMQP: _LONG_LIVED, AMQPS: _LONG_LIVED, HTTP: _BRIEF, HTTPS: _PASSED_ON}[kind]
     bind = f":::{deployment.ports[kind]} v4v6" if deployment.is_ipv6 else f":{deployment.ports[kind]}"
-    lines = [f"# {_TITLES[kind]}", f"frontend {kind}_in", f"    bind {bind}", nature.rstrip("\n")]
+    lines = [f"# {_TITLES[kind]}", f"frontend {kind}_in", f"    bind {bind}"]
+    lines += [f"    maxconn {_connections(deployment, kind)}", nature.rstrip("\n")]
     if kind == AMQPS:
         lines.insert(
-            3, "    # TLS is ended by the node, which sees the client's certificate; HAProxy only passes it on."
+            4, "    # TLS is ended by the node, which sees the client's certificate; HAProxy only passes it on."
         )
     if kind in (AMQP, AMQPS):
         lines += [
@@ -179,7 +194,7 @@ def _nature_of_servers(kind: str) -> list[str]:
         return [*lines, "    timeout server 60s"]
     return [
         *lines,
-        "    timeout server 3h",
+        "    timeout server 7d",
         "    timeout server-fin 10s",
         "    option srvtcpka",
         "    srvtcpka-idle 30s",

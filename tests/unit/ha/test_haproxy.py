@@ -130,3 +130,24 @@ def test_a_haproxy_without_a_user_of_its_own_is_in_no_cage() -> None:
     lines = sections(deployment(haproxy=HaproxySettings(user="")))["global"]
     assert not [line for line in lines if line.split()[0] in ("user", "group", "chroot")]
     assert "user haproxy" in sections(deployment())["global"]
+
+
+def test_no_kind_of_clients_can_take_the_connections_of_another_or_of_the_check_script() -> None:
+    """A script without an answer would have Keepalived carry the address from balancer to balancer."""
+    ports = {"amqp": 5672, "amqps": 5671, "http": 15672}
+    nodes = tuple(node(number, ports={**NODE_PORTS, "amqps": 5671}) for number in (1, 2))
+    found = sections(deployment(ports=ports, nodes=nodes, haproxy=HaproxySettings(maxconn=500)))
+    limits = {heading: line for heading, lines in found.items() for line in lines if line.startswith("maxconn ")}
+    assert limits == {
+        "global": "maxconn 2100",
+        "frontend amqp_in": "maxconn 500",
+        "frontend amqps_in": "maxconn 500",
+        "frontend http_in": "maxconn 1000",
+    }
+
+
+def test_a_consumer_without_heartbeats_may_wait_for_days() -> None:
+    found = sections(deployment())
+    assert "timeout client 7d" in found["frontend amqp_in"]
+    for backend in ("backend amqp_fit", "backend amqp_serving"):
+        assert {"timeout server 7d", "option srvtcpka"} <= set(found[backend])

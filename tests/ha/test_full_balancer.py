@@ -1,0 +1,41 @@
+"""A balancer that has as many clients as it takes: the script that watches it is still answered."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.ha.front import VIRTUAL, Front
+from warren.client import ClientError, blocking
+from warren.ha.deployment import Deployment
+
+CLIENTS_MAX = 3
+
+
+class SmallFront(Front):
+    """Its HAProxy takes a few clients."""
+
+    def _deployment(self) -> Deployment:
+        usual = super()._deployment()
+        return replace(usual, haproxy=replace(usual.haproxy, maxconn=CLIENTS_MAX))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[SmallFront]:
+    made = SmallFront(tmp_path, ("n1",))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_balancer_without_room_for_clients_keeps_the_address(small: SmallFront) -> None:
+    with ExitStack() as clients:
+        for _ in range(CLIENTS_MAX):
+            clients.enter_context(blocking.connect(small.url))
+        with pytest.raises(ClientError):
+            blocking.connect(f"amqp://guest:guest@{VIRTUAL}:{small.deployment.ports['amqp']}/?connection_timeout=500")
+        assert (small.watched("/alive"), small.watched("/working")) == (True, True)
+        assert small.ask_through("/api/overview").status == 200
