@@ -16,14 +16,21 @@ Row = Mapping[str, Any]
 
 def judge_cluster(deployment: Deployment, cluster: ClusterSighting) -> list[Finding]:
     if cluster.refusal:
-        return [wrong(f"the cluster cannot be asked about its members and queues: {cluster.refusal}")]
+        refused = wrong(f"the cluster cannot be asked about its members and queues: {cluster.refusal}")
+        return [refused, *judge_plan(deployment)]
     return [
         *_of_members(deployment, cluster),
         *_of_versions(cluster),
-        *_of_disc_nodes(cluster),
+        *_of_disc_nodes({str(row["name"]): kind_of(row) for row in cluster.nodes}),
         *_of_queues(cluster),
         *_of_the_clients_address(deployment, cluster),
     ]
+
+
+def judge_plan(deployment: Deployment) -> list[Finding]:
+    """What can be said of a cluster that was not asked, by the kinds of its nodes in the deployment."""
+    kinds = {node.name: node.kind for node in deployment.nodes}
+    return list(_of_disc_nodes(kinds)) if len(kinds) > 1 else []
 
 
 def _of_members(deployment: Deployment, cluster: ClusterSighting) -> Iterator[Finding]:
@@ -66,11 +73,10 @@ def _of_versions(cluster: ClusterSighting) -> Iterator[Finding]:
         yield good(f"all nodes that run are of version {next(iter(versions))}")
 
 
-def _of_disc_nodes(cluster: ClusterSighting) -> Iterator[Finding]:
+def _of_disc_nodes(kinds: Mapping[str, str]) -> Iterator[Finding]:
     """Each disc node has a member of etcd, and a majority of them decides."""
-    everybody = [str(row["name"]) for row in cluster.nodes]
-    discs = sorted(str(row["name"]) for row in cluster.nodes if kind_of(row) != RAM)
-    if len(everybody) == 1:
+    discs = sorted(name for name, kind in kinds.items() if kind != RAM)
+    if len(kinds) == 1:
         yield warning("there is one node: nothing outlives its loss")
     elif len(discs) == 1:
         yield warning(

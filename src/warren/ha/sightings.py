@@ -25,7 +25,8 @@ class Greeting:
 
 @dataclass(frozen=True)
 class Answer:
-    """How the fitness resource of an HTTP port answered; `refusal` says why it did not."""
+    """How the fitness resource of an HTTP port answered; `refusal` says why it did not, `silent` that it took the
+    connection and closed it, `unreached` that there was none."""
 
     port: int
     status: int = 0
@@ -38,6 +39,7 @@ class Answer:
     """How far the answering clock is ahead of ours."""
     refusal: str = ""
     silent: bool = False
+    unreached: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Not here: what the cluster tells of itself (`ha.cluster_verdict`).
 
 from collections.abc import Iterator
 
-from warren.ha.cluster_verdict import judge_cluster
+from warren.ha.cluster_verdict import judge_cluster, judge_plan
 from warren.ha.deployment import FITNESS_PATH, BrokerNode, Deployment, endpoint
 from warren.ha.findings import Finding, good, remark, warning, wrong
 from warren.ha.sightings import Answer, ClusterSighting, Door, Greeting, NodeSighting, Sightings
@@ -25,8 +25,7 @@ def judge(deployment: Deployment, seen: Sightings) -> list[Finding]:
     for sighting in seen.nodes:
         found += _of_node(deployment, sighting, seen.cluster)
     found += _of_clocks(seen.nodes)
-    if seen.cluster is not None:
-        found += judge_cluster(deployment, seen.cluster)
+    found += judge_plan(deployment) if seen.cluster is None else judge_cluster(deployment, seen.cluster)
     return found
 
 
@@ -54,6 +53,8 @@ def _of_greeting(deployment: Deployment, door: Door, greeting: Greeting) -> Find
 
 
 def _advice(deployment: Deployment, door: Door, refusal: str) -> str:
+    if not all([each.refusal for each in door.greetings] + [each.refusal for each in door.answers]):
+        return "HAProxy answers at another port there, so its haproxy.cfg lacks this one, or a firewall keeps it shut"
     if door.balancer is not None:
         return "HAProxy does not run there, or a firewall is in between"
     if refusal == REFUSED:
@@ -102,7 +103,7 @@ def _of_node(deployment: Deployment, seen: NodeSighting, cluster: ClusterSightin
     name, answer = seen.node.name, seen.answer
     where = endpoint(seen.node.address, answer.port)
     if answer.refusal:
-        yield _unreached(name, where, answer, cluster)
+        yield _unreached(seen, where, cluster, _is_a_balancer(deployment, seen.called_from))
         return
     if seen.wants_header:
         yield from _of_header(deployment, seen)
@@ -117,8 +118,11 @@ def _of_node(deployment: Deployment, seen: NodeSighting, cluster: ClusterSightin
         return
     yield _of_fitness(name, answer)
     if answer.standing != "unfit" and seen.greeting is not None:
-        from_a_balancer = seen.called_from in [balancer.address for balancer in deployment.balancers]
-        yield from _of_nodes_greeting(seen.node, seen.greeting, from_a_balancer)
+        yield from _of_nodes_greeting(seen.node, seen.greeting, _is_a_balancer(deployment, seen.called_from))
+
+
+def _is_a_balancer(deployment: Deployment, address: str) -> bool:
+    return address in [balancer.address for balancer in deployment.balancers]
 
 
 def _of_nodes_greeting(node: BrokerNode, greeting: Greeting, from_a_balancer: bool) -> Iterator[Finding]:
@@ -143,16 +147,27 @@ def _of_nodes_greeting(node: BrokerNode, greeting: Greeting, from_a_balancer: bo
         yield wrong(f"at {where} AMQP clients find {greeting.product or 'something'}, and not {_PRODUCT}")
 
 
-def _unreached(name: str, where: str, answer: Answer, cluster: ClusterSighting | None) -> Finding:
+def _unreached(seen: NodeSighting, where: str, cluster: ClusterSighting | None, from_a_balancer: bool) -> Finding:
+    """One that runs is well if nothing but a firewall keeps us, who are no balancer, from it."""
+    name, answer = seen.node.name, seen.answer
     rows = cluster.nodes if cluster is not None else ()
-    if any(row.get("name") == name and row.get("running") for row in rows):
-        return remark(
-            f"node {name} cannot be asked from here, at {where} ({answer.refusal}); the others say that it runs"
+    if answer.silent:
+        return wrong(
+            f"node {name} takes HTTP connections at {where} and closes them without a word, with a PROXY header and "
+            "without: balancers that ask it there how it is take it for lost; look at its log"
         )
-    return wrong(
-        f"node {name} cannot be asked how it is, at {where} ({answer.refusal}): it does not run, or a firewall is in "
-        "between"
-    )
+    if not any(row.get("name") == name and row.get("running") for row in rows):
+        unasked = "; with --user the others are asked whether it runs" if cluster is None else ""
+        return wrong(
+            f"node {name} cannot be asked how it is, at {where} ({answer.refusal}): it does not run, or a firewall is "
+            f"in between{unasked}"
+        )
+    if not answer.unreached or answer.refusal == REFUSED or from_a_balancer:
+        return wrong(
+            f"node {name} runs, as the others say, but does not answer over HTTP at {where} ({answer.refusal}), where "
+            "balancers ask it how it is, so they take it for lost: it listens elsewhere, or a firewall is in between"
+        )
+    return remark(f"node {name} cannot be asked from here, at {where} ({answer.refusal}); the others say that it runs")
 
 
 def _of_header(deployment: Deployment, seen: NodeSighting) -> Iterator[Finding]:
@@ -162,7 +177,7 @@ def _of_header(deployment: Deployment, seen: NodeSighting) -> Iterator[Finding]:
             f"node {name} wants a PROXY header, and the balancers of this deployment send none: "
             "set proxy_protocol = false there, or true in the deployment and render again"
         )
-    elif seen.called_from not in [balancer.address for balancer in deployment.balancers]:
+    elif not _is_a_balancer(deployment, seen.called_from):
         yield warning(
             f"node {name} wants a PROXY header from us, who are no balancer, so everybody who reaches it can claim any "
             "address: name the balancers in proxy_protocol.from.*"

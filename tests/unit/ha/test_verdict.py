@@ -83,13 +83,23 @@ def test_nothing_is_wrong_with_a_deployment_that_is_well() -> None:
     ("at", "changes", "sentence"),
     [
         (0, {"greetings": (AWAY,)}, "the virtual address does not answer AMQP clients at 10.0.0.10:5672"),
-        (0, {"greetings": (AWAY,)}, "the machine that has the address has no HAProxy that listens"),
+        (0, {"greetings": (AWAY,)}, "HAProxy answers at another port there, so its haproxy.cfg lacks this one"),
+        (0, {"greetings": (AWAY,), "answers": ()}, "the machine that has the address has no HAProxy that listens"),
+        (
+            0,
+            {"greetings": (Greeting(5672, refusal="no answer"),), "answers": ()},
+            "look at systemctl status keepalived on lb1 and lb2",
+        ),
         (
             0,
             {"greetings": (Greeting(5672, refusal="no answer"),)},
-            "look at systemctl status keepalived on lb1 and lb2",
+            "(no answer): HAProxy answers at another port there, so its haproxy.cfg lacks this one, or a firewall",
         ),
-        (1, {"greetings": (AWAY,)}, "(connection refused): HAProxy does not run there, or a firewall is in between"),
+        (
+            1,
+            {"greetings": (AWAY,), "answers": ()},
+            "(connection refused): HAProxy does not run there, or a firewall is in between",
+        ),
         (2, {"greetings": (SILENT,)}, "balancer lb2 takes AMQP connections at 10.0.0.12:5672 and closes them without"),
         (2, {"greetings": (SILENT,)}, "compare send-proxy-v2 in haproxy.cfg with proxy_protocol"),
         (1, {"greetings": (Greeting(5672, "RabbitMQ", "3.10"),)}, "to RabbitMQ, and not to Warren"),
@@ -136,7 +146,7 @@ def test_a_node_that_is_not_well_is_named_with_the_reason(answer: Answer, level:
 
 
 def test_a_node_behind_a_firewall_that_runs_is_only_a_remark() -> None:
-    hidden = nodes(answer=Answer(15672, refusal="no answer"))
+    hidden = nodes(answer=Answer(15672, refusal="no answer", unreached=True))
     assert only(findings(seen_nodes=hidden, seen_cluster=cluster()))[0] == "remark"
     stopped = cluster(member(1), member(2, running=False), member(3))
     assert {level for level, _ in bad(findings(seen_nodes=hidden, seen_cluster=stopped))} == {"wrong"}

@@ -75,7 +75,7 @@ def _node(deployment: Deployment, node: BrokerNode) -> NodeSighting:
             with_header = greet(node.address, node.ports[amqp], tls=amqp == AMQPS, header=True)
             if not with_header.refusal:
                 greeting, wants_header = with_header, True
-    puzzled = wants_header or (greeting is not None and greeting.unreached)
+    puzzled = wants_header or answer.refusal or (greeting is not None and greeting.unreached)
     return NodeSighting(node, answer, greeting, wants_header, own_address(node.address) if puzzled else "")
 
 
@@ -93,10 +93,11 @@ def _cluster(deployment: Deployment, seen: Sightings, visitor: Visitor) -> Clust
 
 
 def _way_in(deployment: Deployment, seen: Sightings) -> str | None:
-    kind = HTTP if HTTP in deployment.ports else HTTPS
+    kinds = {deployment.ports[kind]: kind for kind in (HTTP, HTTPS) if kind in deployment.ports}
     for door in seen.doors:
-        if any(answer.standing for answer in door.answers):
-            return f"{kind}://{endpoint(door.address, deployment.ports[kind])}"
+        for answer in door.answers:
+            if answer.standing:
+                return f"{kinds[answer.port]}://{endpoint(door.address, answer.port)}"
     for sighting in seen.nodes:
         if sighting.answer.standing and not sighting.wants_header:
             own = HTTP if HTTP in sighting.node.ports else HTTPS
@@ -138,8 +139,12 @@ def _found(api: Api, name: str) -> dict[str, Any]:
 
 
 def own_address(host: str) -> str:
-    """The address from which this machine reaches another; nothing is sent to learn it."""
-    [(family, _, _, _, there), *_] = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect(there)
-        return str(probe.getsockname()[0])
+    """The address from which this machine reaches another, or none; nothing is sent to learn it."""
+    try:
+        [(family, _, _, _, there), *_] = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(there)
+            return str(probe.getsockname()[0])
+    except OSError:
+        # a name that nobody knows, or no way there
+        return ""

@@ -66,8 +66,8 @@ def ask_fitness(host: str, port: int, *, tls: bool = False, header: bool = False
     except (http.client.RemoteDisconnected, ConnectionResetError, _Silent):
         return Answer(port, refusal="it closes the connection", silent=True)
     except _Unreached as error:
-        return Answer(port, refusal=str(error))
-    except (OSError, http.client.HTTPException) as error:
+        return Answer(port, refusal=str(error), unreached=True)
+    except (OSError, ValueError, http.client.HTTPException) as error:
         return Answer(port, refusal=_words(error))
     finally:
         connection.close()
@@ -134,9 +134,11 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 def _fitness(body: bytes) -> tuple[str, str, tuple[str, ...]]:
     found: Any = None
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(body)
     if not isinstance(found, dict) or not {"status", "node", "reasons"} <= found.keys():
+        return "", "", ()
+    if not isinstance(found["reasons"], list):
         return "", "", ()
     sentences = tuple(str(reason.get("sentence", "")) for reason in found["reasons"] if isinstance(reason, dict))
     return str(found["status"]), str(found["node"]), sentences

@@ -1,0 +1,58 @@
+"""Questions to a port at which something strange answers: there is an answer, whatever it is."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.ports import free_port
+from warren.cli.ha.probes import ask_fitness, greet
+
+
+@contextmanager
+def saying(reply: bytes) -> Iterator[int]:
+    """A port that takes one connection, says this, and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            taken, _ = listening.accept()
+            with taken:
+                taken.recv(4096)
+                taken.sendall(reply)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield listening.getsockname()[1]
+        thread.join()
+
+
+def told(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"status": "fit", "node": "warren@n1", "reasons": null}',
+        b'{"status": "fit", "node": "warren@n1", "reasons": 5}',
+        b"[" * 60_000,
+        b"\xff\xfe",
+    ],
+)
+def test_an_answer_that_no_node_would_give_has_no_standing(body: bytes) -> None:
+    with saying(told(body)) as port:
+        found = ask_fitness("127.0.0.1", port)
+    assert (found.status, found.standing, found.refusal) == (200, "", "")
+
+
+def test_a_name_that_is_none_is_not_reached() -> None:
+    host = f"{'n' * 64}.example.com"
+    assert ask_fitness(host, 15672).refusal
+    assert greet(host, 5672).refusal
+
+
+def test_a_port_that_is_not_there_is_not_reached() -> None:
+    found = ask_fitness("127.0.0.1", free_port())
+    assert (found.refusal, found.unreached) == ("connection refused", True)
