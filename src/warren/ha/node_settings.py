@@ -17,7 +17,10 @@ from warren.ha.deployment import (
     WITNESS,
     BrokerNode,
     Deployment,
+    endpoint,
 )
+
+_TLS_FAMILIES = {AMQPS: "ssl_options", HTTPS: "management.ssl"}
 
 
 def node_config(deployment: Deployment, node: BrokerNode) -> str:
@@ -52,16 +55,18 @@ def _listeners(node: BrokerNode) -> Iterator[str]:
         yield f"management.ssl.port = {node.ports[HTTPS]}"
     if METRICS in node.ports:
         yield f"prometheus.tcp.port = {node.ports[METRICS]}"
-    if AMQPS in node.ports or HTTPS in node.ports:
+    # AMQP and HTTP each have certificates of their own
+    for family in [family for kind, family in _TLS_FAMILIES.items() if kind in node.ports]:
         yield "# TLS is ended here, so the certificates are here, too."
-        yield "#ssl_options.cacertfile = /etc/warren/authority.pem"
-        yield "#ssl_options.certfile = /etc/warren/node.pem"
-        yield "#ssl_options.keyfile = /etc/warren/node.key"
+        yield f"#{family}.cacertfile = /etc/warren/authority.pem"
+        yield f"#{family}.certfile = /etc/warren/node.pem"
+        yield f"#{family}.keyfile = /etc/warren/node.key"
 
 
 def _cluster(deployment: Deployment, node: BrokerNode) -> Iterator[str]:
     yield ""
-    yield "# Where the others are: counts when the node starts for the first time."
+    yield "# Where the others are, by the hosts in their names, which machines must know (DNS, or /etc/hosts): counts"
+    yield "# when the node starts for the first time."
     yield "cluster_formation.peer_discovery_backend = classic_config"
     for number, each in enumerate(_first_a_disc_node(deployment), 1):
         yield f"cluster_formation.classic_config.nodes.{number} = {_peer(each)}"
@@ -80,4 +85,5 @@ def _first_a_disc_node(deployment: Deployment) -> list[BrokerNode]:
 def _peer(node: BrokerNode) -> str:
     """As a node finds itself in the list, and the others by its host's name."""
     port = node.ports.get(PEER, USUAL_PORTS[PEER])
-    return node.name if port == USUAL_PORTS[PEER] else f"{node.name}:{port}"
+    name, _, host = node.name.partition("@")
+    return node.name if port == USUAL_PORTS[PEER] else f"{name}@{endpoint(host, port)}"

@@ -43,3 +43,26 @@ def test_the_cluster_is_founded_by_a_disc_node(tmp_path: Path) -> None:
 def test_a_node_alone_is_no_cluster(tmp_path: Path) -> None:
     told = deployment(nodes=(node(1),))
     assert understood(tmp_path, told, told.nodes[0]).cluster.discovery_nodes == []
+
+
+def test_a_host_of_ipv6_is_told_from_its_port(tmp_path: Path) -> None:
+    odd = BrokerNode("warren@fd00::22", "fd00::22", "disc", {**NODE_PORTS, "peer": 25700})
+    told = deployment(nodes=(BrokerNode("warren@fd00::21", "fd00::21", "disc", NODE_PORTS), odd))
+    found = understood(tmp_path, told, odd).cluster.discovery_nodes
+    assert [(each.name, each.address.host, each.address.port) for each in found] == [
+        ("warren@fd00::21", "fd00::21", 25672),
+        ("warren@fd00::22", "fd00::22", 25700),
+    ]
+
+
+def test_the_lines_for_certificates_are_those_of_the_listeners(tmp_path: Path) -> None:
+    """They are comments until there are certificates; HTTP has its own."""
+    told = deployment()
+    text = node_config(told, node(1, ports={"amqps": 5671, "https": 15671}))
+    file = tmp_path / "warren.conf"
+    file.write_text(text.replace("\n#ssl_options", "\nssl_options").replace("\n#management", "\nmanagement"))
+    settings = read_settings(Flags(config=str(file)), {})
+    assert (settings.tls.certfile, settings.http.tls.certfile) == ("/etc/warren/node.pem", "/etc/warren/node.pem")
+    assert settings.http.tcp_listeners == []
+    for ports, absent in (({"amqps": 5671, "http": 1}, "management.ssl"), ({"amqp": 1, "https": 2}, "ssl_options")):
+        assert absent not in node_config(told, node(1, ports=ports))
