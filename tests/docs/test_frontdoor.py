@@ -22,6 +22,7 @@ def test_the_table_of_keys_is_that_of_the_code() -> None:
         "proxy_protocol",
         "clients",
         "operators",
+        "program",
         *(f"ports.{kind}" for kind in FRONT_KINDS),
         *(f"balancers.{each.name}" for each in fields(Balancer)),
         *(f"nodes.{key}" for key in ("name", "address", "kind", *FRONT_KINDS, "peer", "metrics")),

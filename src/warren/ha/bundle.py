@@ -6,13 +6,11 @@ Not here: checking and writing them (`cli.ha`).
 from dataclasses import dataclass
 
 from warren.ha import document
-from warren.ha.deployment import Balancer, Deployment
+from warren.ha.deployment import DEPLOYMENT_FILE, Balancer, Deployment
 from warren.ha.haproxy import haproxy_config
 from warren.ha.keepalived import check_script, keepalived_config, script_path
 from warren.ha.node_settings import node_config
 from warren.ha.units import CONFIGURATION, service_files, service_of
-
-DEPLOYMENT_FILE = "deployment.toml"
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ def bundle(deployment: Deployment) -> list[RenderedFile]:
         files += balancer_files(deployment, balancer)
     for node in deployment.nodes:
         files.append(RenderedFile(f"{node.label}{CONFIGURATION}", node_config(deployment, node)))
-        for path, text in service_files(service_of(node)).items():
+        for path, text in service_files(service_of(node, deployment.program)).items():
             files.append(RenderedFile(f"{node.label}/{path}", text))
     return files
 

@@ -27,13 +27,20 @@ KINDS: Final = (DISC, RAM, WITNESS)
 ETCD_STEPS: Final = (1000, 2000)
 """How far above its peer port a disc node's etcd member listens: for clients of etcd, and for other members."""
 FITNESS_PATH: Final = "/api/warren/fitness"
+DEPLOYMENT_FILE: Final = "deployment.toml"
+"""Beside the folders of all machines: what they were made for."""
 BALANCER_HEADER: Final = "x-balancer"
 """In every answer of a balancer: which one it was."""
+PROGRAM: Final = "/opt/warren/.venv/bin/warren"
+"""Where `warren` lies on the machine of a node."""
 
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+_HOST_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = re.compile(rf"(?=.{{1,253}}$){_HOST_LABEL}(\.{_HOST_LABEL})*")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _NODE_NAME = re.compile(r"[A-Za-z0-9._-]{1,120}@[A-Za-z0-9._:-]{1,120}")
 _INTERFACE = re.compile(r"[A-Za-z0-9._@:-]{1,15}")
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
+_ALL_DIGITS = re.compile(r"[0-9.]+")
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,8 @@ class KeepalivedSettings:
 class Deployment:
     """All of it. `ports` are those of the virtual address; with `proxy_protocol` nodes are told who the client is.
 
-    `clients` and `operators` are the networks they come from; none given means anywhere.
+    `clients` and `operators` are the networks they come from; none given means anywhere. `program` is where `warren`
+    lies on the nodes' machines.
     """
 
     virtual_address: str
@@ -103,6 +111,7 @@ class Deployment:
     proxy_protocol: bool = True
     clients: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
+    program: str = PROGRAM
     haproxy: HaproxySettings = HaproxySettings()
     keepalived: KeepalivedSettings = KeepalivedSettings()
 
@@ -136,6 +145,16 @@ def is_loopback(text: str) -> bool:
     return is_ip(text) and ipaddress.ip_address(text).is_loopback
 
 
+def canonical(text: str) -> str:
+    """An address as systems write it, since there are many ways to write one of IPv6; anything else as it is."""
+    return str(ipaddress.ip_address(text)) if is_ip(text) else text
+
+
+def canonical_network(text: str) -> str:
+    """A network with its length, which may have been given as a mask; anything else as it is."""
+    return str(ipaddress.ip_network(text)) if _is_network(text) else text
+
+
 def _is_network(text: str) -> bool:
     try:
         ipaddress.ip_network(text)
@@ -144,9 +163,29 @@ def _is_network(text: str) -> bool:
     return "%" not in text
 
 
+def _is_of_a_machine(text: str) -> bool:
+    """Not `0.0.0.0`, which is every machine, nor an address of a group."""
+    return is_ip(text) and not ipaddress.ip_address(text).is_unspecified and not ipaddress.ip_address(text).is_multicast
+
+
+def _is_host(text: str) -> bool:
+    """A name; what has nothing but digits is a mistyped address."""
+    return bool(_HOST.fullmatch(text)) and not _ALL_DIGITS.fullmatch(text)
+
+
 def problem(deployment: Deployment) -> str | None:
     """What is wrong with it, in a sentence; None if nothing is."""
     return next(_problems(deployment), None)
+
+
+def remarks(deployment: Deployment) -> list[str]:
+    """What is seldom meant, and may be, in sentences."""
+    virtual = f"{deployment.virtual_address}/{deployment.prefix}"
+    network = ipaddress.ip_network(virtual, strict=False)
+    strangers = [each.name for each in deployment.balancers if ipaddress.ip_address(each.address) not in network]
+    if not strangers or network.num_addresses == 1:
+        return []
+    return [f"virtual_address {virtual} is in another network than {' and '.join(strangers)}: is that meant?"]
 
 
 def _problems(deployment: Deployment) -> Iterator[str]:
@@ -157,32 +196,53 @@ def _problems(deployment: Deployment) -> Iterator[str]:
     for network in (*deployment.clients, *deployment.operators):
         if not _is_network(network):
             yield f"clients and operators must be networks like 10.1.0.0/16, not {network!r}"
+    yield from _problems_of_settings(deployment)
+
+
+def _problems_of_settings(deployment: Deployment) -> Iterator[str]:
     settings = deployment.keepalived
     if not 1 <= settings.router_id <= 255:
         yield f"keepalived.router_id must be from 1 to 255, not {settings.router_id}"
     if not 0.01 <= settings.advert_s <= 40:
         yield f"keepalived.advert_s must be from 0.01 to 40 seconds, not {settings.advert_s:g}"
-    folders = {"haproxy.run_directory": deployment.haproxy.run_directory, "keepalived.directory": settings.directory}
-    for key, folder in folders.items():
-        if not folder.startswith("/") or ".." in folder.split("/"):
-            yield f"{key} must be a whole path like /etc/keepalived, without .. in it, not {folder!r}"
+    paths = {
+        "haproxy.run_directory": (deployment.haproxy.run_directory, "/run/haproxy"),
+        "keepalived.directory": (settings.directory, "/etc/keepalived"),
+        "program": (deployment.program, PROGRAM),
+    }
+    for key, (path, example) in paths.items():
+        if not path.startswith("/") or ".." in path.split("/"):
+            yield f"{key} must be a whole path like {example}, without .. in it, not {path!r}"
+    users = {"haproxy.user": deployment.haproxy.user, "keepalived.script_user": settings.script_user}
+    for key, user in users.items():
+        if not _USER.fullmatch(user) and (user or key != "haproxy.user"):
+            yield f"{key} must be the name of a user, not {user!r}"
     if deployment.haproxy.maxconn < 1:
         yield f"haproxy.maxconn must be 1 or more, not {deployment.haproxy.maxconn}"
 
 
 def _problems_of_the_address(deployment: Deployment) -> Iterator[str]:
     virtual = deployment.virtual_address
-    if not is_ip(virtual):
+    if not _is_of_a_machine(virtual):
         yield f"virtual_address must be an IP address with the length of its network, like 10.0.0.10/24, not {virtual}"
         return
     longest = 128 if deployment.is_ipv6 else 32
     if not 1 <= deployment.prefix <= longest:
         yield f"the network of virtual_address must have a length from 1 to {longest}, not {deployment.prefix}"
+        return
+    network = ipaddress.ip_network(f"{virtual}/{deployment.prefix}", strict=False)
+    if network.num_addresses > 2 and virtual in map(str, _reserved(network)):
+        yield f"virtual_address {virtual} is none that a machine could have: it is the first or last of {network}"
     owners = [(each.name, each.address) for each in deployment.balancers]
     owners += [(each.name, each.address) for each in deployment.nodes]
     for name, address in owners:
         if address == virtual:
             yield f"{virtual} is the virtual address, and cannot be the address of {name}, too"
+
+
+def _reserved(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> list[object]:
+    """IPv6 has no address that means everybody in a network."""
+    return [network.network_address, *([network.broadcast_address] if network.version == 4 else [])]
 
 
 def _problems_of_balancers(deployment: Deployment) -> Iterator[str]:
@@ -192,7 +252,7 @@ def _problems_of_balancers(deployment: Deployment) -> Iterator[str]:
     for balancer in balancers:
         if not _LABEL.fullmatch(balancer.name):
             yield f"a balancer's name must be letters, digits, dots and dashes, not {balancer.name!r}"
-        if not is_ip(balancer.address):
+        if not _is_of_a_machine(balancer.address):
             yield f"the address of balancer {balancer.name} must be an IP address, not {balancer.address!r}"
         elif (":" in balancer.address) != deployment.is_ipv6:
             yield f"the address of balancer {balancer.name} and the virtual address must both be IPv4, or both IPv6"
@@ -206,9 +266,10 @@ def _problems_of_nodes(deployment: Deployment) -> Iterator[str]:
     if not deployment.nodes:
         yield "there must be at least one node"
     for node in deployment.nodes:
-        if not _NODE_NAME.fullmatch(node.name):
+        host = node.name.partition("@")[2]
+        if not _NODE_NAME.fullmatch(node.name) or (":" in host and not is_ip(host)):
             yield f"a node's name must be like warren@HOST, not {node.name!r}"
-        if not is_ip(node.address) and not _HOST.fullmatch(node.address):
+        if not _is_of_a_machine(node.address) and not _is_host(node.address):
             yield f"the address of node {node.name} must be an IP address or a host name, not {node.address!r}"
         elif is_ip(node.address) and (":" in node.address) != deployment.is_ipv6:
             yield (
@@ -223,8 +284,21 @@ def _problems_of_nodes(deployment: Deployment) -> Iterator[str]:
             yield f"node {node.name} is at {node.address}, where only its own machine reaches it: balancers cannot"
     if deployment.nodes and all(node.kind == WITNESS for node in deployment.nodes):
         yield "all nodes are witnesses; there must be one that holds queues"
+    elif deployment.nodes and all(node.kind != DISC for node in deployment.nodes):
+        yield "there must be a disc node that is no witness: no other can be the first of a cluster"
     if len({node.name for node in deployment.nodes}) < len(deployment.nodes):
         yield "two nodes have the same name"
+    yield from _mistakable(deployment)
+
+
+def _mistakable(deployment: Deployment) -> Iterator[str]:
+    """What has a folder of its own, and a name in configurations, must not share them."""
+    labels: dict[str, str] = {DEPLOYMENT_FILE: f"the file {DEPLOYMENT_FILE}"}
+    named = [(each.name, f"balancer {each.name}") for each in deployment.balancers]
+    named += [(each.label, f"node {each.name}") for each in deployment.nodes]
+    for label, who in named:
+        if labels.setdefault(label, who) != who:
+            yield f"{labels[label]} and {who} would both be called {label}: give one of them another name"
 
 
 def _doubled(what: str, named: list[tuple[str, str]]) -> Iterator[str]:
@@ -239,6 +313,8 @@ def _problems_of_ports(deployment: Deployment) -> Iterator[str]:
         for kind, port in ports.items():
             if not 1 <= port <= 65535:
                 yield f"the {kind} port{whose} must be from 1 to 65535, not {port}"
+    if not 1 <= deployment.haproxy.health_port <= 65535:
+        yield f"haproxy.health_port must be from 1 to 65535, not {deployment.haproxy.health_port}"
     for node in deployment.nodes:
         if node.kind != RAM and len(deployment.nodes) > 1 and node.ports.get(PEER, 0) + max(ETCD_STEPS) > 65535:
             yield f"the peer port of {node.name} must be at most {65535 - max(ETCD_STEPS)}: its etcd member is above it"
@@ -250,6 +326,7 @@ def _problems_of_ports(deployment: Deployment) -> Iterator[str]:
     for kind in deployment.served():
         if not deployment.behind(kind):
             yield f"ports has {kind}, but no node listens for it"
+    yield from _ports_used_twice(deployment.nodes)
     for balancer in deployment.balancers:
         for node in deployment.nodes:
             taken = set(served) & set(node.ports.values())
@@ -258,3 +335,12 @@ def _problems_of_ports(deployment: Deployment) -> Iterator[str]:
                     f"balancer {balancer.name} and node {node.name} share the machine {node.address}, and port "
                     f"{min(taken)}: give one of them another port, or a machine of its own"
                 )
+
+
+def _ports_used_twice(nodes: tuple[BrokerNode, ...]) -> Iterator[str]:
+    owners: dict[tuple[str, int], str] = {}
+    for node in nodes:
+        for kind, port in node.ports.items():
+            other = owners.setdefault((node.address, port), f"the {kind} port of {node.name}")
+            if other != f"the {kind} port of {node.name}":
+                yield f"{other} and the {kind} port of {node.name} are the same, {endpoint(node.address, port)}"

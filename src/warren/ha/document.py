@@ -18,12 +18,15 @@ from warren.ha.deployment import (
     HTTP,
     METRICS,
     PEER,
+    PROGRAM,
     USUAL_PORTS,
     Balancer,
     BrokerNode,
     Deployment,
     HaproxySettings,
     KeepalivedSettings,
+    canonical,
+    canonical_network,
     problem,
 )
 
@@ -33,6 +36,7 @@ _TOP = (
     "proxy_protocol",
     "clients",
     "operators",
+    "program",
     "ports",
     "balancers",
     "nodes",
@@ -62,6 +66,7 @@ def write(deployment: Deployment) -> str:
         f"proxy_protocol = {_term(deployment.proxy_protocol)}",
         f"clients = {_term(list(deployment.clients))}",
         f"operators = {_term(list(deployment.operators))}",
+        f"program = {_term(deployment.program)}",
         *_table("[ports]", deployment.ports),
         *_table("[haproxy]", asdict(deployment.haproxy)),
         *_table("[keepalived]", asdict(deployment.keepalived)),
@@ -99,7 +104,7 @@ def _deployment(table: dict[str, Any]) -> Deployment:
         raise ValueError("virtual_address must be an address with the length of its network, like 10.0.0.10/24")
     ports = _ports(_value(table, "ports", dict, "", {AMQP: USUAL_PORTS[AMQP], HTTP: USUAL_PORTS[HTTP]}))
     deployment = Deployment(
-        virtual_address=virtual,
+        virtual_address=canonical(virtual),
         prefix=int(prefix[:4]),
         balancers=tuple(_balancer(each, number) for number, each in _tables(table, "balancers")),
         nodes=tuple(_node(each, number, ports) for number, each in _tables(table, "nodes")),
@@ -107,6 +112,7 @@ def _deployment(table: dict[str, Any]) -> Deployment:
         proxy_protocol=_value(table, "proxy_protocol", bool, "", True),
         clients=_networks(table, "clients"),
         operators=_networks(table, "operators"),
+        program=_plain(_value(table, "program", str, "", PROGRAM), "program"),
         haproxy=_settings(HaproxySettings, table, "haproxy"),
         keepalived=_settings(KeepalivedSettings, table, "keepalived"),
     )
@@ -125,7 +131,7 @@ def _networks(table: dict[str, Any], name: str) -> tuple[str, ...]:
     found = table.get(name, [])
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise ValueError(f'{name} must be a list of networks, like ["10.1.0.0/16"]')
-    return tuple(found)
+    return tuple(dict.fromkeys(map(canonical_network, found)))
 
 
 def _tables(table: dict[str, Any], name: str) -> list[tuple[int, dict[str, Any]]]:
@@ -139,7 +145,7 @@ def _balancer(table: dict[str, Any], number: int) -> Balancer:
     place = f"balancers.{number}."
     _know(table, [each.name for each in fields(Balancer)], place)
     name, address = (_value(table, key, str, place) for key in ("name", "address"))
-    return Balancer(name, address, _value(table, "interface", str, place))
+    return Balancer(name, canonical(address), _value(table, "interface", str, place))
 
 
 def _node(table: dict[str, Any], number: int, front: Mapping[str, int]) -> BrokerNode:
@@ -150,7 +156,7 @@ def _node(table: dict[str, Any], number: int, front: Mapping[str, int]) -> Broke
     ports = {kind: _value(table, kind, int, place, usual.get(kind, 0)) for kind in _NODE_PORTS}
     return BrokerNode(
         _value(table, "name", str, place),
-        _value(table, "address", str, place),
+        canonical(_value(table, "address", str, place)),
         _value(table, "kind", str, place, DISC),
         {kind: port for kind, port in ports.items() if port},
     )
@@ -162,12 +168,18 @@ def _settings(kind: type[S], table: dict[str, Any], name: str) -> S:
     _know(given, list(known), f"{name}.")
     values = {key: _value(given, key, known[key], f"{name}.") for key in given}
     for key, value in values.items():
-        if isinstance(value, str) and not _PLAIN.fullmatch(value):
-            raise ValueError(
-                f"{name}.{key} must be letters, digits, slashes, dots and dashes, with no spaces and no quotes, "
-                f"not {value!r}"
-            )
+        if isinstance(value, str):
+            _plain(value, f"{name}.{key}")
     return kind(**values)
+
+
+def _plain(value: str, key: str) -> str:
+    """What may stand in any of the configurations as it is."""
+    if not _PLAIN.fullmatch(value):
+        raise ValueError(
+            f"{key} must be letters, digits, slashes, dots and dashes, with no spaces and no quotes, not {value!r}"
+        )
+    return value
 
 
 def _know(table: Mapping[str, object], keys: tuple[str, ...] | list[str], place: str) -> None:

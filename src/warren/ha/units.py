@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warren.errors import ConfigError
-from warren.ha.deployment import PEER, USUAL_PORTS, WITNESS, BrokerNode, endpoint
+from warren.ha.deployment import PEER, PROGRAM, USUAL_PORTS, WITNESS, BrokerNode, endpoint
 
-PROGRAM = "/opt/warren/.venv/bin/warren"
 USER = "warren"
 CONFIGURATION = "/etc/warren/warren.conf"
 ENVIRONMENT = "/etc/default/warren"

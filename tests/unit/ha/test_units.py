@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.machine import need
-from tests.unit.ha.deployments import NODE_PORTS, node
+from tests.unit.ha.deployments import NODE_PORTS, deployment, node
 from warren.errors import ConfigError
+from warren.ha.bundle import bundle
 from warren.ha.deployment import AMQPS
 from warren.ha.units import DIRECTORIES_PATH, UNIT_PATH, USERS_PATH, Service, service_files, service_of
 
@@ -118,3 +119,10 @@ def test_a_unit_has_no_room_for_a_second_line() -> None:
     for odd in ({"peer": "[fe80::1%x\nExecStartPre=/bin/false]:25672"}, {"name": "warren@a\nb"}):
         with pytest.raises(ConfigError, match="a unit of systemd has room for one line"):
             replace(service_of(node(1)), **odd)
+
+
+def test_the_program_is_where_the_deployment_says() -> None:
+    told = deployment(program="/usr/bin/warren")
+    units = [file.text for file in bundle(told) if file.path.endswith(UNIT_PATH)]
+    assert len(units) == 3
+    assert all("\nExecStart=/usr/bin/warren serve " in text for text in units)

@@ -25,6 +25,9 @@ Balancers = Annotated[
     list[str] | None,
     typer.Option("--balancer", metavar="NAME=ADDRESS", help="With --from: a load balancer; may be given again."),
 ]
+Authority = Annotated[
+    str, typer.Option("--ca-file", metavar="FILE", help="With --from: the authority of the nodes' certificates.")
+]
 Interface = Annotated[str, typer.Option(metavar="NAME", help="With --from: the balancers' network interface.")]
 ABOUT_FILES = "docs/frontdoor.md describes the file."
 
@@ -48,6 +51,7 @@ def render(
     virtual: Virtual = "",
     balancer: Balancers = None,
     interface: Interface = "eth0",
+    ca_file: Authority = "",
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Do not have HAProxy and Keepalived check their configurations.")
     ] = False,
@@ -57,15 +61,16 @@ def render(
     from warren.cli.ha.source import Source, deployment_of
     from warren.cli.ha.writing import write_all
     from warren.ha.bundle import bundle
+    from warren.ha.deployment import remarks
 
-    deployment = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface))
+    deployment = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface, ca_file))
     files = bundle(deployment)
-    remarks = [] if unchecked else programs.checked(deployment)
+    left_unchecked = [] if unchecked else programs.checked(deployment)
     write_all(Path(out), files)
     for each in files:
         print(f"{out.rstrip('/')}/{each.path}")
-    for remark in remarks:
-        print(remark)
+    for sentence in (*remarks(deployment), *left_unchecked):
+        print(sentence)
     print("Not checked by HAProxy and Keepalived." if unchecked else "HAProxy and Keepalived have nothing against it.")
     return 0
 
@@ -82,6 +87,7 @@ def plan(
     virtual: Virtual = "",
     balancer: Balancers = None,
     interface: Interface = "eth0",
+    ca_file: Authority = "",
     rules: Annotated[
         str, typer.Option(metavar="MACHINE", help="Print nothing but the firewall's rules of this machine.")
     ] = "",
@@ -91,7 +97,7 @@ def plan(
     from warren.cli.ha.source import Source, deployment_of
     from warren.ha import plan as planning
 
-    described = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface))
+    described = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface, ca_file))
     deployment = looked_up(described)
     print(planning.rules_of(deployment, rules) if rules else planning.plan(deployment), end="")
     return 0

@@ -71,8 +71,18 @@ def _check_haproxy(command: str, folder: Path, deployment: Deployment, balancer:
 
 def _check_keepalived(command: str, folder: Path, deployment: Deployment, balancer: Balancer) -> None:
     file = folder / "keepalived.conf"
-    file.write_text(keepalived_config(deployment, balancer, rehearsed_by=pwd.getpwuid(os.geteuid()).pw_name))
+    file.write_text(keepalived_config(deployment, balancer, rehearsed_by=_own_user()))
     _ask("Keepalived", balancer, file, [command, "-t", "-f", str(file)])
+
+
+def _own_user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        raise ConfigError(
+            f"Keepalived checks nothing for a user without a name, as number {os.geteuid()} is on this machine: be "
+            "another user, or give --unchecked and check it on the balancer"
+        ) from None
 
 
 def _ask(who: str, balancer: Balancer, file: Path, command: list[str]) -> None:

@@ -12,7 +12,7 @@ from warren.cli.ctl.api import Api
 from warren.cli.ctl.failure import Failure
 from warren.errors import ConfigError, WarrenError
 from warren.ha import document
-from warren.ha.deployment import FRONT_KINDS, Balancer, Deployment, problem
+from warren.ha.deployment import FRONT_KINDS, Balancer, Deployment, canonical, problem
 from warren.ha.discovery import nodes_of
 
 _PATIENCE_S = 20.0
@@ -29,6 +29,7 @@ class Source:
     virtual: str = ""
     balancers: tuple[str, ...] = ()
     interface: str = "eth0"
+    ca_file: str = ""
 
 
 def deployment_of(source: Source) -> Deployment:
@@ -36,12 +37,14 @@ def deployment_of(source: Source) -> Deployment:
         raise ConfigError(
             "give the FILE that describes the deployment, or --from with the URL of a running node's HTTP API"
         )
+    if source.file and (source.virtual or source.balancers):
+        raise ConfigError(f"--virtual and --balancer go with --from; {source.file} has to say what they would")
     return _of_cluster(source) if source.url else read_file(source.file)
 
 
 def read_file(name: str) -> Deployment:
     try:
-        text = Path(name).read_text()
+        text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{name} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from error
     return document.parse(text, name)
@@ -67,7 +70,7 @@ def _of_cluster(source: Source) -> Deployment:
     kinds = [kind for kind in FRONT_KINDS if any(kind in node.ports for node in nodes)]
     ports = {kind: next(node.ports[kind] for node in nodes if kind in node.ports) for kind in kinds}
     balancers = tuple(_balancer(each, source.interface) for each in source.balancers)
-    deployment = Deployment(address, int(length[:4]), balancers, nodes, ports)
+    deployment = Deployment(canonical(address), int(length[:4]), balancers, nodes, ports)
     wrong = problem(deployment)
     if wrong is not None:
         raise ConfigError(wrong)
@@ -79,19 +82,24 @@ def _balancer(text: str, interface: str) -> Balancer:
     if not equals:
         raise ConfigError(f"--balancer must be NAME=ADDRESS, like lb1=10.0.0.11, not {text}")
     address, _, own_interface = address.partition("%")
-    return Balancer(name, address, own_interface or interface)
+    return Balancer(name, canonical(address), own_interface or interface)
 
 
 def _asked(source: Source) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     try:
-        with closing(Api(source.url, *credentials(source.user, source.password), "", _PATIENCE_S)) as api:
-            return api.get("nodes"), api.get("overview")["listeners"]
+        with closing(Api(source.url, *credentials(source.user, source.password), source.ca_file, _PATIENCE_S)) as api:
+            nodes, overview = api.get("nodes"), api.get("overview")
     except Failure as failure:
         raise WarrenError(f"{source.url} cannot be asked for its nodes: {_last_line(failure.text)}") from failure
-    except KeyError as error:
-        raise WarrenError(
-            f"{source.url} does not tell this user where the nodes listen: it needs the tag monitoring"
-        ) from error
+    if not _is_rows(nodes) or not isinstance(overview, dict):
+        raise WarrenError(f"what answers at {source.url} is no node of Warren: it does not tell of any nodes")
+    if not isinstance(overview.get("listeners"), list):
+        raise WarrenError(f"{source.url} does not tell this user where the nodes listen: it needs the tag monitoring")
+    return nodes, overview["listeners"]
+
+
+def _is_rows(found: object) -> bool:
+    return isinstance(found, list) and all(isinstance(row, dict) and "name" in row for row in found)
 
 
 def _last_line(text: str) -> str:

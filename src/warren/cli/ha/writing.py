@@ -41,7 +41,7 @@ def _look_at_places(folder: Path, files: Sequence[RenderedFile]) -> None:
 
 def _write(path: Path, file: RenderedFile) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(file.text)
+    path.write_text(file.text, encoding="utf-8")
     path.chmod(0o755 if file.executable else 0o644)
 
 

@@ -1,0 +1,83 @@
+"""`warren ha render` of what is no node, with options that would be overlooked, and on machines that lack something."""
+
+import pwd
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.ha.front import warren
+from tests.support.debian import environment
+from tests.unit.ha.deployments import FILE, deployment
+from warren.cli.ha import programs
+from warren.errors import ConfigError
+
+DOORS = ("--virtual", "127.0.0.10/8", "--balancer", "lb1=127.0.0.11", "--balancer", "lb2=127.0.0.12")
+
+
+@contextmanager
+def stranger(body: bytes) -> Iterator[str]:
+    """A web server that answers every question in the same way."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *words: object) -> None:
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b"[1]", b'[{"uptime": 5}]'])
+def test_what_is_no_node_is_told_to_be_none(tmp_path: Path, body: bytes) -> None:
+    with stranger(body) as url:
+        done = warren("ha", "render", "--from", url, *DOORS, "--out", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"warren: what answers at {url} is no node of Warren: it does not tell of any nodes\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_that_a_file_would_overrule_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "ours.toml"
+    file.write_text(FILE)
+    done = warren("ha", "render", str(file), "--virtual", "10.0.0.99/24", "--out", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--virtual and --balancer go with --from" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_are_the_same_wherever_they_are_rendered(tmp_path: Path) -> None:
+    """A locale without the characters of a comment is no reason to end with a traceback."""
+    file = tmp_path / "ours.toml"
+    file.write_text(f"# Türöffner\n{FILE}", encoding="utf-8")
+    words = ("ha", "render", str(file), "--unchecked", "--out", str(tmp_path / "out"))
+    done = warren(*words, PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", LC_ALL="POSIX", LANG="POSIX")
+    assert (done.returncode, done.stderr) == (0, "")
+    unit = tmp_path / "out/warren-at-n1/etc/systemd/system/warren.service"
+    assert "WARREN_DEFAULT_PASS=…" in unit.read_text(encoding="utf-8")
+
+
+def test_a_user_without_a_name_is_told_that_keepalived_would_check_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(number: int) -> pwd.struct_passwd:
+        raise KeyError(number)
+
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    with pytest.raises(ConfigError, match=r"Keepalived checks nothing for a user without a name.*or give --unchecked"):
+        programs.checked(deployment())
