@@ -3,13 +3,16 @@
 A reader is interrupted by closing its connection and its folder, as the end of its process does.
 """
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from tests.spark.streams import DEADLINE_S
 from warren.client import Message, Properties, blocking
+from warren.client.testing import FaultProxy
 from warren.spark.options import OptionError, QueueOptions, read_options
 from warren.spark.queue_source import QueueBrowser, QueueStreamReader, stream_reader
 from warren.spark.queues.intake import IntakeError
@@ -39,11 +42,10 @@ def fill(broker: blocking.Channel, queue: str, *bodies: str) -> None:
 
 def latest(reader: QueueStreamReader, start: dict[str, int], end: int) -> dict[str, int]:
     """Ask until so many are staged."""
-    for _ in range(100):
-        offset = reader.latestOffset(start, ALL)
-        if offset["next"] >= end:
-            return offset
-    raise AssertionError(f"only {offset} of {end} are staged")
+    deadline = time.monotonic() + DEADLINE_S
+    while (offset := reader.latestOffset(start, ALL))["next"] < end:
+        assert time.monotonic() < deadline, f"only {offset} of {end} are staged"
+    return offset
 
 
 def bodies(reader: QueueStreamReader, start: dict[str, int], end: dict[str, int]) -> list[str]:
@@ -137,6 +139,22 @@ def test_an_ack_of_what_is_committed_is_none_of_what_was_only_taken(
     third = reader_of(options)
     assert bodies(third, end, latest(third, end, 2)) == ["urgent"]
     third.stop()
+
+
+def test_a_broker_that_is_slow_to_deliver_is_not_taken_for_an_empty_queue(
+    options: QueueOptions, broker: blocking.Channel, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warren.spark.queue_source.LAST_WAIT_S", 0.01)
+    fill(broker, queue, "a", "b")
+    with FaultProxy(options.broker.url) as proxy:
+        reader = reader_of(replace(options, broker=replace(options.broker, url=proxy.url)))
+        reader.prepareForTriggerAvailableNow()
+        broker.purge_queue(queue)
+        assert reader._intake.take(1, 1000, 0.0, 1.0) == []
+        proxy.delay(0.3, "to_client")
+        fill(broker, queue, "a", "b")
+        assert reader.latestOffset(START, ALL) == {"next": 2}
+        reader.stop()
 
 
 def test_files_whose_messages_do_not_come_again_are_forgotten_when_the_queue_is_empty(

@@ -32,7 +32,7 @@ FILE_RECORDS: Final = 25_000
 
 WAIT_S: Final = 0.05
 LAST_WAIT_S: Final = 1.0
-"""For how long a queue is silent before a query that wants what is there now takes it for empty."""
+"""For how long a queue is silent before a query that wants what is there now asks whether it is empty."""
 
 GATHER_S: Final = 1.0
 
@@ -198,12 +198,16 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         records = self._options.max_records_per_trigger or RECORDS_MAX
         size = self._options.max_bytes_per_trigger or BYTES_MAX
         deadline = time.monotonic() + GATHER_S
+        give_up_at = time.monotonic() + self._options.broker.timeout_s
         while records > 0 and size > 0 and self._quota != 0:
             count_max = min(records, FILE_RECORDS, records if self._quota is None else self._quota)
             wait_s = WAIT_S if self._quota is None else LAST_WAIT_S
             arrivals = self._intake.take(count_max, min(size, FILE_BYTES), wait_s, GATHER_S)
             if not arrivals:
-                break
+                # a broker that is slow to deliver is not taken for an empty queue
+                if self._quota is None or time.monotonic() > give_up_at or not self._intake.has_more():
+                    break
+                continue
             file = staging.stage(rows_of(arrivals, staging.end))
             self._intake.staged(file.first, arrivals)
             records -= len(arrivals)

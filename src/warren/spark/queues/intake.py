@@ -75,6 +75,10 @@ class QueueIntake:
         """Messages that are not staged: at most so many, waiting for the first, and for no longer than the deadline."""
         return self._persist(lambda: self._take(count_max, bytes_max, wait_s, time.monotonic() + deadline_s))
 
+    def has_more(self) -> bool:
+        """Whether the broker says that something is still to come, or has sent it meanwhile."""
+        return self._persist(self._has_more)
+
     def staged(self, first: int, arrivals: Sequence[Arrival]) -> None:
         """What was taken is on disk, numbered from `first` on."""
         for offset, each in enumerate(arrivals, first):
@@ -111,6 +115,12 @@ class QueueIntake:
                 size += len(each.delivery.body)
         self._ack_committed()
         return taken
+
+    def _has_more(self) -> bool:
+        waiting = self._channel.declare_queue(self._queue, passive=True).messages
+        # what came before that answer
+        self._left = self._left or self._consumer.batch(0.0)[::-1]
+        return bool(waiting or self._left)
 
     def _claim(self, each: Arrival) -> bool:
         """Whether it is a message that is staged already."""
