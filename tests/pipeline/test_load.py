@@ -186,7 +186,7 @@ def test_what_cannot_be_published_is_one_sentence(
         run(spark, settings(orders, "amqp://127.0.0.1:1", queue, timeout_s=0.1))
     assert not (orders.parent / "state").exists()
     with pytest.raises(PipelineError, match="no queue takes messages of exchange '' with key 'nobody'"):
-        run(spark, settings(orders, url, "nobody", shape={"exchange": ""}, timeout_s=0.1))
+        run(spark, settings(orders, url, "nobody", shape={"exchange": ""}))
 
 
 def test_a_file_without_records_is_loaded_at_once(spark: SparkSession, url: str, queue: str, tmp_path: Path) -> None:

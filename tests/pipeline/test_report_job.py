@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.queries import run_through
 from warren.cli.main import run as warren
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
@@ -54,7 +55,7 @@ def traffic(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fo
     source, lake = FileSource(str(traces)), Folder(str(folder / "lake"))
     lakes.claim(lake, source.source, source.facts())
     # the query alone, because a report does not need the messages that the whole job rebuilds
-    trace_job.start(spark, trace_job.Settings(str(lake), (source,)), source).awaitTermination()
+    run_through(lambda: trace_job.start(spark, trace_job.Settings(str(lake), (source,)), source))
     return lake
 
 

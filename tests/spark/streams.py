@@ -10,6 +10,7 @@ from warren.wire.values import Table
 
 STREAM: Table = {"x-queue-type": "stream"}
 DEADLINE_S = 120.0
+TWO_CHUNKS_BYTES = 2_200_000
 
 
 def declare(channel: blocking.Channel, arguments: Table | None = None) -> str:
@@ -36,20 +37,20 @@ def number_in(body: bytes) -> int:
 def first_offset(channel: blocking.Channel, stream: str) -> int:
     """The first that is there."""
     probe = channel.consume(stream, arguments={"x-stream-probe": True})
-    first = probe.batch(10.0)[0].headers["x-stream-first"]
+    first = probe.batch(DEADLINE_S)[0].headers["x-stream-first"]
     probe.cancel()
     assert isinstance(first, int)
     return first
 
 
 def until_expired(channel: blocking.Channel, stream: str, published: Iterator[int], body_bytes: int) -> int:
-    """Publish until the stream's retention has taken the first messages; the first that is left."""
-    for _ in range(100):
-        publish(channel, stream, [next(published) for _ in range(500)], body_bytes)
-        first = first_offset(channel, stream)
-        if first > 0:
-            return first
-    raise AssertionError("nothing has expired")
+    """Publish until the retention of a stream of small segments has taken the first messages; the first that is left.
+
+    Nothing more expires behind that: these are two chunks, each a segment of its own, and what makes no third one.
+    """
+    publish(channel, stream, [next(published) for _ in range(TWO_CHUNKS_BYTES // body_bytes)], body_bytes)
+    until_first_is(channel, stream, 1)
+    return first_offset(channel, stream)
 
 
 def until_first_is(channel: blocking.Channel, stream: str, at_least: int) -> None:

@@ -81,13 +81,31 @@ def test_a_queue_that_stays_full_is_an_error_after_the_deadline(
         sent(options, batches_of(1000, 10), author)
 
 
+class LaterClock:
+    """As the module `time`, but that more of it goes by."""
+
+    def __init__(self) -> None:
+        self.passed_s = 0.0
+        self.sleep = time.sleep
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.passed_s
+
+
 def test_rows_that_take_longer_than_the_timeout_to_be_made_have_all_of_it_to_be_confirmed(
-    node: NodeProcess, url: str, broker: blocking.Channel, queue: str, author: Author
+    node: NodeProcess,
+    url: str,
+    broker: blocking.Channel,
+    queue: str,
+    author: Author,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    options = write_options({"url": url, "routingKey": queue, "timeout": "2"})
+    clock = LaterClock()
+    monkeypatch.setattr("warren.spark.sinking.publishing.time", clock)
+    options = write_options({"url": url, "routingKey": queue, "timeout": "30"})
     with ConfirmedPublisher(options.broker, "test") as publisher:
         (piece,) = RowEncoder(options, author, publisher.payload_max).pieces(batches_of(1000, 10)[0])
-        time.sleep(2.1)
+        clock.passed_s = 31.0
         node.process.send_signal(signal.SIGSTOP)
         waker = threading.Timer(0.7, node.process.send_signal, [signal.SIGCONT])
         waker.start()

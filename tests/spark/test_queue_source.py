@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import Row
 
+from tests.spark.queries import run_through
 from tests.support.node_process import NodeProcess
 from warren.client import Message, Properties, blocking
 
@@ -33,14 +34,13 @@ def run(spark: SparkSession, url: str, queue: str, folder: Path) -> Run:
             .options(url=url, queue=queue, stagingDir=str(folder / "staged"), **options)
             .load()
         )
-        query = (
+        run_through(
             frame.selectExpr("cast(cast(body as string) as int) number", "offset")
             .writeStream.format("parquet")
             .options(path=str(folder / "out"), checkpointLocation=str(folder / "checkpoint"))
             .trigger(availableNow=True)
-            .start()
+            .start
         )
-        query.awaitTermination()
 
     return process
 
@@ -108,16 +108,15 @@ def test_a_restart_of_the_node_loses_nothing_and_repeats_nothing(
             node.crash()
         frame.selectExpr("cast(cast(body as string) as int) number").write.mode("append").parquet(str(folder / "out"))
 
-    query = (
+    run_through(
         spark.readStream.format("warren")
         .options(url=url, queue=queue, stagingDir=str(folder / "staged"), maxRecordsPerTrigger=100)
         .load()
         .writeStream.foreachBatch(keep)
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
-        .start()
+        .start
     )
-    query.awaitTermination()
     assert killed
     assert results() == list(range(300))
     with blocking.connect(url) as connection:

@@ -18,6 +18,7 @@ from warren.spark.streams.feed import ChunkFeed, Wanted
 from warren.spark.streams.link import ANSWER_S, Bounds, ReadError
 from warren.spark.streams.places import StreamPlaces
 
+PATIENT_S = 5.0
 SMALL_SEGMENTS = {"x-max-length-bytes": 2_000_000, "x-stream-max-segment-size-bytes": 1_000_000}
 
 
@@ -55,8 +56,9 @@ def test_a_stream_that_is_shorter_than_it_was_is_data_lost_and_what_is_left_is_r
     publish(channel, stream, range(3000), 1000)
     with pytest.raises(ReadError, match=r"offsets 3000 to 4999 of .* are gone"):
         numbers_of(Wanted(Broker(url, 1.0), stream, 100, 5000))
+    # what is left is waited for as long as for the end that never comes
     with caplog.at_level(logging.WARNING, "warren.spark"):
-        assert numbers_of(Wanted(Broker(url, 1.0), stream, 100, 5000, fail_on_data_loss=False)) == list(
+        assert numbers_of(Wanted(Broker(url, PATIENT_S), stream, 100, 5000, fail_on_data_loss=False)) == list(
             range(100, 3000)
         )
     assert "offsets 3000 to 4999" in caplog.text
@@ -80,7 +82,7 @@ def test_a_queue_that_is_no_stream_is_refused_at_once(url: str, channel: blockin
     began = time.monotonic()
     with pytest.raises(ReadError, match=f"'{queue}' is no stream: it cannot be asked for its offsets"):
         places.bounds()
-    assert time.monotonic() - began < ANSWER_S / 2
+    assert time.monotonic() - began < ANSWER_S
     places.close()
     got = channel.get(queue)
     assert got is not None
@@ -209,7 +211,7 @@ def test_a_broker_that_stays_away_ends_a_read_with_a_sentence(tmp_path: Path) ->
         channel = connection.channel(confirms=True)
         stream = declare(channel)
         publish(channel, stream, range(30_000), 1000)
-    numbers = each_number(Wanted(Broker(url, timeout_s=1.0), stream, 0, 30_000))
+    numbers = each_number(Wanted(Broker(url, PATIENT_S), stream, 0, 30_000))
     assert next(numbers) == 0
     node.kill()
     with pytest.raises(ReadError, match="cannot connect to"):
