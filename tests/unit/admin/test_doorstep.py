@@ -5,7 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.admin.test_server import PATIENCE, Served, serving, told
+from warren.admin.http import link
 from warren.admin.http.crowd import DOORSTEP_CONNECTIONS_MAX, SHARE_OF_ONE_ON_THE_DOORSTEP
 from warren.admin.http.settings import FITNESS_PATH
 from warren.admin.views import fitness
@@ -18,6 +21,12 @@ LIMITS = replace(PATIENCE, request_timeout_s=60.0, idle_timeout_s=60.0)
 
 def question(path: str = f"{FITNESS_PATH}?reluctant=404") -> bytes:
     return f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
+
+
+@pytest.fixture
+def long_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is sent away from the doorstep before all of them have come."""
+    monkeypatch.setattr(link, "DOORSTEP_PATIENCE_S", LIMITS.request_timeout_s)
 
 
 @asynccontextmanager
@@ -75,6 +84,7 @@ def test_who_asks_nothing_is_soon_gone() -> None:
     serving(conversation, LIMITS)
 
 
+@pytest.mark.usefixtures("long_stay")
 def test_one_address_leaves_room_for_others_there() -> None:
     async def conversation(served: Served) -> None:
         async with crowded(served, *["127.0.0.9"] * OF_ONE):
@@ -84,6 +94,7 @@ def test_one_address_leaves_room_for_others_there() -> None:
     serving(conversation, LIMITS)
 
 
+@pytest.mark.usefixtures("long_stay")
 def test_a_balancer_has_room_that_nobody_else_can_take() -> None:
     async def conversation(served: Served) -> None:
         async with crowded(served, *(f"127.0.1.{1 + number}" for number in range(DOORSTEP_CONNECTIONS_MAX))):

@@ -23,7 +23,7 @@ from warren.node.turns import Turns
 
 Script = Callable[[Event], list[Effect]]
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 
 
 class ScriptedCore:

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tests.unit.node.shell import LOOPS, ScriptedCore, listening, run_on
+from tests.unit.node.shell import DEADLINE_S, LOOPS, ScriptedCore, listening, run_on
 from warren.model.effects import CloseConnection, Effect, PauseReading, ResumeReading, SendBytes
 from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
 from warren.node import client_link
@@ -96,8 +96,10 @@ def test_a_paused_socket_is_not_read_until_it_is_resumed(loop_name: str) -> None
     run_on(loop_name, conversation())
 
 
-def test_the_last_words_reach_a_client_that_is_still_sending(loop_name: str) -> None:
+def test_the_last_words_reach_a_client_that_is_still_sending(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A close with unread input would send a reset that overtakes them."""
+    # nobody is cut off meanwhile, however busy the machine is
+    monkeypatch.setattr(client_link, "CLOSE_PATIENCE_S", DEADLINE_S)
     farewell = b"the reason" * 1000
 
     def refuse(event: Event) -> list[Effect]:

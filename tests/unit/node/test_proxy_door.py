@@ -168,7 +168,9 @@ def test_who_stays_silent_or_stops_halfway_is_cut_off(loop_name: str) -> None:
                 shell.log.truncate(0)
                 reader, writer = await shell.connect()
                 writer.write(begun)
-                assert await reader.read(-1) == b""
+                # a reset, if patience ended before anything was read of it
+                with suppress(ConnectionError):
+                    assert await reader.read(-1) == b""
                 assert "it did not come within 0.1 s" in await logged(shell.log)
 
     run_on(loop_name, conversation())

@@ -1,6 +1,7 @@
 """The mechanics of the turn, with a core that follows a script."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import cast
 
@@ -277,9 +278,14 @@ def test_a_timer_in_the_past_wakes_the_core_at_once(loop_name: str) -> None:
 @pytest.mark.parametrize(("first_ms", "second_ms"), [(30, 120), (5_000_000, 60)])
 def test_a_timer_replaces_the_one_before(loop_name: str, first_ms: int, second_ms: int) -> None:
     async def conversation() -> None:
-        shell = Shell(ScriptedCore())
-        start_ms = Clock().now_ms()
+        # time stands still until both are ordered: the first of them must not be over by then
+        stands_at_ns: list[int] = [time.monotonic_ns()]
+        clock = Clock(time.time_ns, lambda: stands_at_ns[0] if stands_at_ns else time.monotonic_ns())
+        shell = Shell(ScriptedCore(), clock)
+        start_ms = clock.now_ms()
         shell.order(SetTimer(start_ms + first_ms), SetTimer(start_ms + second_ms))
+        await shell.core.until(lambda: len(shell.core.turns) == 1)
+        stands_at_ns.clear()
         await shell.core.until(lambda: len(shell.core.turns) == 2)
         assert shell.core.times_ms[1] >= start_ms + second_ms
         # and it does not come twice: the loop reaches a later time without another turn

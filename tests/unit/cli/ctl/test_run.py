@@ -3,10 +3,10 @@
 import base64
 import hashlib
 import io
-import socket
 
 import pytest
 
+from tests.support.ports import free_port
 from warren import __version__
 from warren.cli.main import run as run_warren
 
@@ -15,12 +15,15 @@ def run(*words: str) -> int:
     return run_warren(["ctl", *words])
 
 
+@pytest.fixture(scope="module")
+def port_of_nobody() -> int:
+    return free_port()
+
+
 @pytest.fixture(autouse=True)
-def _nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A port on which nobody listens."""
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("WARREN_HTTP", f"http://127.0.0.1:{closed.getsockname()[1]}")
+def _nowhere(monkeypatch: pytest.MonkeyPatch, port_of_nobody: int) -> None:
+    """A port on which nobody listens, and which no connection on its way out is given either."""
+    monkeypatch.setenv("WARREN_HTTP", f"http://127.0.0.1:{port_of_nobody}")
     monkeypatch.setattr("sys.stdin", io.StringIO())
 
 

@@ -13,7 +13,7 @@ from warren.client.transport import Layout, QueueLayout
 
 QUEUE = "orders"
 LAYOUT = Layout(queues=(QueueLayout(QUEUE),))
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 def sending(body: Callable[[MemoryBroker, MemoryTransport], Coroutine[Any, Any, None]]) -> None:
@@ -179,8 +179,8 @@ def test_what_failed_is_logged_also_if_nobody_looks_at_its_future(caplog: pytest
         futures = [await template.submit(number, message_id=f"m{number}") for number in range(4)]
         await template.drain()
         assert [future.exception() is None for future in futures] == [False, False, True, True]
-        [record] = caplog.records
-        assert (record.name, record.levelname) == ("warren.client.template", "WARNING")
+        [record] = [record for record in caplog.records if record.name == "warren.client.template"]
+        assert record.levelname == "WARNING"
         assert [vars(record)[name] for name in ("failed", "of", "first_id")] == [2, 4, "m0"]
 
     sending(body)

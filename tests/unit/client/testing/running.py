@@ -10,7 +10,7 @@ from warren.client.transport import Layout, Outgoing, QueueLayout
 from warren.wire.values import Table
 
 Result = TypeVar("Result")
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 MIDNIGHT = 1_700_006_400.0
 
 

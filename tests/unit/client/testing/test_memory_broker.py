@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tests.unit.client.testing.running import MIDNIGHT, run, standing_broker, to, with_queue
+from tests.unit.client.testing.running import DEADLINE_S, MIDNIGHT, run, standing_broker, to, with_queue
 from warren.client import ChannelClosed, ConnectionClosed, Message, Properties, Timestamp
 from warren.client.testing import MemoryBroker
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing, QueueLayout
@@ -251,9 +251,9 @@ def test_threads_with_loops_of_their_own_share_a_broker() -> None:
     ready = threading.Event()
     consumer = threading.Thread(target=lambda: run(consume(ready)))
     consumer.start()
-    assert ready.wait(10)
+    assert ready.wait(DEADLINE_S)
     run(publish())
-    consumer.join(10)
+    consumer.join(DEADLINE_S)
     assert got == [b"%d" % number for number in range(count)]
 
 

@@ -16,7 +16,7 @@ from warren.node.disk.reserve import Reserve
 from warren.node.disk.writer import JournalWriter
 from warren.node.sqlite_store import SqliteStore
 
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 
 
 class WriterRig:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.node.disk.rig import DEADLINE_S
 from warren.admin.node_facts import IoFigures
 from warren.model.effects import DropArchive, ReadArchive, WriteArchive
 from warren.model.events import ArchiveRead, ArchiveWritten, Event
@@ -13,8 +14,6 @@ from warren.node.disk.archive_files import FoundArchives
 from warren.node.disk.archive_reader import ArchiveReader
 from warren.node.disk.archive_writer import ArchiveWriter
 from warren.node.disk.reserve import Reserve
-
-DEADLINE_S = 10.0
 
 
 class Rig:

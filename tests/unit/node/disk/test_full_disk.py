@@ -7,7 +7,7 @@ from tests.unit.node.disk.mounts import run_in_namespace
 PRELUDE = """
 import os, sys
 from pathlib import Path
-from tests.unit.node.disk.rig import WriterRig, store
+from tests.unit.node.disk.rig import DEADLINE_S, WriterRig, store
 from warren.model.effects import DropSegments, Seal
 from warren.model.events import DiskFull, Stored
 from warren.model.journal import Change
@@ -132,7 +132,7 @@ fill()
 rig.order(store(2, b"b" * 2_000_000, 4))
 rig.until_full()
 print(rig.writer.close(patience_s=0.2))
-rig.writer.thread.join(10)
+rig.writer.thread.join(DEADLINE_S)
 print(rig.writer.thread.is_alive(), rig.failures.empty(), rig.reports.empty())
 """,
     )

@@ -26,11 +26,12 @@ FIRST = "000000000001.seg"
 
 
 class Flush:
-    """Flushes; remembers which thread did; fails or waits if told to."""
+    """Flushes; remembers which thread did; fails, waits or takes long if told to."""
 
     def __init__(self) -> None:
         self.by_loop: list[bool] = []
         self.error: OSError | None = None
+        self.takes_s = 0.0
         self.begun = threading.Event()
         self.let_go = threading.Event()
         self.let_go.set()
@@ -39,6 +40,7 @@ class Flush:
         self.by_loop.append(threading.current_thread() is threading.main_thread())
         self.begun.set()
         assert self.let_go.wait(DEADLINE_S)
+        time.sleep(self.takes_s)
         if self.error is not None:
             raise self.error
         os.fdatasync(descriptor)
@@ -92,11 +94,17 @@ class Rig:
 
 
 def await_rest(writer: JournalWriter) -> None:
-    """A thread reports a moment before it is at rest."""
+    """A thread reports a moment before it is at rest, and before it lets go of the files."""
     deadline_s = time.monotonic() + DEADLINE_S
-    while not writer.at_rest():
+    while not writer.at_rest() or writer._lock.locked():
         assert time.monotonic() < deadline_s
         os.sched_yield()
+
+
+@pytest.fixture
+def no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread flushes nothing that nobody waits for, however slowly a test goes on."""
+    monkeypatch.setattr("warren.node.disk.writer.FLUSH_WITHIN_S", 10 * DEADLINE_S)
 
 
 def make_ready(writer: JournalWriter) -> None:
@@ -149,6 +157,7 @@ def test_what_was_written_ahead_is_not_written_again(rig: Rig) -> None:
     make_ready(rig.writing.writer)
     rig.shortcut.order(store(5, b"one", 11))
     rig.writing.stored(4)
+    await_rest(rig.writing.writer)
     rig.go_round()
     assert rig.stored_at_once() == [2, 5]
     assert rig.writing.content(FIRST)[:14] == b"head1212ackone"
@@ -168,6 +177,7 @@ def test_the_thread_goes_on_where_the_loop_left_off(rig: Rig) -> None:
     assert rig.writing.content(FIRST)[:10] == b"headonetwo"
 
 
+@pytest.mark.usefixtures("no_deadline")
 def test_what_the_thread_has_written_is_flushed_along(rig: Rig) -> None:
     """A batch that nobody waits for, then one that somebody does: one flush, and none is left for the deadline."""
     rig.shortcut.order(store(2, b"ack", 4, flush=False))
@@ -199,8 +209,7 @@ def test_a_disk_that_is_not_quick_is_left_to_the_thread(rig: Rig) -> None:
 
 
 def test_a_loop_that_found_the_disk_slow_does_not_wait_for_it_again(rig: Rig) -> None:
-    rig.flush.let_go.clear()
-    threading.Timer(0.1, rig.flush.let_go.set).start()
+    rig.flush.takes_s = 0.1
     rig.shortcut.order(store(2, b"one", 4))
     rig.go_round()
     rig.shortcut.order(store(3, b"two", 7))
@@ -235,6 +244,7 @@ def test_room_ahead_is_made_by_the_thread(rig: Rig) -> None:
     assert len(rig.writing.content(FIRST)) > end + 1
 
 
+@pytest.mark.usefixtures("no_deadline")
 def test_much_that_is_not_flushed_yet_is_the_threads(rig: Rig) -> None:
     rig.shortcut.order(store(2, b"p" * (SMALL_BATCH_BYTES + 1), 4, flush=False))
     assert isinstance(rig.writing.reports.get(timeout=DEADLINE_S), Stored)

@@ -4,7 +4,6 @@ Not here: the hello in memory (`tests/unit/cluster`).
 """
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -110,6 +109,24 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
+@asynccontextmanager
+async def rounds_counted(length_s: float) -> AsyncIterator[list[int]]:
+    """How often the loop has waited so long: a busy machine that does not let it run makes one round longer, not more
+    of them."""
+    rounds = [0]
+
+    async def count() -> None:
+        while True:
+            await asyncio.sleep(length_s)
+            rounds[0] += 1
+
+    counting = asyncio.get_running_loop().create_task(count())
+    try:
+        yield rounds
+    finally:
+        counting.cancel()
+
+
 class Wire:
     """A proxy in front of a port. It can stop forwarding, in silence, and go on."""
 
@@ -156,11 +173,6 @@ class Wire:
             pass
         await self._flows.wait()
         writer.close()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def tls_of(file: CertificateFile, authority: str | Path) -> TlsSettings:

@@ -5,10 +5,16 @@ import asyncio
 import pytest
 
 from tests.unit.node.peers.burrow import Peer, burrow, until
-from tests.unit.node.shell import LOOPS, run_on
+from tests.unit.node.shell import DEADLINE_S, LOOPS, run_on
 from warren.node.peers import asking
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is given up because the machine is busy."""
+    monkeypatch.setattr(asking, "ANSWER_PATIENCE_S", DEADLINE_S)
 
 
 async def echo(question: bytes) -> bytes:
@@ -32,21 +38,28 @@ def test_a_member_answers_a_member_both_ways(loop_name: str) -> None:
 def test_one_conversation_serves_many_questions_and_several_at_once_have_several(loop_name: str) -> None:
     open_now = most = 0
 
-    async def slowly(question: bytes) -> bytes:
-        nonlocal open_now, most
-        open_now += 1
-        most = max(most, open_now)
-        await asyncio.sleep(0.01)
-        open_now -= 1
-        return question
-
     async def conversation() -> None:
+        all_there = asyncio.Event()
+
+        async def together(question: bytes) -> bytes:
+            """Nobody is answered before there are as many as there may be, and then one more has time to come."""
+            nonlocal open_now, most
+            open_now += 1
+            most = max(most, open_now)
+            if open_now == asking.CONVERSATIONS_MAX:
+                all_there.set()
+            await all_there.wait()
+            await asyncio.sleep(0.01)
+            open_now -= 1
+            return question
+
         ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
         async with burrow(ant, bee):
-            bee.links.answers(slowly)
+            bee.links.answers(echo)
             for number in range(3):
                 await ant.links.ask("warren@bee", b"%d" % number)
             assert len(bee.links._answerer._conversations) == 1
+            bee.links.answers(together)
             wanted = [b"%d" % number for number in range(3 * asking.CONVERSATIONS_MAX)]
             assert await asyncio.gather(*(ant.links.ask("warren@bee", one) for one in wanted)) == wanted
             assert most == asking.CONVERSATIONS_MAX == len(bee.links._answerer._conversations)
@@ -57,8 +70,6 @@ def test_one_conversation_serves_many_questions_and_several_at_once_have_several
 def test_whoever_takes_too_long_is_given_up_and_asked_again_later(
     loop_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "ANSWER_PATIENCE_S", 0.2)
-
     async def conversation() -> None:
         ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
         async with burrow(ant, bee):
@@ -68,23 +79,29 @@ def test_whoever_takes_too_long_is_given_up_and_asked_again_later(
                 return bytes(await never)
 
             bee.links.answers(wait)
+            monkeypatch.setattr(asking, "ANSWER_PATIENCE_S", 0.2)
             with pytest.raises(OSError, match=r"no answer in 0\.2 s"):
                 await ant.links.ask("warren@bee", b"hello")
             await until(lambda: not bee.links._answerer._conversations)
             bee.links.answers(echo)
+            monkeypatch.setattr(asking, "ANSWER_PATIENCE_S", DEADLINE_S)
             assert await ant.links.ask("warren@bee", b"hello") == b"you said hello"
 
     run_on(loop_name, conversation())
 
 
 def test_an_idle_conversation_ends_and_nobody_notices(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "IDLE_S", 0.05)
+    async def tire(question: bytes) -> bytes:
+        # not before: a conversation in which nothing was asked yet may have to wait for the question
+        monkeypatch.setattr(asking, "IDLE_S", 0.05)
+        return await echo(question)
 
     async def conversation() -> None:
         ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
         async with burrow(ant, bee):
-            bee.links.answers(echo)
+            bee.links.answers(tire)
             for _ in range(2):
+                monkeypatch.setattr(asking, "IDLE_S", DEADLINE_S)
                 assert await ant.links.ask("warren@bee", b"hello") == b"you said hello"
                 await until(lambda: not bee.links._answerer._conversations)
 

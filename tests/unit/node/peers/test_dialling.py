@@ -11,7 +11,7 @@ import struct
 
 import pytest
 
-from tests.unit.node.shell import LOOPS, run_on
+from tests.unit.node.shell import DEADLINE_S, LOOPS, run_on
 from warren.cluster.hello import DialHello, Hello
 from warren.cluster.hello_messages import LINK, NONCE_BYTES, Facts
 from warren.node.peers.dialling import hand_over
@@ -73,7 +73,7 @@ def test_a_socket_whose_peer_hung_up_does_not_keep_a_number_that_the_loop_closed
             raise AssertionError("somebody answered")
         finally:
             greeting.abort()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             await owned_by_nobody_else(number)
         assert dialled.fileno() == -1
 
@@ -88,7 +88,7 @@ def test_a_socket_that_was_handed_over_is_closed_with_its_transport(loop_name: s
         await hand_over(asyncio.get_running_loop(), dialled, greeting, {})
         assert os.fstat(number)
         greeting.abort()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             await owned_by_nobody_else(number)
         assert dialled.fileno() == -1
         accepted.close()

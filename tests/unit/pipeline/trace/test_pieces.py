@@ -11,6 +11,7 @@ from warren.pipeline.trace import pieces
 from warren.pipeline.trace.pieces import Position, Standing
 
 ROTATIONS = 300
+DEADLINE_S = 60.0
 
 
 def test_the_file_being_written_has_the_number_that_it_gets_when_it_is_put_aside(tmp_path: Path) -> None:
@@ -97,17 +98,24 @@ def test_a_line_that_is_longer_than_a_share_is_taken_whole(tmp_path: Path) -> No
 def test_a_piece_is_found_by_its_number_whatever_the_trace_does_meanwhile(tmp_path: Path) -> None:
     written = Written(tmp_path, piece_bytes=16)
     written.append(1)
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     def rotate() -> None:
-        for _ in range(ROTATIONS):
-            written.append(3)
-        ended.set()
+        try:
+            for rotation in range(ROTATIONS):
+                # whoever looks may be late, and is to see it in its midst and at its end
+                if rotation == ROTATIONS // 2:
+                    begun.wait(DEADLINE_S)
+                written.append(3)
+        finally:
+            ended.set()
 
     writer = threading.Thread(target=rotate)
     writer.start()
     looked: dict[int, bytes] = {}
-    while not ended.is_set():
+    is_over = False
+    while not is_over:
+        is_over = ended.is_set()
         here = pieces.standing(str(tmp_path), "orders")
         assert here is not None
         last = max(here.sizes)
@@ -115,6 +123,7 @@ def test_a_piece_is_found_by_its_number_whatever_the_trace_does_meanwhile(tmp_pa
         if file is not None:
             with file:
                 looked[last] = file.read(here.sizes[last])
+                begun.set()
     writer.join()
     written.close()
     assert len(looked) > 1
