@@ -11,7 +11,7 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ from tests.support.amqp_frames import (
 from tests.support.amqp_methods import CARRIES_CONTENT, IDS, read_method, write_method
 from tests.support.amqp_values import Reader, read_properties
 
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 CAPABILITIES: Mapping[str, Any] = {
     "publisher_confirms": True,
     "exchange_exchange_bindings": True,
@@ -103,14 +103,8 @@ class Connection:
 
     def start_ok(self, mechanism: str, response: bytes, capabilities: Mapping[str, Any] | None = None) -> None:
         properties = {"product": "conversation", "capabilities": dict(capabilities)} if capabilities else {}
-        self.send(
-            0,
-            "connection.start-ok",
-            client_properties=properties,
-            mechanism=mechanism,
-            response=response,
-            locale="en_US",
-        )
+        said = {"mechanism": mechanism, "response": response, "locale": "en_US"}
+        self.send(0, "connection.start-ok", client_properties=properties, **said)
 
     def authenticate(
         self, user: str = "guest", password: str = "guest", capabilities: Mapping[str, Any] | None = CAPABILITIES
@@ -134,6 +128,17 @@ class Connection:
     def send_bytes(self, octets: bytes) -> None:
         self.socket.settimeout(self.deadline_s)
         self.socket.sendall(octets)
+
+    @contextlib.contextmanager
+    def one_write(self) -> Iterator[None]:
+        """What is said meanwhile leaves together, so that no time passes between the one and the other."""
+        said: list[bytes] = []
+        self.send_bytes = said.append  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            del self.send_bytes
+        self.send_bytes(b"".join(said))
 
     def send_frame(self, kind: int, channel: int, payload: bytes, end: bytes = FRAME_END) -> None:
         self.send_bytes(frame(kind, channel, payload, end))

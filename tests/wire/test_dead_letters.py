@@ -150,14 +150,17 @@ def test_the_newest_death_stands_first_and_the_first_is_remembered(channel: Chan
     assert letter.headers["x-first-death-reason"] == "rejected"
 
 
-def test_a_letter_that_only_expires_does_not_circle(channel: Channel) -> None:
+def test_a_letter_that_only_expires_does_not_circle(channel: Channel, unique: Unique) -> None:
+    exchange = unique("back")
+    channel.call("exchange.declare", exchange=exchange, type="fanout")
     first = queue_of(channel, x_message_ttl=50, x_dead_letter_exchange="amq.direct")
-    second = queue_of(channel, x_message_ttl=50, x_dead_letter_exchange="", x_dead_letter_routing_key=first)
-    channel.call("queue.bind", queue=second, exchange="amq.direct", routing_key=first)
-    channel.publish("", first, b"round and round")
+    second = queue_of(channel, x_message_ttl=50, x_dead_letter_exchange=exchange)
     witness = queue_of(channel)
-    probe = queue_of(channel, x_message_ttl=300, x_dead_letter_exchange="", x_dead_letter_routing_key=witness)
-    channel.publish("", probe)
+    channel.call("queue.bind", queue=second, exchange="amq.direct", routing_key=first)
+    for queue in (first, witness):
+        channel.call("queue.bind", queue=queue, exchange=exchange)
+    channel.publish("", first, b"round and round")
+    # where it would come back to its first queue it comes to the witness
     fetch(channel, witness)
     assert channel.purged(first) + channel.purged(second) == 0
 

@@ -127,8 +127,11 @@ def await_gone_without_asking(channel: Channel, queue: str) -> None:
 def test_a_consumer_keeps_an_expiring_queue_and_its_end_starts_the_lease(connect: Connect, unique: Unique) -> None:
     queue, probe = unique("lease"), unique("probe")
     channel, other = connect().channel(), connect().channel()
-    channel.call("queue.declare", queue=queue, arguments={"x-expires": 1000})
-    tag = channel.consume(queue)
+    with channel.connection.one_write():
+        channel.send("queue.declare", queue=queue, arguments={"x-expires": 1000})
+        channel.send("basic.consume", queue=queue)
+    channel.expect("queue.declare-ok")
+    tag = channel.expect("basic.consume-ok").consumer_tag
     other.call("queue.declare", queue=probe, arguments={"x-expires": 1300})
     await_gone_without_asking(other, probe)
     assert channel.counts(queue) == (0, 1)
@@ -141,11 +144,13 @@ def test_declaring_again_or_getting_renews_the_lease(
     connect: Connect, unique: Unique, method: str, fields: dict[str, Any]
 ) -> None:
     queue = unique("lease")
-    arguments = {"x-expires": 1000}
+    # longer than a busy machine leaves this process waiting
+    lease_s = 4.0
+    arguments = {"x-expires": int(1000 * lease_s)}
     channel, other = connect().channel(), connect().channel()
     channel.call("queue.declare", queue=queue, arguments=arguments)
     begun = time.monotonic()
-    while time.monotonic() - begun < 1.5:
+    while time.monotonic() - begun < lease_s + 0.5:
         if method == "queue.declare":
             channel.call(method, queue=queue, arguments=arguments, **fields)
         else:

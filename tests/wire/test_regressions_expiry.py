@@ -12,10 +12,13 @@ def test_an_expired_message_that_comes_back_behind_another_waits_for_its_turn(
     queue = channel.call("queue.declare", exclusive=True).queue
     clock = connection.channel()
     timer = clock.call("queue.declare", exclusive=True).queue
-    channel.publish("", queue, b"stays")
-    channel.publish("", queue, b"expires", {"expiration": "1000"})
+    with connection.one_write():
+        channel.publish("", queue, b"stays")
+        channel.publish("", queue, b"expires", {"expiration": "1000"})
+        for _ in range(2):
+            channel.send("basic.get", queue=queue)
     for _ in range(2):
-        assert channel.get(queue, no_ack=False) is not None
+        channel.expect("basic.get-ok")
     # published later and to live longer: when this one is gone, the other is overdue
     clock.confirm()
     clock.publish("", timer, b"", {"expiration": "1050"})

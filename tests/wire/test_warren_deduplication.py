@@ -132,9 +132,10 @@ def test_delayed_messages_are_compared_when_they_arrive(channel: Channel, unique
     queue = own_queue(channel)
     channel.call("queue.bind", queue=queue, exchange=exchange)
     channel.confirm()
-    for delay_ms in (50, 20):
-        channel.publish(exchange, "", b"%d" % delay_ms, identified("1", **{"x-delay": delay_ms}))
-    channel.publish(exchange, "", b"last", identified("2", **{"x-delay": 60}))
+    with channel.connection.one_write():
+        for delay_ms in (50, 20):
+            channel.publish(exchange, "", b"%d" % delay_ms, identified("1", **{"x-delay": delay_ms}))
+        channel.publish(exchange, "", b"last", identified("2", **{"x-delay": 60}))
     channel.confirms([1, 2, 3])
     channel.await_counts(queue, 2)
     assert drained(channel, queue) == [b"20", b"last"]
