@@ -105,7 +105,7 @@ def test_a_node_ends_whoever_keeps_a_connection_open(serve: Serve) -> None:
 def test_configured_limits_hold(serve: Serve) -> None:
     node = serve(
         configuration="listeners.tcp.1 = 127.0.0.1:0\nmanagement.tcp.port = 0\nmanagement.tcp.ip = 127.0.0.1\n"
-        "management.tcp.request_timeout = 2500\nmanagement.http.max_body_size = 10\n"
+        "management.tcp.request_timeout = 5000\nmanagement.http.max_body_size = 10\n"
     )
     with socket.create_connection(node.address("http"), timeout=DEADLINE_S) as slow:
         assert slow.recv(65536).startswith(b"HTTP/1.1 408 ")

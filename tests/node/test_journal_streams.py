@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.durability.visiting import DEADLINE_S, declare, store
 from tests.support.node_process import NodeProcess
 from warren.cli.main import run
 from warren.stream.chunk import ChunkHead
+from warren.stream.tail import CHUNK_BYTES
 
 Captured = pytest.CaptureFixture[str]
 ARGUMENTS = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 2_000_000}
@@ -33,13 +35,22 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
     declare(started, "log", ARGUMENTS)
     store(started, "log", [body_of(number) for number in range(COUNT)])
     deadline = time.monotonic() + DEADLINE_S
-    while len(files(started)) < 3:
+    # what is being written when the node stops is in the journal as well as in a file
+    while len(files(started)) < 3 or live_bytes(started) >= CHUNK_BYTES:
         assert time.monotonic() < deadline, "chunks are not written"
         time.sleep(0.02)
     started.stop()
     yield started
     if started.alive:
         started.kill()
+
+
+def live_bytes(node: NodeProcess) -> int:
+    """What of the journal is in no file of the stream."""
+    host, port = node.addresses["http"]
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=DEADLINE_S) as answer:
+        [line] = [line for line in answer.read().decode().splitlines() if line.startswith("warren_journal_live_bytes ")]
+    return int(line.split()[1])
 
 
 def files(node: NodeProcess) -> list[Path]:

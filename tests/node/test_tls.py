@@ -143,8 +143,8 @@ def test_where_certificates_are_optional_a_password_will_do(serve: Serve, secure
 def test_a_handshake_that_stalls_is_dropped(
     serve: Serve, secure: Secure, authority: Authority, first_bytes: bytes
 ) -> None:
-    node = serve(configuration=configuration(authority, "handshake_timeout = 2500"))
-    with socket.create_connection(node.address("amqps"), timeout=10) as stalled:
+    node = serve(configuration=configuration(authority, "handshake_timeout = 5000"))
+    with socket.create_connection(node.address("amqps"), timeout=30) as stalled:
         stalled.sendall(first_bytes)
         assert _end_of(stalled)
     node.wait_for(lambda: len(node.events("tls_handshake.failed")) == 1)
@@ -155,7 +155,7 @@ def test_bytes_that_are_no_tls_are_refused_and_harm_nobody(serve: Serve, secure:
     node = serve(configuration=configuration(authority))
     bystander = secure(node)
     password_login(bystander)
-    with socket.create_connection(node.address("amqps"), timeout=10) as confused:
+    with socket.create_connection(node.address("amqps"), timeout=30) as confused:
         confused.sendall(b"AMQP\x00\x00\x09\x01")
         assert _end_of(confused)
     node.wait_for(lambda: len(node.events("tls_handshake.failed")) == 1)

@@ -30,6 +30,8 @@ class HAProxy:
             "    timeout connect 5s",
             "    timeout client 1h",
             "    timeout server 1h",
+            # without it a node has no longer to answer a check than there is between two
+            "    timeout check 20s",
         ]
         text = "\n".join([*begin, *lines, ""])
         configuration.write_text(text.replace("{port}", f"127.0.0.1:{self.address[1]}"))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 
 _CHUNK_BYTES = 262_144
-_PATIENCE_S = 10.0
+_PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True)
