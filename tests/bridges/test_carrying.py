@@ -137,7 +137,8 @@ def test_what_a_full_queue_refuses_stays_at_the_source_and_comes_later(
             carrying = asyncio.ensure_future(
                 carry(here, source, there, to_queue(goal), Terms(limit=30, prefetch=30), life)
             )
-            while not life.tally.refused:
+            # all it has no room for: who takes sooner makes room for some that are still on their way
+            while life.tally.refused < 20:
                 await asyncio.sleep(0.01)
             arrived = await take(taking, goal, 30)
             await carrying
@@ -146,7 +147,6 @@ def test_what_a_full_queue_refuses_stays_at_the_source_and_comes_later(
     arrived, life = run(scenario())
     assert arrived == {b"%d" % at for at in range(30)}
     assert life.tally.confirmed == 30
-    assert life.tally.refused >= 20
 
 
 def test_what_no_queue_takes_ends_the_life_and_stays_at_the_source(

@@ -1,6 +1,7 @@
 """A node that stops ends its bridges first, in good order, and is not held up by a link that is silent."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +17,29 @@ from warren.client.testing import FaultProxy
 
 STOPPED_WITHIN_S = 20.0
 
+PATIENT = """
+import sys
+from warren.node import node
+from warren.node.bridging import bridging
+
+bridging.CONFIRMS_PATIENCE_S, bridging.STOP_PATIENCE_S, node.STOP_PATIENCE_S = 20.0, 25.0, 30.0
+from warren.cli.main import main
+sys.exit(main())
+"""
+"""A node that waits for a busy machine's disk as long as it takes to leave both ends in good order."""
+
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[NodeProcess]:
-    node = NodeProcess(tmp_path, "--name", "own@localhost")
+    yield from owned(NodeProcess(tmp_path, "--name", "own@localhost"))
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> Iterator[NodeProcess]:
+    yield from owned(NodeProcess(tmp_path, "--name", "own@localhost", command=[sys.executable, "-c", PATIENT]))
+
+
+def owned(node: NodeProcess) -> Iterator[NodeProcess]:
     yield node
     if node.alive:
         node.kill()
@@ -56,24 +76,24 @@ async def left_over(url: str, queue: str) -> int:
         return declared.messages
 
 
-def test_a_node_that_stops_carries_nothing_twice(own: NodeProcess, far: NodeProcess) -> None:
+def test_a_node_that_stops_carries_nothing_twice(patient: NodeProcess, far: NodeProcess) -> None:
     count = 30_000
-    run(begin(own, far, url_of(far), count))
-    own.stop()
-    assert "bridge.doubted" not in own.log()
+    run(begin(patient, far, url_of(far), count))
+    patient.stop()
+    assert "bridge.doubted" not in patient.log()
     left = run(left_over(url_of(far), "stopping"))
     assert left < count
-    own.start()
+    patient.start()
 
     async def all_there() -> int:
-        async with await connect(url_of(own)) as connection, await connection.channel() as channel:
+        async with await connect(url_of(patient)) as connection, await connection.channel() as channel:
             while (await channel.declare_queue("goal", durable=True)).messages < count:
                 await asyncio.sleep(0.01)
         async with await connect(url_of(far)) as connection, await connection.channel() as channel:
             while (await channel.declare_queue("stopping", durable=True)).messages:
                 await asyncio.sleep(0.01)
             await channel.delete_queue("stopping")
-        async with await connect(url_of(own)) as connection, await connection.channel() as channel:
+        async with await connect(url_of(patient)) as connection, await connection.channel() as channel:
             return (await channel.declare_queue("goal", durable=True)).messages
 
     # begun again with the node, and what is there came once

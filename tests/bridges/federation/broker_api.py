@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-PATIENCE_S = 40.0
+PATIENCE_S = 90.0
 _LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
 
 
@@ -49,8 +49,14 @@ class BrokerApi:
 
     def until_linked(self, name: str) -> dict[str, Any]:
         """The one link of an exchange or a queue, which is up."""
-        until(lambda: [row["status"] for row in self.links(name)] == ["running"], lambda: str(self.links(name)))
-        return self.links(name)[0]
+        seen: list[dict[str, Any]] = []
+
+        def is_up() -> bool:
+            seen[:] = self.links(name)
+            return [row["status"] for row in seen] == ["running"]
+
+        until(is_up, lambda: str(seen))
+        return seen[0]
 
     def forget(self, name: str, *upstreams: str) -> None:
         self.call("DELETE", "policies", "/", name)

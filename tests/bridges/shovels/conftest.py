@@ -37,12 +37,22 @@ class Shoveller(BrokerApi):
         return rows[0] if rows else {"state": "gone"}
 
     def until_state(self, name: str, state: str) -> dict[str, Any]:
-        until(lambda: self.row(name)["state"] == state, lambda: str(self.row(name)))
-        return self.row(name)
+        return self._until_row(name, lambda row: row["state"] == state)
 
     def until_reason(self, name: str) -> str:
-        until(lambda: "reason" in self.row(name), lambda: str(self.row(name)))
-        return str(self.row(name)["reason"])
+        return str(self._until_row(name, lambda row: "reason" in row)["reason"])
+
+    def _until_row(self, name: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The row as it was when it was so: one that is tried again and again is otherwise a moment later."""
+        seen: dict[str, Any] = {}
+
+        def look() -> bool:
+            seen.clear()
+            seen.update(self.row(name))
+            return is_so(seen)
+
+        until(look, lambda: str(seen))
+        return seen
 
     def is_defined(self, name: str) -> bool:
         return self.call("GET", "parameters", "shovel", "/", name)[0] == 200

@@ -68,8 +68,10 @@ def test_an_exchange_that_is_not_there_is_named_and_nothing_is_taken(here: Shove
         with blocking.connect(here.amqp) as connection:
             channel = connection.channel()
             channel.declare_queue(f"{name}.copy", durable=True)
-            channel.declare_exchange(name, "fanout", durable=True)
-            channel.bind_queue(f"{name}.copy", name)
+            channel.bind_queue(f"{name}.copy", "amq.direct", name)
+            # it leads to the queue as soon as it is there, for the shovel may come at that moment
+            leads_on = {"alternate-exchange": "amq.direct"}
+            channel.declare_exchange(name, "fanout", durable=True, arguments=dict(leads_on))
             assert len(here.take(f"{name}.copy", 3)) == 3
             channel.delete_exchange(name)
     here.forget_queues(name, f"{name}.copy")
