@@ -176,22 +176,19 @@ def queues_of(node: NodeProcess) -> list[str]:
     return sorted(queue["name"] for queue in Operator(node.addresses["http"]).read("queues"))
 
 
-def processes_below(directory: Path) -> list[int]:
-    """Whoever runs with something in the directory on its command line."""
+def processes_below(directory: Path, beginning: str = "") -> list[int]:
+    """Whoever runs with something in the directory on its command line, as a word that begins like this."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_text(errors="replace").split("\0")
         except OSError:
             continue
-        if any(f"{directory}/" in word for word in words):
+        if any(f"{directory}/" in word and word.startswith(beginning) for word in words):
             found.append(int(process.name))
     return found
 
 
 def etcd_pid(node: NodeProcess) -> int:
     """The node's part of the store; 0 if it does not run."""
-    found = [
-        pid for pid in processes_below(node.data) if "--data-dir" in Path(f"/proc/{pid}/cmdline").read_text("latin-1")
-    ]
-    return found[0] if found else 0
+    return next(iter(processes_below(node.data, "--data-dir=")), 0)

@@ -50,9 +50,9 @@ def test_nodes_of_a_list_that_start_at_once_become_one_cluster(nodes: MemberNode
     started = [nodes.spawn(name, configuration=configuration, port=ports[name]) for name in ("cat", "bee", "ant")]
     for node in started:
         node.await_ready()
+    everybody = {f"{name}@localhost": ("disc", True) for name in ports}
     for node in started:
-        eventually(lambda node=node: len(nodes.members(node)) == 3)  # type: ignore[misc]
-        assert nodes.members(node) == {f"{name}@localhost": ("disc", True) for name in ports}
+        eventually(lambda node=node: nodes.members(node) == everybody)  # type: ignore[misc]
     assert "event=cluster.founded" in started[2].log()
 
 
@@ -119,11 +119,11 @@ def test_two_nodes_on_a_store_that_somebody_else_runs(nodes: MemberNodes, guarde
     nodes.done(dog, "stop_app")
     nodes.done(cat, "forget_cluster_node", "dog@localhost")
     assert queues_of(cat) == ["cats"]
-    assert nodes.members(cat) == {"cat@localhost": ("disc", True)}
+    eventually(lambda: nodes.members(cat) == {"cat@localhost": ("disc", True)})
     nodes.done(dog, "reset")
     # it was told to join, and does so again
     nodes.done(dog, "start_app")
-    assert len(nodes.members(cat)) == 2
+    eventually(lambda: len(nodes.members(cat)) == 2)
     assert queues_of(dog) == ["cats"]
 
 
@@ -261,7 +261,7 @@ def test_a_node_that_is_killed_while_it_becomes_a_ram_node_is_one(nodes: MemberN
     with ThreadPoolExecutor() as pool:
         # etcd takes some seconds to let a member go
         ordered = pool.submit(nodes.ctl, dog, "change_cluster_node_type", "ram")
-        eventually(lambda: '"kind": "ram"' in (dog.data / "cluster.json").read_text())
+        eventually(lambda: '"kind": "ram"' in (dog.data / "cluster.json").read_text(), pause_s=0.002)
         dog.kill()
         assert ordered.result().code != 0
     dog.start()

@@ -98,7 +98,7 @@ def deaths_of(nodes: MemberNodes, store: DeadlyStore, node: NodeProcess, stride:
 def test_a_reset_that_is_killed_between_any_two_steps_is_given_again(nodes: MemberNodes, store: DeadlyStore) -> None:
     cat, dog = pair(nodes, kept_at(store.far), kept_at(store.endpoint))
     for _death in deaths_of(nodes, store, dog, 3, "reset"):
-        assert nodes.members(cat) == {CAT: ("disc", True)}
+        eventually(lambda: nodes.members(cat) == {CAT: ("disc", True)})
         eventually(lambda: queues_of(cat) == [])
         nodes.done(dog, "join_cluster", peer_of(cat))
         nodes.done(dog, "start_app")
@@ -110,7 +110,7 @@ def test_renaming_that_is_killed_between_any_two_steps_is_given_again(nodes: Mem
     cat, dog = pair(nodes, kept_at(store.far), kept_at(store.endpoint))
     for _death in deaths_of(nodes, store, dog, 4, "rename_cluster_node", DOG, EEL):
         nodes.done(dog, "start_app")
-        assert sorted(nodes.members(cat)) == [CAT, EEL]
+        eventually(lambda: sorted(nodes.members(cat)) == [CAT, EEL])
         eventually(lambda: ready_in(cat, "kept") == 1)
         nodes.done(dog, "stop_app")
         nodes.done(dog, "rename_cluster_node", EEL, DOG)
@@ -123,7 +123,7 @@ def test_another_type_that_is_killed_between_any_two_steps_is_given_again(
     cat, dog = pair(nodes, kept_at(store.far), kept_at(store.endpoint))
     for _death in deaths_of(nodes, store, dog, 3, "change_cluster_node_type", "ram"):
         nodes.done(dog, "start_app")
-        assert nodes.members(cat)[DOG] == ("ram", True)
+        eventually(lambda: nodes.members(cat)[DOG] == ("ram", True))
         nodes.done(dog, "stop_app")
         nodes.done(dog, "change_cluster_node_type", "disc")
         nodes.done(dog, "start_app")
@@ -141,7 +141,7 @@ def test_a_removal_that_is_killed_between_any_two_steps_is_given_again(nodes: Me
         cat.crash()
         if DOG in nodes.members(cat):
             nodes.done(cat, "forget_cluster_node", DOG)
-        assert nodes.members(cat) == {CAT: ("disc", True)}
+        eventually(lambda: nodes.members(cat) == {CAT: ("disc", True)})
         eventually(lambda: queues_of(cat) == [])
         nodes.done(dog, "reset")
         nodes.done(dog, "join_cluster", peer_of(cat))
@@ -225,7 +225,7 @@ def test_a_member_that_is_killed_while_it_is_reset_is_reset_again(nodes: MemberN
     assert nodes.members(dog) == {DOG: ("disc", True)}
     assert queues_of(dog) == []
     if verb == "reset":
-        assert nodes.members(cat) == {CAT: ("disc", True)}
+        eventually(lambda: nodes.members(cat) == {CAT: ("disc", True)})
         eventually(lambda: queues_of(cat) == [])
         # a majority is cat alone
         declare(cat, "after")
@@ -245,7 +245,7 @@ def test_a_member_that_is_killed_while_it_is_renamed_is_renamed_again(nodes: Mem
         assert f"{DOG} was about to be called {EEL} when it was interrupted" in dog.log().splitlines()[-1]
         given_again(nodes, dog, "rename_cluster_node", DOG, EEL)
         nodes.done(dog, "start_app")
-    assert sorted(nodes.members(cat)) == [CAT, EEL]
+    eventually(lambda: sorted(nodes.members(cat)) == [CAT, EEL])
     eventually(lambda: ready_in(cat, "kept") == 1)
 
 
@@ -258,13 +258,13 @@ def test_a_member_that_has_half_a_name_may_be_reset_but_gets_no_third_one(
     nodes.ctl(dog, "rename_cluster_node", DOG, EEL)
     assert store.killed
     dog.kill()
-    assert sorted(nodes.members(cat)) == [CAT, DOG, EEL]
+    eventually(lambda: sorted(nodes.members(cat)) == [CAT, DOG, EEL])
     start_stopped(dog)
     eventually(lambda: nodes.ctl(dog, "ping").code == 0)
     said = nodes.ctl(dog, "rename_cluster_node", DOG, "fox@localhost")
     assert (said.code, said.err) == (69, f"Error:\n{DOG} is about to be called {EEL}: finish that first\n")
     nodes.done(dog, "reset")
-    assert nodes.members(cat) == {CAT: ("disc", True)}
+    eventually(lambda: nodes.members(cat) == {CAT: ("disc", True)})
     eventually(lambda: queues_of(cat) == [])
 
 
@@ -277,7 +277,7 @@ def test_a_ram_node_that_is_killed_while_it_becomes_a_disc_node_becomes_one(node
     given_again(nodes, dog, "change_cluster_node_type", "disc")
     nodes.done(dog, "start_app")
     assert etcd_pid(dog)
-    assert nodes.members(cat)[DOG] == ("disc", True)
+    eventually(lambda: nodes.members(cat)[DOG] == ("disc", True))
     eventually(lambda: ready_in(cat, "kept") == 1)
 
 
@@ -288,7 +288,7 @@ def test_a_disc_node_that_is_killed_while_it_becomes_a_ram_node_becomes_one(node
     given_again(nodes, dog, "change_cluster_node_type", "ram")
     nodes.done(dog, "start_app")
     assert etcd_pid(dog) == 0
-    assert nodes.members(cat)[DOG] == ("ram", True)
+    eventually(lambda: nodes.members(cat)[DOG] == ("ram", True))
     eventually(lambda: ready_in(cat, "kept") == 1)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.member_nodes import MemberNodes, peer_of
+from tests.cluster.member_nodes import MemberNodes, eventually, peer_of
 from tests.docs.pages import DOCS, read_page
 
 
@@ -27,7 +27,8 @@ def test_the_commands_of_the_manual_do_what_they_show(nodes: MemberNodes) -> Non
         expected = shown.replace("with a@here", f"with {peer_of(first)}").replace("@here", "@localhost")
         said = nodes.done(second, *there)
         assert not shown or said == expected
-    assert nodes.members(first) == {"a@localhost": ("disc", True), "c@localhost": ("ram", True)}
+    everybody = {"a@localhost": ("disc", True), "c@localhost": ("ram", True)}
+    eventually(lambda: nodes.members(first) == everybody)
 
 
 def manual_blocks() -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.support.ports import free_port, peer_port
 
-READY_DEADLINE_S = 60.0
+READY_DEADLINE_S = 120.0
 STOP_DEADLINE_S = 40.0
 _LISTENERS = ("amqp", "http", "peer")
 

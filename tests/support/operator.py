@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class Operator:
