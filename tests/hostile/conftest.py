@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.node_process import NodeProcess
 
-HANDSHAKE_S = 2.5
+HANDSHAKE_S = 6.0
+"""Little, and yet more than a busy machine takes for a handshake that is meant well."""
 SETTINGS = f"handshake_timeout = {HANDSHAKE_S * 1000:.0f}\n"
 
 

@@ -1,4 +1,4 @@
-"""What a test can see of a node from outside: its memory, its log.
+"""What a test can see of a node from outside: its memory, its work, its log.
 
 Not here: its answers (`tests.support.amqp_client`).
 """
@@ -17,6 +17,12 @@ MEGABYTE = 1024 * 1024
 
 def resident_bytes(node: NodeProcess) -> int:
     return int(Path(f"/proc/{node.pid}/statm").read_text().split()[1]) * PAGE_BYTES
+
+
+def cpu_s(node: NodeProcess) -> float:
+    """What it has had of the processor."""
+    fields = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:

@@ -3,12 +3,13 @@
 Not here: who it is for (`test_greed`, `test_hoarding`).
 """
 
-import contextlib
+import time
 
-from tests.hostile.observing import MEGABYTE
+from tests.hostile.observing import DEADLINE_S, MEGABYTE
 from tests.support.amqp_client import Connection
 from tests.support.amqp_frames import BODY, HEADER, METHOD, frame
 from tests.support.amqp_methods import write_method
+from tests.support.node_process import NodeProcess
 
 WATERMARK_BYTES = 150 * MEGABYTE
 BODY_BYTES = 100_000
@@ -20,11 +21,21 @@ def publish_frames(queue: str, body: bytes, mandatory: bool = False) -> bytes:
     return frame(METHOD, 1, method) + frame(HEADER, 1, header) + frame(BODY, 1, body)
 
 
-def pour(connection: Connection, message: bytes, count: int) -> None:
-    """Publish until the node stops reading for two seconds."""
-    sender = connection.socket.dup()
-    sender.settimeout(2)
-    with contextlib.suppress(TimeoutError):
+def is_alarmed(node: NodeProcess) -> bool:
+    return " event=alarm.raised" in node.log()
+
+
+def pour(node: NodeProcess, connection: Connection, message: bytes, count: int) -> None:
+    """Publish until the node, short of memory, stops reading for two seconds."""
+    deadline = time.monotonic() + DEADLINE_S
+    with connection.socket.dup() as sender:
+        sender.settimeout(2)
         for _ in range(count):
-            sender.sendall(message)
-    sender.close()
+            rest = memoryview(message)
+            while rest:
+                try:
+                    rest = rest[sender.send(rest) :]
+                except TimeoutError:
+                    # a node that has not raised the alarm only waits for the processor
+                    if is_alarmed(node) or time.monotonic() > deadline:
+                        return

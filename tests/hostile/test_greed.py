@@ -9,7 +9,7 @@ import threading
 import time
 
 from tests.hostile.bystanders import Bystanders
-from tests.hostile.observing import MEGABYTE, resident_bytes
+from tests.hostile.observing import DEADLINE_S, MEGABYTE, resident_bytes
 from tests.hostile.pouring import BODY_BYTES, WATERMARK_BYTES, pour, publish_frames
 from tests.support.amqp_client import Channel, Connection
 from tests.support.node_process import NodeProcess
@@ -25,7 +25,7 @@ def test_a_consumer_that_never_reads_costs_a_bounded_amount(node: NodeProcess) -
         filler.send_bytes(message)
     channel.await_counts("backlog", backlog)
     before = resident_bytes(node)
-    with Bystanders(node.amqp) as pair:
+    with Bystanders(node) as pair:
         deaf = Connection.opened(node.amqp)
         deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf_channel = deaf.channel()
@@ -47,19 +47,20 @@ def test_a_publisher_faster_than_its_consumers_is_blocked_and_nobody_else(small_
     bystander = stock.channel()
     flood = Connection.opened(small_node.amqp)
     flood.channel()
-    pouring = threading.Thread(target=pour, args=(flood, publish_frames("flood", bytes(BODY_BYTES)), 5000))
+    message = publish_frames("flood", bytes(BODY_BYTES))
+    pouring = threading.Thread(target=pour, args=(small_node, flood, message, 5000))
     pouring.start()
-    flood.expect(0, "connection.blocked", 30, reason="low on memory")
-    pouring.join(30)
+    flood.expect(0, "connection.blocked", DEADLINE_S, reason="low on memory")
+    pouring.join(DEADLINE_S)
     assert resident_bytes(small_node) < WATERMARK_BYTES + 100 * MEGABYTE
     # whoever does not publish is served as ever
     started_s = time.monotonic()
     for _ in range(50):
         bystander.counts("flood")
-    assert time.monotonic() - started_s < 10
+    assert time.monotonic() - started_s < DEADLINE_S
     held = drain(consumer, "flood")
     assert held > 100
-    flood.expect(0, "connection.unblocked", 30)
+    flood.expect(0, "connection.unblocked", DEADLINE_S)
     for connection in (reader, stock):
         connection.close()
     flood.cut()

@@ -8,7 +8,7 @@ import contextlib
 
 from tests.hostile.bystanders import Bystanders
 from tests.hostile.observing import MEGABYTE, resident_bytes, wait_for
-from tests.hostile.pouring import BODY_BYTES, WATERMARK_BYTES, pour, publish_frames
+from tests.hostile.pouring import BODY_BYTES, WATERMARK_BYTES, is_alarmed, pour, publish_frames
 from tests.support.amqp_client import Connection
 from tests.support.amqp_frames import BODY, HEADER, METHOD, frame
 from tests.support.amqp_methods import write_method
@@ -16,7 +16,7 @@ from tests.support.node_process import NodeProcess
 
 
 def test_a_client_that_asks_and_never_reads_costs_a_bounded_amount(node: NodeProcess) -> None:
-    with Bystanders(node.amqp) as pair:
+    with Bystanders(node) as pair:
         deaf = Connection.opened(node.amqp)
         channel = deaf.channel()
         channel.call("queue.declare", queue="one")
@@ -35,7 +35,7 @@ def test_a_client_that_asks_and_never_reads_costs_a_bounded_amount(node: NodePro
 
 
 def test_a_publisher_of_returns_that_never_reads_costs_a_bounded_amount(node: NodeProcess) -> None:
-    with Bystanders(node.amqp) as pair:
+    with Bystanders(node) as pair:
         deaf = Connection.opened(node.amqp)
         deaf.channel()
         before = resident_bytes(node)
@@ -81,7 +81,7 @@ def test_a_transaction_that_is_never_committed_is_held_to_the_watermark(small_no
     channel = greedy.channel()
     channel.call("queue.declare", queue="never")
     channel.call("tx.select")
-    pour(greedy, publish_frames("never", bytes(BODY_BYTES)), 5000)
+    pour(small_node, greedy, publish_frames("never", bytes(BODY_BYTES)), 5000)
     assert resident_bytes(small_node) < WATERMARK_BYTES + 100 * MEGABYTE
-    wait_for(lambda: " event=alarm.raised" in small_node.log(), "the alarm is logged")
+    wait_for(lambda: is_alarmed(small_node), "the alarm is logged")
     greedy.cut()
