@@ -11,7 +11,7 @@ from tests.bridges.federation.attached_host import AttachedHost, running
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.bridges.federation.exchange_link import ExchangeLink
-from warren.bridges.federation.names import internal_exchange_name
+from warren.bridges.federation.names import internal_exchange_name, link_id
 from warren.bridges.federation.queue_link import QueueLink
 from warren.bridges.federation.upstream import Upstream
 from warren.bridges.keeper import Keeper
@@ -175,11 +175,10 @@ def test_what_comes_while_the_link_is_down_is_kept_upstream(
             async with running(host, link):
                 assert [each.body for each in await delivered(own, name, 3)] == [b"0", b"1", b"2"]
             queue = f"federation: {name} -> {HERE}"
-            suffixes = [await has_exchange(upstream_url, internal_exchange_name(queue, each)) for each in "AB"]
-            assert sorted(suffixes) == [False, True]
+            exchanges = [internal_exchange_name(queue, link_id(link.key), suffix) for suffix in "AB"]
+            assert sorted([await has_exchange(upstream_url, each) for each in exchanges]) == [False, True]
             await link.retire(host, [])
-            suffixes = [await has_exchange(upstream_url, internal_exchange_name(queue, each)) for each in "AB"]
-            assert suffixes == [False, False]
+            assert [await has_exchange(upstream_url, each) for each in exchanges] == [False, False]
             with pytest.raises(ChannelClosed):
                 await (await there.channel()).declare_queue(queue, passive=True)
             await far.delete_exchange(name)

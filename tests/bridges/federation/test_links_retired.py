@@ -6,10 +6,11 @@ import pytest
 
 from tests.bridges.conftest import url_of
 from tests.bridges.federation.attached_host import AttachedHost, running
-from tests.bridges.federation.test_links_alone import HERE, delivered, run
+from tests.bridges.federation.test_links_alone import HERE, delivered, has_exchange, run
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.bridges.federation.exchange_link import ExchangeLink
+from warren.bridges.federation.names import internal_exchange_name, link_id
 from warren.bridges.federation.upstream import Upstream
 from warren.client import connect
 
@@ -26,6 +27,13 @@ def upstream_url(request: pytest.FixtureRequest) -> str:
 
 def link_of(upstream: str, name: str, url: str) -> ExchangeLink:
     return ExchangeLink("/", name, "topic", Upstream(upstream, (url,), name, name, "tag", reconnect_delay_s=0.2), HERE)
+
+
+async def internal_exchanges(url: str, link: ExchangeLink) -> list[str]:
+    """Those of a link that are there."""
+    queue = f"federation: {link.name} -> {HERE}"
+    names = [internal_exchange_name(queue, link_id(link.key), suffix) for suffix in "AB"]
+    return [name for name in names if await has_exchange(url, name)]
 
 
 def test_an_upstream_that_takes_the_place_of_another_one_of_the_same_broker_keeps_what_waits_there(
@@ -46,11 +54,14 @@ def test_an_upstream_that_takes_the_place_of_another_one_of_the_same_broker_keep
                 pass
             await far.publish(b"waits", name, "a", mandatory=True)
             await old.retire(host, [new])
+            await far.publish(b"between", name, "a", mandatory=True)
+            assert await internal_exchanges(upstream_url, old) == []
             async with running(host, new):
-                assert [each.body for each in await delivered(own, name, 1)] == [b"waits"]
+                assert [each.body for each in await delivered(own, name, 2)] == [b"waits", b"between"]
                 await far.publish(b"comes", name, "a", mandatory=True)
                 assert [each.body for each in await delivered(own, name, 1)] == [b"comes"]
             await new.retire(host, [])
+            assert await internal_exchanges(upstream_url, new) == []
             assert host.log.of("federation.leftovers_kept") == []
             await far.delete_exchange(name)
             await own.delete_exchange(name)

@@ -16,7 +16,7 @@ from warren.bridges.federation.bindings import Wanted, differences, wanted_upstr
 from warren.bridges.federation.ends import Federating, cluster_of, one_of_them_ends, upstream_vhost
 from warren.bridges.federation.exchange_plan import ExchangePlan
 from warren.bridges.federation.forwarding import to_exchange
-from warren.bridges.federation.names import SUFFIXES, internal_exchange_name, link_key
+from warren.bridges.federation.names import SUFFIXES, link_key
 from warren.bridges.federation.upstream import Upstream
 from warren.bridges.federation.upstream_end import UpstreamEnd
 from warren.bridges.host import Host, LocalBinding
@@ -89,22 +89,36 @@ class ExchangeLink(Bridge):
     async def retire(self, host: Host, wanted: Collection[Bridge]) -> None:
         """The exchange is federated with this upstream no more: nothing is left of it there.
 
-        Another upstream, by another name or user, may lead to the same broker. What is there belongs to its link then.
+        Another upstream, by another name or user, may lead to the same broker. The queue belongs to its link then, and
+        what leads to the queue goes when it is led there by that link.
         """
-        if self.upstream.keeps_resources:
-            return
         try:
-            if any(self._queues() & link._queues() for link in wanted if isinstance(link, ExchangeLink)):
+            heir = self.heir_among(wanted)
+            if self.upstream.keeps_resources and heir is None:
                 return
             reached = await reach(host, self.upstream.uris, self.vhost, self.connection_name)
             async with reached.connection as source:
-                queue = self._plan(reached.uri).queue
-                await _delete_unused(source, queue)
+                plan = self._plan(reached.uri)
+                if heir is None:
+                    await _delete_unused(source, plan.queue)
+                else:
+                    await heir._stand_in(host, reached)
                 async with await source.channel() as channel:
                     for suffix in SUFFIXES:
-                        await channel.delete_exchange(internal_exchange_name(queue, suffix))
+                        await channel.delete_exchange(plan.internal_exchange(suffix))
         except (ClientError, OSError) as trouble:
             host.log.warning("federation.leftovers_kept", **self.describe(), reason=str(trouble))
+
+    def heir_among(self, wanted: Collection[Bridge]) -> "ExchangeLink | None":
+        """One that has the same queue upstream, by what their URIs say."""
+        links = [link for link in wanted if isinstance(link, ExchangeLink)]
+        return next((link for link in links if self._queues() & link._queues()), None)
+
+    async def _stand_in(self, host: Host, reached: Reached) -> None:
+        plan, upstream_name = self._plan(reached.uri), cluster_of(reached.connection)
+        end = UpstreamEnd(plan, reached.connection, reached.whole_uri)
+        here = host.bindings_of(self.vhost, self.name)
+        await end.stand_in(host, lambda suffix: list(wanted_upstream(here, plan, upstream_name, suffix).values()))
 
     def _queues(self) -> set[tuple[Place, str]]:
         """Each place that it may be connected to, with what its queue is called there."""

@@ -5,7 +5,7 @@ Not here: what it does (`federation.exchange_link`).
 
 from dataclasses import dataclass, field
 
-from warren.bridges.federation.names import upstream_queue_name
+from warren.bridges.federation.names import internal_exchange_name, link_id, link_key, upstream_queue_name
 from warren.bridges.federation.upstream import Upstream
 from warren.wire.values import Table
 
@@ -30,6 +30,10 @@ class ExchangePlan:
         return upstream_queue_name(
             self.upstream.exchange, self.upstream_vhost, self.cluster_name, self.vhost, self.name
         )
+
+    def internal_exchange(self, suffix: str) -> str:
+        key = link_key("exchange", self.vhost, self.name, self.upstream.name, self.upstream.exchange)
+        return internal_exchange_name(self.queue, link_id(key), suffix)
 
     @property
     def queue_arguments(self) -> Table:

@@ -8,11 +8,11 @@ Not here: which bindings there are (`federation.bindings`).
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from warren.bridges.connecting import connect
 from warren.bridges.federation.exchange_plan import ExchangePlan
-from warren.bridges.federation.names import SUFFIXES, internal_exchange_name
+from warren.bridges.federation.names import SUFFIXES, shared_exchange_names
 from warren.bridges.host import Host
 from warren.client.channel import Channel
 from warren.client.connection import Connection
@@ -41,7 +41,7 @@ class UpstreamEnd:
 
     @property
     def internal_exchange(self) -> str:
-        return internal_exchange_name(self._plan.queue, self.suffix)
+        return self._plan.internal_exchange(self.suffix)
 
     async def prepare(self, host: Host) -> None:
         """The queue, the exchange that is federated, and an internal exchange that leads to the queue."""
@@ -78,14 +78,29 @@ class UpstreamEnd:
         Where there are both, a life ended between making the one and deleting the other, and nobody knows which of them
         has all bindings. Then one of them gets those it lacks, so that none is without for a moment.
         """
-        there = [await self._has_exchange(internal_exchange_name(self._plan.queue, suffix)) for suffix in SUFFIXES]
+        there = [await self._has_exchange(self._plan.internal_exchange(suffix)) for suffix in SUFFIXES]
         self.suffix, self.before = reversed(SUFFIXES) if there == [True, False] else SUFFIXES
         return there != [True, True]
 
     async def replace_before(self) -> None:
-        """All bindings are there: the internal exchange of the life before may go."""
+        """All bindings are there: the internal exchange of the life before may go, and what RabbitMQ called so."""
         async with await self._source.channel() as channel:
-            await channel.delete_exchange(internal_exchange_name(self._plan.queue, self.before))
+            for name in (self._plan.internal_exchange(self.before), *shared_exchange_names(self._plan.queue)):
+                await channel.delete_exchange(name)
+
+    async def stand_in(self, host: Host, bindings: Callable[[str], Sequence[Binding]]) -> None:
+        """For the link itself, which may not have begun, or is about to: all bindings are there when this returns.
+
+        Whichever internal exchange there is gets them; a link deletes none before another one has them.
+        """
+        there = [suffix for suffix in SUFFIXES if await self._has_exchange(self._plan.internal_exchange(suffix))]
+        async with await self._source.channel() as channel:
+            if not there:
+                await self._declare_internal(host, channel)
+            for suffix in there or [self.suffix]:
+                self.suffix = suffix
+                await channel.bind_queue(self._plan.queue, self.internal_exchange)
+                await self.bind(channel, bindings(suffix))
 
     async def bind(self, channel: Channel, bindings: Sequence[Binding]) -> None:
         for at in range(0, len(bindings), BINDINGS_AT_ONCE):

@@ -1,9 +1,11 @@
 """How far messages and bindings go."""
 
+from dataclasses import replace
+
 from warren.bridges.federation.bindings import differences, wanted_upstream
 from warren.bridges.federation.exchange_plan import ExchangePlan
 from warren.bridges.federation.hops import bound_from, may_be_forwarded
-from warren.bridges.federation.names import link_id, link_key, upstream_queue_name
+from warren.bridges.federation.names import internal_exchange_name, link_id, link_key, upstream_queue_name
 from warren.bridges.federation.upstream import Upstream
 from warren.bridges.host import LocalBinding
 from warren.wire.values import Table
@@ -89,6 +91,19 @@ def test_the_queue_upstream_is_called_as_rabbitmq_calls_it() -> None:
     assert upstream_queue_name("fx", "/", "here", "/", "fx") == "federation: fx -> here"
     assert upstream_queue_name("fx", "/", "here", "/", "mine") == "federation: fx -> here:mine"
     assert upstream_queue_name("fx", "/", "here", "v", "fx") == "federation: fx -> here:v:fx"
+
+
+def test_two_upstreams_have_one_queue_and_internal_exchanges_of_their_own() -> None:
+    one, two = (replace(plan(), upstream=replace(plan().upstream, name=name)) for name in ("one", "two"))
+    assert one.queue == two.queue
+    assert len({each.internal_exchange(suffix) for each in (one, two) for suffix in "AB"}) == 4
+
+
+def test_an_internal_exchange_has_a_name_that_amqp_has_room_for_however_long_that_of_the_queue_is() -> None:
+    names = [internal_exchange_name("q" * 250, link, suffix) for link in ("0a1b2c3d", "4e5f6071") for suffix in "AB"]
+    assert len(set(names)) == 4
+    assert max(map(len, names)) <= 255
+    assert internal_exchange_name("q" * 244, "0a1b2c3d", "A") == "q" * 244 + " 0a1b2c3d A"
 
 
 def test_links_are_told_apart_whatever_their_names_have_in_them() -> None:

@@ -34,8 +34,8 @@ OLD = link("old", f"amqp://u:before@{NOBODY}")
         link("new", "amqp://elsewhere/%2F", f"amqp://{NOBODY}/%2F"),
     ],
 )
-def test_what_another_link_that_is_wanted_lives_by_is_left_alone(other: ExchangeLink) -> None:
-    assert not tries_to_delete(OLD, link("far", "amqp://elsewhere"), other)
+def test_another_link_that_is_wanted_and_has_the_same_queue_there_inherits_it(other: ExchangeLink) -> None:
+    assert OLD.heir_among([link("far", "amqp://elsewhere"), other]) is other
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,7 @@ def test_what_another_link_that_is_wanted_lives_by_is_left_alone(other: Exchange
     ],
 )
 def test_a_link_with_another_broker_or_another_queue_there_is_no_reason_to_leave_anything(other: ExchangeLink) -> None:
+    assert OLD.heir_among([other]) is None
     assert tries_to_delete(OLD, other)
 
 
