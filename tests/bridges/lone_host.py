@@ -65,10 +65,8 @@ class LoneHost:
     async def connect_here(self, vhost: str, name: str, user: str) -> Connection:
         raise AssertionError("there is no broker around this host")
 
-    async def forget(self, component: str, vhost: str, name: str) -> None:
-        self.defined = [
-            each for each in self.defined if (each.component, each.vhost, each.name) != (component, vhost, name)
-        ]
+    async def forget(self, parameter: Parameter) -> None:
+        self.defined = [each for each in self.defined if each is not parameter]
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         self._callbacks.append(callback)

@@ -9,10 +9,11 @@ from tests.bridges.lone_host import LoneHost, life_of
 from tests.bridges.test_carrying import fill, run, take, to_queue
 from warren.bridges.carrying.carrier import carry
 from warren.bridges.carrying.terms import Terms
+from warren.bridges.parameters import components
 from warren.broker.watching.sums import is_client
 from warren.client import ChannelClosed, ConnectionClosed, LoginRefused, Message, Properties
 from warren.model.events import StopRequested
-from warren.policy.commands import SetPolicy
+from warren.policy.commands import SetParameter, SetPolicy
 from warren.policy.policy import Policy
 from warren.session.firehose import name_of
 
@@ -134,6 +135,24 @@ def test_a_queue_wants_more_while_a_consumer_of_its_own_waits() -> None:
             [delivery] = await consumer.batch()
             channel.ack(delivery)
             await wants(True)
+
+    run(scenario())
+
+
+def test_a_definition_that_changed_since_it_was_looked_at_is_not_forgotten() -> None:
+    async def scenario() -> None:
+        node = InnerNode()
+        node.core.parameters.components.update(components())
+        shovel = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
+        await node.order(SetParameter("/", "shovel", "one", shovel))
+        [seen] = node.host.parameters("shovel")
+        await node.order(SetParameter("/", "shovel", "one", {**shovel, "dest-queue": "c"}))
+        await node.host.forget(seen)
+        [changed] = node.host.parameters("shovel")
+        assert changed.value == {**shovel, "dest-queue": "c"}
+        await node.host.forget(changed)
+        await node.host.forget(changed)
+        assert node.host.parameters("shovel") == []
 
     run(scenario())
 

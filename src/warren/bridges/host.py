@@ -92,8 +92,8 @@ class Host(Protocol):
         Without a user it may do everything in that virtual host, and publish with any user id.
         """
 
-    async def forget(self, component: str, vhost: str, name: str) -> None:
-        """Clear a parameter, if it is there."""
+    async def forget(self, parameter: Parameter) -> None:
+        """Clear a parameter, if it is there and still says the same."""
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Have `callback` called, soon and once for many, when any answer may be another one; returns how to stop it.

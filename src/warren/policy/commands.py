@@ -7,6 +7,7 @@ Not here: what becomes of them (`broker.policy_commands`), making a policy of va
 from typing import final
 
 from warren.model.commands import Command
+from warren.policy.parameters import Parameter
 from warren.policy.policy import Policy
 
 
@@ -42,12 +43,13 @@ class SetParameter(Command):
 
 @final
 class ClearParameter(Command):
-    """Remove a parameter of a component."""
+    """Remove a parameter of a component; with `as_seen`, if it still says the same."""
 
-    def __init__(self, vhost: str, component: str, name: str) -> None:
+    def __init__(self, vhost: str, component: str, name: str, as_seen: Parameter | None = None) -> None:
         self.vhost = vhost
         self.component = component
         self.name = name
+        self.as_seen = as_seen
 
 
 @final

@@ -117,8 +117,9 @@ class Shovel(Bridge):
 
 async def forget_done(host: Host, shovel: Shovel) -> None:
     """Clear its parameter; not one that was set meanwhile, and says otherwise: that is another shovel."""
-    if shovel in Shovels().wanted(host):
-        await host.forget(COMPONENT, shovel.definition.vhost, shovel.definition.name)
+    for parameter in host.parameters(COMPONENT):
+        if shovel in _understood([parameter]):
+            await host.forget(parameter)
 
 
 class NotReady(ClientError):

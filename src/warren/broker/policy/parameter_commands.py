@@ -44,9 +44,14 @@ class ParameterCommands(CommandHandler):
             check_vhost(command.vhost, self._vhosts, planned)
             self._check_parameter(command)
         elif isinstance(command, ClearParameter):
-            if (command.vhost, command.component, command.name) not in self._policies.parameters:
-                raise Refused("not_found", NO_SUCH_PARAMETER)
+            self._check_clearing(command)
         elif isinstance(command, ClearGlobalParameter) and command.name not in self._policies.global_parameters:
+            raise Refused("not_found", NO_SUCH_PARAMETER)
+
+    def _check_clearing(self, command: ClearParameter) -> None:
+        found = self._policies.parameters.get((command.vhost, command.component, command.name))
+        seen = command.as_seen
+        if found is None or (seen is not None and found.value != seen.value):
             raise Refused("not_found", NO_SUCH_PARAMETER)
 
     def _check_parameter(self, command: SetParameter) -> None:

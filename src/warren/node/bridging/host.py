@@ -76,9 +76,10 @@ class NodeHost:
             for binding in source.outgoing.values()
         ]
 
-    async def forget(self, component: str, vhost: str, name: str) -> None:
+    async def forget(self, parameter: Parameter) -> None:
+        where = (parameter.vhost, parameter.component, parameter.name)
         try:
-            await self._desk.carry_out(ClearParameter(vhost, component, name))
+            await self._desk.carry_out(ClearParameter(*where, as_seen=parameter))
         except Refused as refusal:
             if refusal.kind != "not_found":
                 raise

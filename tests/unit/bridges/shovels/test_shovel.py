@@ -39,6 +39,6 @@ def test_one_that_is_done_forgets_its_own_definition_and_not_the_one_that_took_i
     host.defined = [other, *host.defined[1:]]
     asyncio.run(forget_done(host, done))
     assert host.defined[0] is other
-    host.defined[0] = Parameter("/", "shovel", "one", dict(GOOD))
+    host.defined[0] = Parameter("/", "shovel", "one", {**GOOD, "ack-mode": "on-confirm"})
     asyncio.run(forget_done(host, done))
     assert [each.vhost for each in host.defined] == ["v"]

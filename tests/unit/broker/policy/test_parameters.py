@@ -42,6 +42,20 @@ def test_a_component_says_what_its_parameters_may_be() -> None:
     assert refusal(core, ClearParameter("/", "even", "n")) == ("not_found", "Parameter does not exist")
 
 
+def test_a_parameter_that_says_otherwise_than_it_was_seen_to_stays() -> None:
+    core = Core()
+    core.broker.parameters.components["even"] = Even()
+    core.command(SetParameter("/", "even", "n", 2))
+    seen = core.broker.policies.parameters["/", "even", "n"]
+    core.command(SetParameter("/", "even", "n", 4))
+    cleared = ClearParameter("/", "even", "n", as_seen=seen)
+    assert refusal(core, cleared) == ("not_found", "Parameter does not exist")
+    assert core.broker.policies.parameters["/", "even", "n"].value == 4
+    core.command(SetParameter("/", "even", "n", 2))
+    core.command(cleared)
+    assert core.broker.policies.parameters == {}
+
+
 def test_a_global_parameter_may_be_anything() -> None:
     core = Core()
     for value in (None, 1, "text", [1], {"a": {}}):
