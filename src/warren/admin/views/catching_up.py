@@ -32,6 +32,6 @@ class Arrivals:
         return sum(size > 0 and now_ms - at_ms < STALLED_AFTER_MS for size, at_ms in found.values())
 
     def _now(self, part: Part, now_ms: int) -> tuple[int, int]:
-        size = int(part.upstream._taken_bytes)
+        size = int(part.upstream.taken_bytes)
         before = self._seen.get(part.queue_id)
         return before if before is not None and before[0] == size else (size, now_ms)

@@ -25,13 +25,14 @@ class LinkUpstream(Upstream):
         self.tag: int = 0
         self._rings: Rings = rings
         self._queue_id: int = queue_id
-        self._taken_bytes: i64 = 0
+        # of the past, since the last attempt to join
+        self.taken_bytes: i64 = 0
 
     def join(self, request: JoinRequest) -> None:
         # the node counts them: this one may hold the queue for the second time
         self._rings.attempts += 1
         self.tag = messages.tag_of(request.epoch, self._rings.attempts)
-        self._taken_bytes = 0
+        self.taken_bytes = 0
         request.known = self._rings.agreement.applied
         self._send(messages.join(self._queue_id, self.tag, request))
 
@@ -46,8 +47,8 @@ class LinkUpstream(Upstream):
 
     def taken(self, size_bytes: i64) -> None:
         """So much more of the past was taken in."""
-        self._taken_bytes += size_bytes
-        self._send(messages.words(messages.TAKEN, self._queue_id, self.tag, [int(self._taken_bytes)]))
+        self.taken_bytes += size_bytes
+        self._send(messages.words(messages.TAKEN, self._queue_id, self.tag, [int(self.taken_bytes)]))
 
     def _send(self, message: bytes) -> None:
         self._rings.links.send_ring(self.node, message, b"")

@@ -64,7 +64,6 @@ PAUSE_S = 1.0
 SAY_EVERY_S = 10.0
 FIRST_PATIENCE_S = 3.0
 CLEARED_WITHIN_S = 30.0
-DEATH_TOLD_WITHIN_S = 7.0
 CLEARED_PAUSE_S = 0.02
 LEFTOVERS_PATIENCE_S = 10.0
 _REMOVED = (
@@ -347,6 +346,8 @@ class ClusterLife:
 
     def _patience_with(self, name: str) -> float:
         """How long a member may be said to live before it is believed: one that was killed is for a while."""
+        from warren.node.cluster.shared_store import DEATH_TOLD_WITHIN_S
+
         reached = self._links is not None and self._links.connected(name) is not None
         return 0.0 if reached else DEATH_TOLD_WITHIN_S
 

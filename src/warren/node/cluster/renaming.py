@@ -18,7 +18,7 @@ from warren.broker.sharing.runs import all_queues
 from warren.model.events import SharedSnapshot
 from warren.model.rings import Ring
 from warren.node.cluster.refusal import MembershipRefused, not_in_the_cluster
-from warren.node.cluster.shared_store import SharedStore
+from warren.node.cluster.shared_store import DEATH_TOLD_WITHIN_S, SharedStore
 from warren.store.cluster_definitions import (
     AliveDefinition,
     NodeDefinition,
@@ -32,8 +32,6 @@ from warren.store.topology_definitions import QueueDefinition
 
 BATCH_MAX = 50
 PAUSE_S = 0.2
-DEATH_TOLD_WITHIN_S = 7.0
-"""Longer than a node that was killed is said to live."""
 
 
 def refuse_taken_name(known: SharedSnapshot, old: str, new: str, peer: str) -> None:

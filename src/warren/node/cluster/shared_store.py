@@ -45,6 +45,9 @@ ASK_PATIENCE_S = 3.0
 """Whoever waits for a majority says so, and asks again."""
 LIFE_S = 5
 """How long others take a silent node to be alive."""
+DEATH_TOLD_WITHIN_S = 3.0 * LIFE_S
+"""Longer than a node that was killed is said to live: its lease is whole again when etcd gets another leader, and the
+store takes a moment to see that it has ended."""
 
 
 class SharedStore:

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, cast
 
 import pytest
 
 from warren.model.events import SharedSnapshot
 from warren.model.rings import Ring
-from warren.node.cluster import renaming
+from warren.node.cluster import renaming, shared_store
 from warren.node.cluster.renaming import rename_in_store
 from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, node_key
 from warren.store.definition_kinds import decode_definition
@@ -96,3 +97,8 @@ def test_nobody_is_waited_for_without_end() -> None:
     store = PretendStore(queue_of(ring), AliveDefinition(MASTER, 9))
     renamed(store, patience_s=0.0)
     assert store.ring(queue_of(ring)) == ring
+
+
+def test_whoever_waits_for_a_death_to_be_told_waits_longer_than_a_silent_node_is_taken_to_live() -> None:
+    patience = signature(rename_in_store).parameters["patience_s"].default
+    assert patience == shared_store.DEATH_TOLD_WITHIN_S > shared_store.LIFE_S
