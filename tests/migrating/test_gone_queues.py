@@ -56,3 +56,25 @@ def test_the_rest_of_a_queue_that_was_deleted_at_warren_waits_at_rabbitmq_until_
     assert everything_in(channel, "orders") == rest
     assert everything_in(channel, "found") == []
     assert f"{FIRST + REST} arrived" in command.out
+
+
+def test_a_queue_that_is_gone_at_warren_holds_up_no_other_and_comes_with_the_next_run(moving: Moving) -> None:
+    moving.fill("orders", [b"first"])
+    command = moving.begin("--follow")
+    command.await_line("step 1")
+    until(lambda: length_at_warren(moving) == 1)
+    channel = moving.at_warren()
+    channel.delete_queue("orders")
+    rest = [b"%d" % number for number in range(REST)]
+    moving.fill("orders", rest)
+    until(lambda: "the destination has no queue" in reasons(moving), lambda: reasons(moving))
+    command.press_enter()
+    code, err = command.end()
+    assert code == 1, (command.out, err)
+    assert f"queue 'orders' in '{moving.vhost}' is gone at Warren: the rest of it stays at RabbitMQ" in err
+    assert f"it is gone at Warren, with what had come to it; {REST} are still at RabbitMQ" in command.out
+    assert moving.shovels() == []
+    assert moving.at_source().declare_queue("orders", passive=True).messages == REST
+    code, out, err = moving.run()
+    assert code == 0, (out, err)
+    assert everything_in(channel, "orders") == rest

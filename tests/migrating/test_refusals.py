@@ -64,6 +64,46 @@ def test_a_user_who_may_not_enter_rabbitmqs_virtual_host_is_told_how_to(more: tu
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["a move", "a dry run"])
+def test_a_queue_of_rabbitmqs_that_the_user_may_not_read_is_named_before_anything_is_brought(
+    more: tuple[str, ...], moving: Moving
+) -> None:
+    moving.fill("bills", [b"one"])
+    moving.fill("orders", [b"one"])
+    moving.source_operator.user("reader")
+    moving.source_operator.permit("reader", configure="", write="", read="^bills$", vhost=moving.vhost)
+    host, port = moving.rabbitmq.address
+    code, _, err = moving.run("--amqp", f"amqp://reader:reader@{host}:{port}", *more)
+    assert code == 1
+    assert f"'reader' may not read queue 'orders' in '{moving.vhost}' of RabbitMQ" in err
+    assert f"rabbitmqctl set_permissions -p {moving.vhost} reader '' '' '.*'" in err
+    assert vhosts_at_warren(moving) == ["/"]
+    moving.source_operator.permit("reader", configure="", write="", read=".*", vhost=moving.vhost)
+    assert moving.run("--amqp", f"amqp://reader:reader@{host}:{port}", *more)[0] == 0
+
+
+def test_a_queue_that_who_moves_may_not_write_to_at_warren_is_named_before_anything_is_brought(moving: Moving) -> None:
+    moving.fill("bills", [b"one"])
+    moving.fill("orders", [b"one"])
+    moving.operator.vhost(moving.vhost)
+    moving.operator.permit("guest", write="^(bills|amq)", vhost=moving.vhost)
+    code, _, err = moving.run("--keep")
+    assert code == 1
+    assert f"'guest' may not write to queue 'orders' in '{moving.vhost}' of Warren" in err
+    assert moving.operator.read("queues", moving.vhost) == []
+    moving.operator.permit("guest", configure="^migrate-", read="^migrate-", write="s$|^amq", vhost=moving.vhost)
+    assert moving.run("--keep")[0] == 0
+
+
+def test_an_amqp_port_that_nobody_listens_on_is_no_question_of_permissions(moving: Moving) -> None:
+    moving.fill("orders", [b"one"])
+    code, _, err = moving.run("--amqp", f"amqp://guest:guest@127.0.0.1:{free_port()}")
+    assert code == 1
+    assert "RabbitMQ's AMQP is not reached" in err
+    assert "set_permissions" not in err
+    assert vhosts_at_warren(moving) == ["/"]
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["a move", "a dry run"])
 def test_a_wrong_password_over_amqp_is_said_before_anything_is_brought(more: tuple[str, ...], moving: Moving) -> None:
     moving.fill("orders", [b"one"])
     host, port = moving.rabbitmq.address

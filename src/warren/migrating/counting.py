@@ -47,6 +47,10 @@ class Account:
     consumed_at_warren: bool = False
     """Whether anybody was seen to consume at Warren; then its queue's length proves nothing."""
 
+    is_gone_at_warren: bool = False
+    was_gone_at_source: bool = False
+    """Whether somebody deleted it at RabbitMQ while it moved."""
+
     def see_destination(self, side: Side) -> None:
         self.destination_after = side
         self.consumed_at_warren |= bool(side.consumers or self.destination_before.consumers)
@@ -73,8 +77,13 @@ class Account:
         return 0 if self.is_stream else self.source_after.messages
 
     @property
+    def is_lost(self) -> bool:
+        """Whether it had anything to bring, and is not at Warren any more."""
+        return self.is_gone_at_warren and (self.had > 0 or self.left > 0)
+
+    @property
     def matches(self) -> bool:
-        if self.remaining:
+        if self.remaining or self.is_lost:
             return False
         if self.is_stream:
             return self.destination_after.messages == self.source_after.messages
@@ -83,12 +92,12 @@ class Account:
     @property
     def is_settled(self) -> bool:
         """Whether it matches by everything that can be asked, so that asking again would show nothing else."""
-        return self.matches and (self.is_stream or self.arrived == self.left)
+        return self.is_lost or (self.matches and (self.is_stream or self.arrived == self.left))
 
     @property
     def is_explained(self) -> bool:
         """Whether what did not arrive may have been consumed at RabbitMQ, where others were seen to. No proof."""
-        return not self.remaining and self.consumed_at_source and self.arrived <= self.left
+        return not self.remaining and not self.is_lost and self.consumed_at_source and self.arrived <= self.left
 
     @property
     def _is_proven_by_shovel(self) -> bool:
@@ -102,6 +111,10 @@ class Account:
         """In a few words, or in a sentence that says what is wrong and where to look."""
         if self.matches:
             return MATCHES
+        if self.is_lost:
+            left = self.source_after.messages
+            rest = f"; {left} are still at RabbitMQ, and come if the command is given again" if left else ""
+            return f"it is gone at Warren, with what had come to it{rest}"
         if self.remaining:
             return f"{self.remaining} are still at RabbitMQ"
         if self.is_stream:
@@ -115,6 +128,8 @@ class Account:
                 f"{missing} did not come: others consumed at RabbitMQ meanwhile, and only they can say whether these "
                 "were theirs"
             )
+        if missing > 0 and self.was_gone_at_source:
+            return f"{missing} have not arrived: the queue was deleted at RabbitMQ while it moved"
         if missing > 0:
             return (
                 f"{missing} have not arrived; they may have expired or been dropped by a limit, at either side, "

@@ -27,6 +27,7 @@ from warren.migrating.definitions import (
     exported,
 )
 from warren.migrating.judging import BRIDGES, Judge, LeftOut
+from warren.migrating.permitting import Lack, lacking_at_rabbitmq, lacking_at_warren
 from warren.migrating.queues import FoundQueue, QueueName, Staying, parted
 from warren.queue.argument_aliases import without_aliases
 
@@ -55,6 +56,9 @@ class Wishes:
     mover: str = ""
     """The user of Warren who moves, and whose shovels will enter the virtual hosts."""
 
+    carrier: str = ""
+    """The user of RabbitMQ as whom shovels consume there."""
+
 
 @dataclass
 class Plan:
@@ -72,6 +76,8 @@ class Plan:
     closed_vhosts: list[str] = field(default_factory=list)
     """Virtual hosts that Warren has and that the mover may not enter."""
 
+    lacking_at_rabbitmq: list[Lack] = field(default_factory=list)
+    lacking_at_warren: list[Lack] = field(default_factory=list)
     unknown_vhosts: list[str] = field(default_factory=list)
     """Virtual hosts that were asked for and that RabbitMQ does not have."""
 
@@ -112,6 +118,8 @@ def plan_move(
     }
     inside = [found for found in queues if found.queue.vhost in vhosts]
     plan.carried, plan.staying = parted(inside, not_there)
+    plan.lacking_at_rabbitmq = lacking_at_rabbitmq(plan.carried, definitions, wishes.carrier)
+    plan.lacking_at_warren = lacking_at_warren(plan.carried, [*plan.brought, *there.values()], wishes.mover)
     return plan
 
 

@@ -12,6 +12,9 @@ A queue waits, moves, ends and is done:
 A stream gives nothing away: it is done when Warren's has as many messages. One that Warren has begun is not carried,
 as everything would come again.
 
+A queue that somebody deletes at either broker holds up no other: if all is to end, its shovel is deleted and it is
+done, whatever RabbitMQ has left of it. That is told, and the final count does not match.
+
 Not here: what is asked of the brokers (`cli.migrate.rabbitmq`, `cli.migrate.destination`), the verdict
 (`migrating.counting`).
 """
@@ -79,7 +82,7 @@ class Carrying:
         self._progress = CarryingProgress()
         self._told: dict[QueueName, ShovelState] = {}
         # those that were at Warren and are not now
-        self._gone: set[QueueName] = set()
+        self.gone: set[QueueName] = set()
         self._states_at_s = 0.0
         self._away = ""
         self._moving = 0
@@ -134,6 +137,7 @@ class Carrying:
         here = self._source.sides([account.queue for account in accounts], believe_unacked=True)
         for account in accounts:
             account.source_after = here[account.queue]
+            account.is_gone_at_warren = account.queue not in there
             account.see_destination(there.get(account.queue, Side()))
 
     def _patiently(self, work: Callable[[], None]) -> None:
@@ -208,49 +212,70 @@ class Carrying:
         self._progress.reach(done, self.left, undone)
         if time.monotonic() >= self._states_at_s:
             self._states_at_s = time.monotonic() + STATES_EVERY_S
-            self._look_for_gone(there)
+            self._look_for_gone(there, ending)
             self._tell_states()
 
     def _look_at(self, each: Carried, ending: bool) -> None:
-        count = self._count_of(each.queue)
+        found = self._source.count(each.queue)
+        count = found or Count(0, 0)
+        if found is None and not each.account.was_gone_at_source:
+            each.account.was_gone_at_source = True
+            self._progress.tell(f"queue {each.queue} is gone at RabbitMQ, with what was left in it; the others go on")
+        is_lost = found is None or each.queue in self.gone
         if each.found.is_stream:
-            self._look_at_stream(each, count, ending)
+            self._look_at_stream(each, count, ending, is_lost)
             return
         each.left = count.ready
         each.account.source_after = Side(count.ready)
         if count.consumers > (each.stage is not Stage.WAITING) and not each.account.consumed_at_source:
             each.account.consumed_at_source = self._source.others(each.queue.vhost)[each.queue.name] > 0
         if each.stage is Stage.WAITING:
-            self._start(each, ending and not count.ready)
+            self._start(each, ending, is_done=ending and not count.ready)
         elif each.stage is Stage.MOVING:
-            if ending and each.was_empty and not count.ready:
+            if ending and (is_lost or (each.was_empty and not count.ready)):
                 self._end(each)
             each.was_empty = not count.ready
         elif time.monotonic() > each.ending_since_s + ENDING_MAX_S or not self._source.is_carried(each.queue, count):
             # what it held was given back since the first count, perhaps
-            self._leave(each, Stage.WAITING if self._count_of(each.queue).ready else Stage.DONE)
+            is_more = each.queue not in self.gone and self._count_of(each.queue).ready
+            self._leave(each, Stage.WAITING if is_more else Stage.DONE)
 
     def _count_of(self, queue: QueueName) -> Count:
         return self._source.count(queue) or Count(0, 0)
 
-    def _look_at_stream(self, each: Carried, count: Count, ending: bool) -> None:
+    def _look_at_stream(self, each: Carried, count: Count, ending: bool, is_lost: bool) -> None:
         begun = each.account.destination_before.messages
         each.left = max(0, count.ready - each.account.destination_after.messages)
         if each.stage is Stage.WAITING:
-            self._start(each, bool(begun))
-        elif each.stage is Stage.MOVING and ending and not each.left and time.monotonic() > each.counts_from_s:
-            self._end(each)
+            self._start(each, ending, is_done=bool(begun) or (ending and is_lost))
+        elif each.stage is Stage.MOVING and ending:
+            if is_lost or (not each.left and time.monotonic() > each.counts_from_s):
+                self._end(each)
         elif each.stage is Stage.ENDING:
             self._leave(each, Stage.DONE)
 
-    def _start(self, each: Carried, is_done: bool) -> None:
+    def _start(self, each: Carried, ending: bool, is_done: bool) -> None:
         each.counts_from_s = time.monotonic() + STREAM_COUNT_WITHIN_S
         if is_done:
             each.stage = Stage.DONE
-        else:
-            self._destination.carry(each.found, self._source.uri(each.queue.vhost))
+        elif self._carry(each, ending):
             each.stage, each.was_empty, each.unmoved = Stage.MOVING, False, False
             self._moving += 1
+        elif ending:
+            each.stage = Stage.DONE
+
+    def _carry(self, each: Carried, ending: bool) -> bool:
+        """Whether there is a shovel for it; none if the queue was deleted at Warren before its turn came."""
+        try:
+            self._destination.carry(each.found, self._source.uri(each.queue.vhost))
+        except Away:
+            raise
+        except MoveFailed:
+            if each.queue in self._destination.sides():
+                raise
+            self._tell_gone(each.queue, ending)
+            return False
+        return True
 
     def _leave(self, each: Carried, stage: Stage) -> None:
         """Its shovel is gone for certain."""
@@ -261,19 +286,27 @@ class Carrying:
         self._destination.stop_carrying(each.queue)
         each.stage, each.ending_since_s = Stage.ENDING, time.monotonic()
 
-    def _look_for_gone(self, there: Mapping[QueueName, Side]) -> None:
+    def _look_for_gone(self, there: Mapping[QueueName, Side], ending: bool) -> None:
         """Of a queue that is gone at Warren the rest stays at RabbitMQ; one that was made anew is led to again."""
         for each in self.carried:
             queue = each.queue
-            if queue in there and queue in self._gone and self._lead_again_to(queue):
-                self._gone.remove(queue)
+            if each.stage is Stage.DONE:
+                continue
+            if queue in there and queue in self.gone and self._lead_again_to(queue):
+                self.gone.remove(queue)
                 self._progress.tell(f"queue {queue} is at Warren again")
-            elif each.stage is Stage.MOVING and queue not in there and queue not in self._gone:
-                self._gone.add(queue)
-                self._progress.tell(
-                    f"queue {queue} is gone at Warren: the rest of it stays at RabbitMQ until somebody makes it again; "
-                    "this command does, if it is interrupted and given again"
-                )
+            elif each.stage is Stage.MOVING and queue not in there:
+                self._tell_gone(queue, ending)
+
+    def _tell_gone(self, queue: QueueName, ending: bool) -> None:
+        if queue not in self.gone:
+            self.gone.add(queue)
+            rest = f"queue {queue} is gone at Warren: the rest of it stays at RabbitMQ"
+            if ending:
+                told = f"{rest}, and the others go on; this command, given again, makes it anew and brings the rest"
+            else:
+                told = f"{rest} until somebody makes it again; this command does, if it is interrupted and given again"
+            self._progress.tell(told)
 
     def _lead_again_to(self, queue: QueueName) -> bool:
         """Whether that could be done; the queue may have gone again."""
@@ -285,7 +318,7 @@ class Carrying:
 
     def _tell_states(self) -> None:
         """Each time a shovel is not well in another way than before."""
-        moving = [each.queue for each in self.carried if each.stage is Stage.MOVING and each.queue not in self._gone]
+        moving = [each.queue for each in self.carried if each.stage is Stage.MOVING and each.queue not in self.gone]
         for queue, state in self._destination.states(moving).items():
             if state.state in HEALTHY:
                 self._told.pop(queue, None)

@@ -61,7 +61,7 @@ def migrate(
         raise ConfigError(f"--first takes {' or '.join(ORDERS)}, not {first}")
     there = Destination(destination, ca_file)
     here = RabbitMQ(source, amqp, ca_file)
-    wishes = Wishes(tuple(vhost or ()), keep, bridges, there.http.user)
+    wishes = Wishes(tuple(vhost or ()), keep, bridges, there.http.user, here.carrier)
     manner = Manner(wishes, dry_run, definitions_only, follow, first, at_once)
     try:
         return Move(here, there, manner, _say).run().value

@@ -14,6 +14,7 @@ from warren.cli.migrate.rabbitmq import RabbitMQ
 from warren.cli.migrate.trouble import MoveFailed
 from warren.migrating.counting import MATCHES, Account
 from warren.migrating.definitions import EXCHANGES
+from warren.migrating.permitting import Lack
 from warren.migrating.plan import Plan, Wishes, plan_move
 from warren.migrating.shovels import exchange_name, shovels_of_others, with_roads_of_others
 from warren.migrating.wording import listener_notes, plan_lines
@@ -99,8 +100,25 @@ class Move:
                 f"'{user}' may not enter virtual host '{vhost}' of Warren, which its shovels have to; nothing was "
                 f"changed: warren ctl set_permissions -p {vhost} {user} '.*' '.*' '.*'"
             )
+        self._check_permissions(plan)
         for vhost in sorted({found.queue.vhost for found in plan.carried}):
             self._source.enter(vhost)
+
+    def _check_permissions(self, plan: Plan) -> None:
+        if plan.lacking_at_rabbitmq:
+            lack = plan.lacking_at_rabbitmq[0]
+            raise MoveFailed(
+                f"'{lack.user}' may not {lack.forbidden} of RabbitMQ, which its shovel has to"
+                f"{_and_others(plan.lacking_at_rabbitmq)}; nothing was changed: "
+                f"rabbitmqctl set_permissions {_permitting(lack)}"
+            )
+        if plan.lacking_at_warren:
+            lack = plan.lacking_at_warren[0]
+            raise MoveFailed(
+                f"'{lack.user}' may not {lack.forbidden} of Warren, without which queue {lack.queue} cannot be carried"
+                f"{_and_others(plan.lacking_at_warren)}; nothing was changed. Give --to a user who may, or, with "
+                f"--keep if RabbitMQ's permissions are others: warren ctl set_permissions {_permitting(lack)}"
+            )
 
     def _check_shovels(self, plan: Plan) -> None:
         """Somebody's own shovel must not have the name of one that carries, neither at Warren nor by being brought."""
@@ -126,7 +144,8 @@ class Move:
         carrying = self._carrying(plan)
         with carrying:
             carrying.drain()
-        self._tell("RabbitMQ's queues are empty; counting")
+        but = ", but for what is gone at Warren" if carrying.gone else ""
+        self._tell(f"RabbitMQ's queues are empty{but}; counting")
         accounts = carrying.settle()
         for account in accounts:
             if account.had or account.arrived or not account.matches:
@@ -156,6 +175,15 @@ class Move:
         carrying = begin()
         Guide(listener).ask_while_carrying("contents are carried until RabbitMQ's publishers are stopped", carrying)
         return carrying
+
+
+def _and_others(lacks: list[Lack]) -> str:
+    more = len(lacks) - 1
+    return f", and {more} more of the queues are like it" if more else ""
+
+
+def _permitting(lack: Lack) -> str:
+    return f"-p {lack.queue.vhost} {lack.user} " + " ".join(f"'{each}'" for each in lack.wanted)
 
 
 def outcome_of(accounts: Iterable[Account]) -> Outcome:

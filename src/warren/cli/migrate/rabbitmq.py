@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 from warren.cli.migrate.http_side import HttpSide
 from warren.cli.migrate.trouble import Away, MoveFailed
-from warren.client import ChannelClosed, ClientError, LoginRefused, blocking
+from warren.client import ChannelClosed, ClientError, ConnectionClosed, LoginRefused, blocking
 from warren.client.errors import UriError
 from warren.client.uri import parse_uri
-from warren.errors import NOT_FOUND, ConfigError
+from warren.errors import NOT_ALLOWED, NOT_FOUND, ConfigError
 from warren.migrating.counting import Side
 from warren.migrating.queues import WORKING, FoundQueue, QueueName, found_queue, state_of
 from warren.migrating.shovels import is_marked, with_vhost
@@ -55,6 +55,11 @@ class RabbitMQ:
                 raise ConfigError(f"--amqp: {error}") from error
         self._amqp = amqp
         self._channels: dict[str, tuple[blocking.Connection, blocking.Channel]] = {}
+
+    @property
+    def carrier(self) -> str:
+        """The user as whom shovels consume."""
+        return parse_uri(self._given_amqp).user if self._given_amqp else self.http.user
 
     def overview(self) -> dict[str, Any]:
         found = self.http.get("overview")
@@ -144,18 +149,22 @@ class RabbitMQ:
 
     def enter(self, vhost: str) -> None:
         """Make sure that the shovels' user may come in; a sentence that says what to do if not."""
-        uri = self.uri(vhost)
+        user = self.carrier
         try:
             self._channel(vhost)
         except LoginRefused as error:
             raise MoveFailed(
-                f"RabbitMQ does not let '{parse_uri(uri).user}' in over AMQP: give a user and its password with --amqp"
+                f"RabbitMQ does not let '{user}' in over AMQP: give a user and its password with --amqp"
             ) from error
         except ClientError as error:
-            user = parse_uri(uri).user
+            if isinstance(error, ConnectionClosed) and error.code == NOT_ALLOWED:
+                raise MoveFailed(
+                    f"RabbitMQ's virtual host '{vhost}' cannot be entered by '{user}': {error}; it needs permissions: "
+                    f"rabbitmqctl set_permissions -p {vhost} {user} '' '' '.*'"
+                ) from error
             raise MoveFailed(
-                f"RabbitMQ's virtual host '{vhost}' cannot be entered by '{user}': {error}; it needs permissions: "
-                f"rabbitmqctl set_permissions -p {vhost} {user} '' '' '.*'"
+                f"RabbitMQ's AMQP is not reached: {error}; nothing was changed. Both this machine and Warren have to "
+                "reach it: open its port, or say with --amqp where it is"
             ) from error
 
     def close(self) -> None:
