@@ -90,12 +90,12 @@ def test_what_is_federated_is_what_a_policy_says_and_changes_are_told() -> None:
             await channel.declare_exchange("fed.e", "topic")
             await channel.declare_queue("fed.q")
             await channel.bind_queue("fed.q", "fed.e", "a.*")
-            await asyncio.wait_for(told.wait(), 5)
+            await told.wait()
             assert node.host.federated() == []
             told.clear()
             definition = {"federation-upstream-set": "all"}
             await node.order(SetPolicy(Policy("/", "fed", "^fed", "all", definition, 0), False))
-            await asyncio.wait_for(told.wait(), 5)
+            await told.wait()
             found = {each.kind: each for each in node.host.federated()}
             assert (found["exchange"].name, found["exchange"].type, found["queue"].name) == ("fed.e", "topic", "fed.q")
             assert {(each.policy_name, each.policy["federation-upstream-set"]) for each in found.values()} == {
@@ -119,7 +119,7 @@ def test_a_queue_wants_more_while_a_consumer_of_its_own_waits() -> None:
 
             async def wants(expected: bool) -> None:
                 while node.host.wants_more("/", "q") != expected:
-                    await asyncio.wait_for(told.wait(), 5)
+                    await told.wait()
                     told.clear()
 
             await wants(False)

@@ -72,7 +72,6 @@ def test_an_upstream_that_takes_the_place_of_another_one_of_the_same_broker_keep
 def test_a_queue_that_somebody_consumes_is_left_and_that_is_told(
     near: NodeProcess, upstream_url: str, unique: Unique, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warren.bridges.federation.exchange_link.UNUSED_WITHIN_S", 0.0)
     name = unique("fx")
 
     async def scenario() -> None:
@@ -84,7 +83,9 @@ def test_a_queue_that_somebody_consumes_is_left_and_that_is_told(
             async with running(host, link):
                 while not (await far.declare_queue(f"federation: {name} -> {HERE}", passive=True)).consumers:
                     pass
-                await link.retire(host, [])
+                with monkeypatch.context() as impatient:
+                    impatient.setattr("warren.bridges.federation.exchange_link.UNUSED_WITHIN_S", 0.0)
+                    await link.retire(host, [])
                 [kept] = host.log.of("federation.leftovers_kept")
                 assert "PRECONDITION_FAILED" in str(kept["reason"])
                 await far.publish(b"routed", name, "a", mandatory=True)
