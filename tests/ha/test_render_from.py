@@ -1,5 +1,6 @@
 """`warren ha render` of what is no node, with options that would be overlooked, and on machines that lack something."""
 
+import os
 import pwd
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ from tests.ha.front import warren
 from tests.support.debian import environment
 from tests.unit.ha.deployments import FILE, deployment
 from warren.cli.ha import programs
-from warren.errors import ConfigError
+from warren.cli.ha.writing import write_all
+from warren.errors import ConfigError, WarrenError
+from warren.ha.bundle import RenderedFile
 
 DOORS = ("--virtual", "127.0.0.10/8", "--balancer", "lb1=127.0.0.11", "--balancer", "lb2=127.0.0.12")
 
@@ -81,3 +84,23 @@ def test_a_user_without_a_name_is_told_that_keepalived_would_check_nothing(monke
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     with pytest.raises(ConfigError, match=r"Keepalived checks nothing for a user without a name.*or give --unchecked"):
         programs.checked(deployment())
+
+
+def test_a_deployment_in_the_folder_keeps_its_comments(tmp_path: Path) -> None:
+    file = tmp_path / "deployment.toml"
+    file.write_text(f"# mine\n{FILE}")
+    done = warren("ha", "render", str(file), "--unchecked", "--out", str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert file.read_text() == f"# mine\n{FILE}"
+    assert str(file) not in done.stdout
+    assert (tmp_path / "lb1/etc/haproxy/haproxy.cfg").exists()
+
+
+def test_a_folder_that_was_made_for_nothing_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(source: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device", str(target))
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(WarrenError, match=r"nothing was written: .*: No space left on device"):
+        write_all(tmp_path / "a/b", [RenderedFile("c/one", "text")])
+    assert list(tmp_path.iterdir()) == []

@@ -22,8 +22,9 @@ class RenderedFile:
     executable: bool = False
 
 
-def bundle(deployment: Deployment) -> list[RenderedFile]:
-    files = [RenderedFile(DEPLOYMENT_FILE, document.write(deployment))]
+def bundle(deployment: Deployment, *, with_itself: bool = True) -> list[RenderedFile]:
+    """`with_itself`: also a file that describes the deployment."""
+    files = [RenderedFile(DEPLOYMENT_FILE, document.write(deployment))] if with_itself else []
     for balancer in deployment.balancers:
         files += balancer_files(deployment, balancer)
     for node in deployment.nodes:

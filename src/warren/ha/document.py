@@ -46,7 +46,13 @@ _TOP = (
 _NODE_PORTS = (*FRONT_KINDS, PEER, METRICS)
 _NODE_KEYS = ("name", "address", "kind", *_NODE_PORTS)
 _PLAIN = re.compile(r"[A-Za-z0-9._/@+-]*")
-_WORDS: dict[type, str] = {str: "a string", int: "a number", bool: "true or false", float: "a number", dict: "a table"}
+_WORDS: dict[type, str] = {
+    str: "a string",
+    int: "a whole number",
+    bool: "true or false",
+    float: "a number",
+    dict: "a table",
+}
 
 
 def parse(text: str, source: str) -> Deployment:

@@ -93,7 +93,7 @@ def test_what_is_wrong_in_a_file_is_said_in_a_sentence(was: str, is_now: str, se
     ("more", "sentence"),
     [
         ("[ports]\nhttp = 15672\n", "ports must have amqp or amqps"),
-        ("[ports]\namqp = 5672\nhttps = true\n", "ports.https must be a number, not True"),
+        ("[ports]\namqp = 5672\nhttps = true\n", "ports.https must be a whole number, not True"),
         ("[ports]\namqp = 8404\nhttp = 15672\n", "two ports of the balancers are the same"),
         ("[haproxy]\nuser = 'a b'\n", "with no spaces and no quotes, not 'a b'"),
         ("[haproxy]\nmaxcon = 5\n", "there is no haproxy.maxcon; is haproxy.maxconn meant?"),

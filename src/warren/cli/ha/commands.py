@@ -61,10 +61,12 @@ def render(
     from warren.cli.ha.source import Source, deployment_of
     from warren.cli.ha.writing import write_all
     from warren.ha.bundle import bundle
-    from warren.ha.deployment import remarks
+    from warren.ha.deployment import DEPLOYMENT_FILE, remarks
 
     deployment = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface, ca_file))
-    files = bundle(deployment)
+    place = Path(out) / DEPLOYMENT_FILE
+    # what its author wrote there is not replaced by the same without comments
+    files = bundle(deployment, with_itself=not (file and place.exists() and place.samefile(file)))
     left_unchecked = [] if unchecked else programs.checked(deployment)
     write_all(Path(out), files)
     for each in files:

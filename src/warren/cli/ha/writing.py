@@ -5,9 +5,9 @@ Files of others in the same folder stay as they are.
 """
 
 import os
-import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from warren.errors import WarrenError
@@ -15,19 +15,21 @@ from warren.ha.bundle import RenderedFile
 
 
 def write_all(folder: Path, files: Sequence[RenderedFile]) -> None:
-    staging: Path | None = None
+    made: list[Path] = []
     try:
         _look_at_places(folder, files)
-        folder.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=".render-", dir=folder))
-        for file in files:
-            _write(staging / "new" / file.path, file)
-        _take_places(folder, staging, files)
-    except OSError as error:
+        _make_folders(folder, made)
+        with tempfile.TemporaryDirectory(prefix=".render-", dir=folder, ignore_cleanup_errors=True) as staging:
+            for file in files:
+                _write(Path(staging) / "new" / file.path, file)
+            _take_places(folder, Path(staging), files)
+    except BaseException as error:
+        for empty in reversed(made):
+            with suppress(OSError):
+                empty.rmdir()
+        if not isinstance(error, OSError):
+            raise
         raise WarrenError(f"nothing was written: {error.filename or folder}: {error.strerror}") from error
-    finally:
-        if staging is not None:
-            shutil.rmtree(staging, ignore_errors=True)
 
 
 def _look_at_places(folder: Path, files: Sequence[RenderedFile]) -> None:
