@@ -92,10 +92,11 @@ def test_a_transport_that_is_closed_says_so(broker: Brokers) -> None:
 
 
 def test_a_broker_that_is_not_there_leaves_no_thread() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(CannotConnect):
         blocking.open(f"amqp://127.0.0.1:{free_port()}")
-    assert threading.active_count() == before
+    # some of those from before may have ended
+    assert set(threading.enumerate()) <= before
 
 
 def test_it_comes_back_by_itself(proxy: FaultProxy, unique: Callable[[str], str]) -> None:
