@@ -1,8 +1,10 @@
 """Getting to a broker, or being told in one sentence why not."""
 
 import asyncio
+import contextlib
 import socket
 import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,10 +15,17 @@ from warren.client.uri import parse_uri
 ON_EITHER_BROKER = True
 
 
-def free_address() -> str:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{taken.getsockname()[1]}"
+@pytest.fixture
+def free_address() -> Iterator[Callable[[], str]]:
+    """Where nobody listens, and nobody else can until the test is over: a socket has the port and does nothing."""
+    with contextlib.ExitStack() as held:
+
+        def address() -> str:
+            taken = held.enter_context(socket.socket())
+            taken.bind(("127.0.0.1", 0))
+            return f"127.0.0.1:{taken.getsockname()[1]}"
+
+        yield address
 
 
 def failure(url: str, **options: float) -> ClientError:
@@ -46,7 +55,7 @@ def test_a_broker_says_what_it_is_and_what_was_agreed_upon(url: str) -> None:
     run(talk())
 
 
-def test_hosts_are_tried_in_their_order(url: str) -> None:
+def test_hosts_are_tried_in_their_order(url: str, free_address: Callable[[], str]) -> None:
     [address] = parse_uri(url).addresses
     several = url.replace(f"@{address}", f"@{free_address()},no-such-host.invalid,{address}")
 
@@ -57,7 +66,7 @@ def test_hosts_are_tried_in_their_order(url: str) -> None:
     run(talk())
 
 
-def test_when_nobody_answers_each_host_is_named_with_its_reason() -> None:
+def test_when_nobody_answers_each_host_is_named_with_its_reason(free_address: Callable[[], str]) -> None:
     first, second = free_address(), free_address()
     error = failure(f"amqp://{first},{second}")
     assert isinstance(error, CannotConnect)
@@ -66,7 +75,7 @@ def test_when_nobody_answers_each_host_is_named_with_its_reason() -> None:
     assert error.retriable
 
 
-def test_attempts_are_repeated_after_the_delay() -> None:
+def test_attempts_are_repeated_after_the_delay(free_address: Callable[[], str]) -> None:
     begun_s = time.monotonic()
     error = failure(f"amqp://{free_address()}?connection_attempts=3&retry_delay=0.1")
     assert isinstance(error, CannotConnect)
@@ -95,7 +104,7 @@ def test_what_is_no_broker_is_not_taken_for_one() -> None:
     run(attempt())
 
 
-def test_a_wrong_password_is_refused_at_the_first_host(url: str) -> None:
+def test_a_wrong_password_is_refused_at_the_first_host(url: str, free_address: Callable[[], str]) -> None:
     [address] = parse_uri(url).addresses
     error = failure(f"amqp://guest:wrong@{address},{free_address()}")
     assert isinstance(error, LoginRefused)

@@ -106,9 +106,9 @@ def test_the_page_is_one_file_and_names_are_no_markup(outbox: Engine, tmp_path: 
     ("options", "said"),
     [
         (["--database", "sqlite:///nowhere/at/all.db"], "names a file that is not there"),
-        (["--database", f"postgresql://warren:secret@127.0.0.1:{free_port()}/bank"], "cannot connect to"),
+        (["--database", "postgresql://warren:secret@127.0.0.1:{port}/bank"], "cannot connect to"),
         (["--database", "mysql://bank"], "PostgreSQL or SQLite, not mysql"),
-        (["--database", f"postgresql://127.0.0.1:{free_port()}/bank?user=a&password=secret"], "cannot connect to"),
+        (["--database", "postgresql://127.0.0.1:{port}/bank?user=a&password=secret"], "cannot connect to"),
         (["--database", "postgresql://warren:a@b:secret@localhost/bank"], "--database is no URL"),
         (["--database", "postgresql://warren:a@secret@localhost/bank"], "--database has more than one @"),
         (["--database", "postgresql://warren:a@b/secret@localhost/bank"], "--database has more than one @"),
@@ -123,7 +123,7 @@ def test_trouble_is_2_and_a_sentence(
     options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty.db").touch()
-    given = [each.format(file=tmp_path / "empty.db") for each in options]
+    given = [each.format(file=tmp_path / "empty.db", port=free_port()) for each in options]
     assert run(["client", "open", *given]) == 2
     told = capsys.readouterr().err
     assert said in told
