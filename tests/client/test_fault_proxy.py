@@ -117,6 +117,7 @@ def test_a_stall_holds_back_one_direction_or_both_and_loses_nothing(
         assert received(connection, 6) == b"before"
         proxy.stall(direction)  # type: ignore[arg-type]
         connection.sendall(b"ping")
+        wait_for(lambda: proxy.bytes_passed("to_broker") == 6 + len(arrives))
         connection.settimeout(0.1)
         with pytest.raises(TimeoutError):
             connection.recv(4)

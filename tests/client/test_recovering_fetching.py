@@ -171,9 +171,15 @@ def test_a_queue_that_goes_with_its_last_subscription_is_not_declared_again(
             assert await is_there(transport, staying)
             # as often as it is wanted
             await transport.declare(Layout(queues=queues))
-            await transport.subscribe(passing)
+            again = await transport.subscribe(passing)
+            reading = asyncio.create_task(again.batch())
+            notices.clear()
             await cut_and_wait(proxy, transport)
+            # until then it may still go with the consumer that was cut off
+            await until(lambda: any(isinstance(notice, recovering.SubscriptionUp) for notice in notices))
             assert await is_there(transport, passing)
+            await again.cancel()
+            assert await reading == []
 
     run(talk())
 

@@ -22,10 +22,12 @@ def test_an_outage_costs_no_message_its_order_nor_a_place_in_the_parking_queue(w
         queue = await queue_of(world, transport, [keyed(body) for body in bodies])
         handled: list[bytes] = []
         tries = 0
-        back_at_s = time.monotonic() + AWAY_S
+        back_at_s = 0.0
 
         async def handle(arrival: Arrival[bytes]) -> None:
-            nonlocal tries
+            nonlocal tries, back_at_s
+            if not tries:
+                back_at_s = time.monotonic() + AWAY_S
             tries += 1
             if time.monotonic() < back_at_s:
                 raise OSError("the database is away")
@@ -46,7 +48,7 @@ def test_an_outage_costs_no_message_its_order_nor_a_place_in_the_parking_queue(w
 @pytest.fixture
 def own_postgres(postgres_server: Postgres) -> Engine:
     """A database beside the shared one, that may be closed to everybody."""
-    postgres_server.execute("DROP DATABASE IF EXISTS outages")
+    postgres_server.execute("DROP DATABASE IF EXISTS outages WITH (FORCE)")
     postgres_server.execute("CREATE DATABASE outages")
     return create_engine(postgres_url(postgres_server).replace(f"/{DATABASE}", "/outages"))
 
@@ -74,7 +76,7 @@ def test_a_database_that_lets_nobody_in_for_a_while_loses_nothing(
         own_postgres.dispose()
         async with Listener(transport, queue, pay, concurrency=2):
             # each failed, and failed again after its pause
-            await until(lambda: len(caplog.records) == 40)
+            await until(lambda: len(caplog.records) >= 40)
             postgres_server.execute("ALTER DATABASE outages ALLOW_CONNECTIONS true")
             await until(lambda: not world.memory.unacked(queue))
         assert await is_empty(transport, f"{queue}.parked")
@@ -84,4 +86,4 @@ def test_a_database_that_lets_nobody_in_for_a_while_loses_nothing(
         assert paid() == [f"{number:02}" for number in range(20)]
     finally:
         own_postgres.dispose()
-        postgres_server.execute("DROP DATABASE outages")
+        postgres_server.execute("DROP DATABASE outages WITH (FORCE)")
