@@ -10,7 +10,8 @@ from tests.support.postgres import DATABASE, USER, Postgres
 
 
 def sqlite_url(folder: Path) -> str:
-    return f"sqlite:///{folder / 'inbox.db'}"
+    """SQLite has one lock, and nobody queues for it: who finds it taken tries again, for longer than the usual 5 s."""
+    return f"sqlite:///{folder / 'inbox.db'}?timeout=60"
 
 
 def postgres_url(server: Postgres) -> str:
