@@ -29,7 +29,7 @@ from warren.client.testing import FaultProxy, MemoryBroker
 from warren.client.transport import Transport
 
 Result = TypeVar("Result")
-DEADLINE_S = 60.0
+DEADLINE_S = 200.0
 
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:

@@ -18,7 +18,7 @@ from warren.client.outbox import Outbox, Relay, RelaySettings
 from warren.client.tables import OUTBOX
 from warren.client.transport import Outgoing
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 AT_ONCE = RelaySettings(backoff_s=0.001, tries=3, poll_s=0.01)
 
 
