@@ -16,7 +16,7 @@ CATCHING_UP = (503, "reluctant", ["catching_up"])
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
     directory = tmp_path_factory.mktemp("pair")
-    (directory / "nodes.conf").write_text("mirroring_sync_max_throughput = 4MB\n")
+    (directory / "nodes.conf").write_text("mirroring_sync_max_throughput = 1MB\n")
     made = Trio(directory / "cluster", "--nodes", "2", "--config", str(directory / "nodes.conf"))
     yield made
     made.run("down")

@@ -14,7 +14,7 @@ from tests.admin.three_nodes import OneNode, Trio, eventually
 
 LARGE = b"x" * 256 * 1024
 LARGE_COUNT = 100
-SYNC_PACE = "8MB"
+SYNC_PACE = "2MB"
 """A second: slow enough for the large ones to be seen, and stopped, on their way."""
 
 

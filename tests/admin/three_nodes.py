@@ -16,8 +16,9 @@ from typing import Any, TypeVar, cast
 
 import pika
 
-from tests.admin.calling import Api
+from tests.admin.calling import Api, Heard
 from tests.support.node_process import NodeProcess
+from tests.support.ports import cluster_ports
 
 DEADLINE_S = 60.0
 _COMMAND = [sys.executable, "-m", "warren.cli.main"]
@@ -70,7 +71,8 @@ class Trio:
     def __init__(self, directory: Path, *options: str) -> None:
         self.directory = directory
         chosen = options or ("--nodes", "3", "--ram", "1")
-        self.run("up", *chosen, "--amqp", "0", "--http", "0", "--peer", "0")
+        count = int(chosen[chosen.index("--nodes") + 1])
+        self.run("up", *chosen, *cluster_ports(count))
         laid_out = json.loads((directory / "cluster.json").read_text())["nodes"]
         self.nodes = [OneNode(f"{one['name']}@localhost", one["amqp"], one["http"]) for one in laid_out]
 
@@ -91,8 +93,15 @@ class Trio:
         assert done.returncode == 0, done
 
     def read(self, path: str) -> list[Any]:
-        """The document at a path, as each node tells it."""
-        return [node.api.read(path) for node in self.nodes]
+        """The document at a path, as each node tells it when all others have answered; they run, and may be busy."""
+        return [eventually(lambda node=node: node.api.get(path), answered_by_all).json for node in self.nodes]
+
+
+def answered_by_all(heard: Heard) -> bool:
+    if "x-silent-nodes" in heard.headers:
+        return False
+    assert heard.status == 200, (heard.status, heard.body)
+    return True
 
 
 def eventually(look: Callable[[], T], holds: Callable[[T], bool]) -> T:

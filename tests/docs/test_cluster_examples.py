@@ -14,6 +14,7 @@ import pytest
 
 from tests.docs.pages import Block, Page, pages, starts_cluster
 from tests.docs.test_examples import check_blocks
+from tests.support.ports import cluster_ports
 from warren.cli.cluster.layout import DEFAULTS
 
 DEADLINE_S = 120.0
@@ -24,7 +25,7 @@ PAGES = [page for page in pages() if starts_cluster(page) and page.blocks_in("py
 
 def command(line: str, directory: Path) -> None:
     words = line.removeprefix(CLUSTER).split()
-    free = ["--amqp", "0", "--http", "0", "--peer", "0"] if words[0] == "up" else []
+    free = cluster_ports(int(words[words.index("--nodes") + 1])) if words[0] == "up" else []
     done = subprocess.run(
         [sys.executable, "-m", "warren.cli.main", "cluster", *words, *free, "--data", str(directory)],
         capture_output=True,

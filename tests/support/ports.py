@@ -41,6 +41,14 @@ def peer_port() -> int:
     return free_port(1000, 2000)
 
 
+def cluster_ports(count: int) -> list[str]:
+    """Options of `warren cluster up` for so many nodes; they have ports that follow one another."""
+    others = range(1, count)
+    members = [step + number for step in (1000, 2000) for number in range(count)]
+    first = {"amqp": free_port(*others), "http": free_port(*others), "peer": free_port(*others, *members)}
+    return [word for kind, port in first.items() for word in (f"--{kind}", str(port))]
+
+
 def _take(ports: list[int]) -> bool:
     if any(port in _given for port in ports):
         return False
