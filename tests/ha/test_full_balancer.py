@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ha.front import VIRTUAL, Front
+from tests.ha.front import VIRTUAL, Front, warren
 from warren.client import ClientError, blocking
 from warren.ha.deployment import Deployment
 
@@ -39,3 +39,13 @@ def test_a_balancer_without_room_for_clients_keeps_the_address(small: SmallFront
             blocking.connect(f"amqp://guest:guest@{VIRTUAL}:{small.deployment.ports['amqp']}/?connection_timeout=500")
         assert (small.watched("/alive"), small.watched("/working")) == (True, True)
         assert small.ask_through("/api/overview").status == 200
+
+
+def test_a_check_says_that_there_may_be_too_many_clients(small: SmallFront) -> None:
+    with ExitStack() as clients:
+        for _ in range(CLIENTS_MAX):
+            clients.enter_context(blocking.connect(small.url))
+        told = warren("ha", "check", str(small.file)).stdout.splitlines()
+    [said] = [line for line in told if line.startswith("wrong    the virtual address ")]
+    assert "(no answer within 4 s): it takes connections and says nothing: HAProxy hangs, or has as many" in said
+    assert "good     the virtual address is on lb1" in told

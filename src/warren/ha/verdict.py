@@ -13,6 +13,7 @@ from warren.ha.sightings import Answer, ClusterSighting, Door, Greeting, NodeSig
 CLOCKS_APART_S = 2.0
 _PRODUCT = "Warren"
 REFUSED = "connection refused"
+LATE = "no answer"
 _MISMATCH = (
     "HAProxy there finds no node that serves, or one side speaks the PROXY protocol and the other does not: compare "
     "send-proxy-v2 in haproxy.cfg with proxy_protocol and proxy_protocol.from.* in warren.conf"
@@ -45,19 +46,26 @@ def _of_greeting(deployment: Deployment, door: Door, greeting: Greeting) -> Find
     if greeting.silent:
         return wrong(f"{who} takes AMQP connections at {where} and closes them without a word: {_MISMATCH}")
     if greeting.refusal:
-        advice = _advice(deployment, door, greeting.refusal)
+        advice = _advice(deployment, door, greeting)
         return wrong(f"{who} does not answer AMQP clients at {where} ({greeting.refusal}): {advice}")
     if greeting.product != _PRODUCT:
         return wrong(f"{who} leads AMQP clients at {where} to {greeting.product or 'something'}, and not to {_PRODUCT}")
     return good(f"{who} leads AMQP clients at {where} to {greeting.product} {greeting.version}")
 
 
-def _advice(deployment: Deployment, door: Door, refusal: str) -> str:
+def _advice(deployment: Deployment, door: Door, refused: Greeting | Answer) -> str:
+    if not refused.unreached and refused.refusal.startswith(LATE):
+        return (
+            "it takes connections and says nothing: HAProxy hangs, or has as many clients as haproxy.maxconn allows, "
+            "or leads to a node that hangs"
+        )
+    if not refused.unreached:
+        return "something else than HAProxy has the port, or leads elsewhere than to a node"
     if not all([each.refusal for each in door.greetings] + [each.refusal for each in door.answers]):
         return "HAProxy answers at another port there, so its haproxy.cfg lacks this one, or a firewall keeps it shut"
     if door.balancer is not None:
         return "HAProxy does not run there, or a firewall is in between"
-    if refusal == REFUSED:
+    if refused.refusal == REFUSED:
         return "the machine that has the address has no HAProxy that listens, or a firewall refuses in its name"
     names = " and ".join(balancer.name for balancer in deployment.balancers)
     return (
@@ -71,7 +79,7 @@ def _of_answer(deployment: Deployment, door: Door, answer: Answer) -> Iterator[F
         yield wrong(f"{who} takes HTTP connections at {where} and closes them without a word: {_MISMATCH}")
         return
     if answer.refusal:
-        advice = _advice(deployment, door, answer.refusal)
+        advice = _advice(deployment, door, answer)
         yield wrong(f"{who} does not answer over HTTP at {where} ({answer.refusal}): {advice}")
         return
     if not answer.standing:

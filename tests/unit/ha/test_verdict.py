@@ -87,14 +87,17 @@ def test_nothing_is_wrong_with_a_deployment_that_is_well() -> None:
         (0, {"greetings": (AWAY,), "answers": ()}, "the machine that has the address has no HAProxy that listens"),
         (
             0,
-            {"greetings": (Greeting(5672, refusal="no answer"),), "answers": ()},
+            {"greetings": (Greeting(5672, refusal="no answer", unreached=True),), "answers": ()},
             "look at systemctl status keepalived on lb1 and lb2",
         ),
         (
             0,
-            {"greetings": (Greeting(5672, refusal="no answer"),)},
+            {"greetings": (Greeting(5672, refusal="no answer", unreached=True),)},
             "(no answer): HAProxy answers at another port there, so its haproxy.cfg lacks this one, or a firewall",
         ),
+        (0, {"greetings": (Greeting(5672, refusal="no answer"),)}, "or has as many clients as haproxy.maxconn allows"),
+        (1, {"answers": (Answer(15672, refusal="no answer"),)}, "(no answer): it takes connections and says nothing"),
+        (0, {"greetings": (Greeting(5672, refusal="nonsense"),)}, "(nonsense): something else than HAProxy has the"),
         (
             1,
             {"greetings": (AWAY,), "answers": ()},
