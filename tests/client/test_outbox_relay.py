@@ -313,7 +313,8 @@ def test_a_relay_that_is_stopped_finishes_what_is_in_hand_and_lets_go(database: 
 
 def test_a_second_relay_takes_over_from_one_that_stops(database: Engine) -> None:
     async def main() -> None:
-        settings = RelaySettings(lease_s=0.3, poll_s=0.01)
+        # long enough not to be lost between a publish and its mark, and asked for every two seconds
+        settings = RelaySettings(lease_s=6.0, poll_s=0.01)
         transports = [ScriptedTransport(), ScriptedTransport()]
         relays = [Relay(database, transport, settings) for transport in transports]
         running = [asyncio.create_task(relay.run()) for relay in relays]

@@ -160,7 +160,7 @@ def test_the_time_of_a_call_is_respected_and_its_error_says_what_is_certain(prox
             begun_s = time.monotonic()
             [late] = await transport.publish(to(queue, b"late"), 0.2)
             assert (type(late), late and late.outcome) == (CallTimeout, "unknown")
-            cut_off = asyncio.ensure_future(transport.publish(to(queue, b"cut off"), 1.0))
+            cut_off = asyncio.ensure_future(transport.publish(to(queue, b"cut off"), 5.0))
             await asyncio.sleep(0)
             while transport.undecided < 1:
                 await asyncio.sleep(0)
@@ -174,7 +174,7 @@ def test_the_time_of_a_call_is_respected_and_its_error_says_what_is_certain(prox
             assert f"127.0.0.1:{proxy.address[1]}" in str(kept_out)
             [error] = await cut_off
             assert (type(error), error and error.outcome) == (ConnectionLost, "unknown")
-            assert time.monotonic() - begun_s < 10
+            assert time.monotonic() - begun_s < 30
             proxy.restore()
             assert await transport.publish(to(queue, b"at last")) == [None]
             # what was given up is not sent any more

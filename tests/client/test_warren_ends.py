@@ -104,9 +104,9 @@ def test_heartbeats_keep_an_idle_connection(start: Start) -> None:
     node = start()
 
     async def talk() -> None:
-        async with await connect(url_of(node.amqp, "?heartbeat=2")) as connection:
+        async with await connect(url_of(node.amqp, "?heartbeat=4")) as connection:
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(6):
+                async with asyncio.timeout(9):
                     await connection.closed()
             await connection.channel()
 
@@ -117,10 +117,10 @@ def test_a_call_that_is_not_answered_in_time_fails_and_a_close_does_not_hang(sta
     node = start()
 
     async def talk() -> None:
-        connection = await connect(url_of(node.amqp, "?heartbeat=0"), call_timeout_s=1.5)
+        connection = await connect(url_of(node.amqp, "?heartbeat=0"), call_timeout_s=5.0)
         channel = await connection.channel(confirms=True)
         node.process.send_signal(signal.SIGSTOP)
-        with pytest.raises(CallTimeout, match=r"within 1\.5 s"):
+        with pytest.raises(CallTimeout, match="within 5 s"):
             await channel.declare_queue("q")
         with pytest.raises(CallTimeout, match=r"within 0\.2 s"):
             await channel.publish(b"x", routing_key="q", timeout_s=0.2)
@@ -136,7 +136,7 @@ def test_a_late_answer_is_not_taken_for_that_of_the_next_call(start: Start) -> N
     node = start()
 
     async def talk() -> None:
-        async with await connect(url_of(node.amqp), call_timeout_s=2.0) as connection:
+        async with await connect(url_of(node.amqp), call_timeout_s=5.0) as connection:
             channel = await connection.channel()
             node.process.send_signal(signal.SIGSTOP)
             with pytest.raises(CallTimeout):

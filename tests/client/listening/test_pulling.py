@@ -20,11 +20,14 @@ def test_messages_come_in_full_groups_and_the_rest_when_the_time_is_over(world: 
         queue = await queue_of(world, transport, BODIES)
         sizes, bodies = [], []
         async with Puller(transport, queue, group_size=10) as puller:
-            while group := await puller.take(wait_s=0.5):
+            # those that are full do not wait
+            for wait_s in (60.0, 60.0, 3.0, 0.2):
+                group = await puller.take(wait_s)
                 sizes.append(len(group))
                 bodies += [message.body for message in group]
                 group.ack()
-        assert (sizes, bodies) == ([10, 10, 5], BODIES)
+        assert (sizes, bodies) == ([10, 10, 5, 0], BODIES)
+        assert not group
         assert await is_empty(transport, queue)
         await transport.close()
 

@@ -90,7 +90,8 @@ def test_an_answer_that_comes_too_late_is_dropped_and_its_request_is_done(world:
 
         async with Listener(transport, queue, answer), Requester(transport, "", queue) as requester:
             with pytest.raises(CallTimeout):
-                await requester.request(b"slow", timeout_s=0.3)
+                # which is also how long it may take to get to its handler
+                await requester.request(b"slow", timeout_s=3.0)
             go_on.set()
             assert (await requester.request(b"quick")).body == b"quick"
         assert asked == [b"slow", b"quick"]
@@ -170,10 +171,10 @@ def test_a_request_that_fails_is_not_tried_again_when_its_asker_has_gone(world: 
             tries.append(arrival.retries)
             raise OSError("the database is away")
 
-        retries = Retries(delays_s=(0.01, 0.01, 5.0), way="in_hand")
+        retries = Retries(delays_s=(0.01, 0.01, 60.0), way="in_hand")
         async with Requester(transport, "", queue) as requester, Listener(transport, queue, handle, retries=retries):
             with pytest.raises(CallTimeout):
-                await requester.request(b"x", timeout_s=1.0)
+                await requester.request(b"x", timeout_s=4.0)
             # the third pause would end behind the time-out, and was not begun
             [parked] = await taken(transport, f"{queue}.parked", 1)
         assert (tries, parked.headers["x-retries"]) == ([0, 1, 2], 2)

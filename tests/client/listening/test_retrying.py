@@ -83,7 +83,7 @@ def test_a_message_that_is_tried_again_in_hand_is_not_overtaken_by_its_key(world
                 raise OSError
             handled.append(arrival.body)
 
-        retries = Retries(3, (0.2,), "in_hand")
+        retries = Retries(3, (0.5,), "in_hand")
         async with Listener(transport, queue, handle, concurrency=2, retries=retries):
             await until(lambda: len(handled) == 3)
         assert handled == [b"b1", b"a1", b"a2"]

@@ -56,7 +56,7 @@ def test_a_handler_that_does_not_end_is_left_behind_at_the_deadline(world: World
 
         def block(arrival: Arrival[bytes]) -> None:
             begun.set()
-            end.wait(20)
+            end.wait(60)
             arrival.ack()
 
         listener = Listener(transport, queue, wait_for_ever if kind == "async" else block)
@@ -64,7 +64,7 @@ def test_a_handler_that_does_not_end_is_left_behind_at_the_deadline(world: World
         await until(begun.is_set)
         began = time.monotonic()
         await listener.stop(deadline_s=0.2)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         [back] = await taken(transport, queue, 1)
         end.set()
         assert (back.body, back.redelivered) == (b"slow", True)
@@ -95,7 +95,7 @@ def test_the_deadline_holds_whatever_a_handler_makes_of_its_cancellation(world: 
         await begun.wait()
         began = time.monotonic()
         await listener.stop(deadline_s=0.2)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         back = await taken(transport, queue, 0 if kind == "nothing" else 1)
         assert [message.body for message in back] == ([] if kind == "nothing" else [b"slow"])
         assert await is_empty(transport, parking_queue(queue))
@@ -126,7 +126,7 @@ def test_a_handler_that_fails_at_the_deadline_does_not_wait_for_a_broker_that_ta
         broker.faults.block()
         began = time.monotonic()
         await listener.stop(deadline_s=0.2)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         assert [message.body for message in broker.ready("orders")] == [b"slow"]
 
     run(scenario())
