@@ -15,6 +15,9 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = Path(shop_program.__file__)
 DEADLINE_S = 600
 
+# whichever is the first has to wait for the installation
+pytestmark = pytest.mark.timeout(2 * DEADLINE_S)
+
 SAID = """\
 returned NO_ROUTE rejected
 taken [1, 2, 3]
@@ -53,7 +56,6 @@ def _done(command: list[str], **variables: str) -> str:
     return ended.stdout
 
 
-@pytest.mark.timeout(2 * DEADLINE_S)
 def test_a_program_is_typed_to_the_last_call(installed: Path, tmp_path: Path) -> None:
     program = shutil.copy(PROGRAM, tmp_path / "shop.py")
     checked = ["--strict", "--python-executable", str(installed), "--config-file", "", "--cache-dir", str(tmp_path)]
