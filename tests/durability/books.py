@@ -200,6 +200,7 @@ class Books:
         book = self.queues[queue]
         owed, conceivable = len(book.owed()), len(book.conceivable())
         surplus = sum(copy.chances - 1 for copy in book.copies.values())
+        self.tally["missing"] += max(owed - ready, 0)
         if not owed <= ready <= conceivable + surplus:
             self.complain(f"{queue} has {ready} messages, not {owed} to {conceivable + surplus}")
 

@@ -8,10 +8,11 @@ Not here: who kills the node.
 import random
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import NoReturn
 
 from tests.support.amqp_client import Channel, Connection, ServerHungUp
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 WINDOW = 100
 
 
@@ -31,19 +32,13 @@ class Repeater:
         self._tag = 0
 
     def live(self, address: tuple[str, int]) -> None:
-        """Publish on a connection of its own until that is lost."""
-        connection = Connection(address, DEADLINE_S)
+        """Publish on a connection of its own until that is lost, if it ever comes about."""
         with suppress(OSError, ServerHungUp):
-            channel = self._begin(connection)
-            while True:
-                if self._chance.random() < 0.02 and self.next_id:
-                    self._repeat(channel, [self._chance.randrange(self.next_id)])
-                self.unsure[self.next_id] = None
-                self._send(channel, self.next_id)
-                self.next_id += 1
-                while len(self._open) >= WINDOW:
-                    self._told(channel)
-        connection.cut()
+            connection = Connection(address, DEADLINE_S)
+            try:
+                self._publish(self._begin(connection))
+            finally:
+                connection.cut()
 
     def finish(self, address: tuple[str, int]) -> None:
         """Repeat until everything is confirmed."""
@@ -61,6 +56,16 @@ class Repeater:
         channel.confirm()
         self._repeat(channel, list(self.unsure))
         return channel
+
+    def _publish(self, channel: Channel) -> NoReturn:
+        while True:
+            if self._chance.random() < 0.02 and self.next_id:
+                self._repeat(channel, [self._chance.randrange(self.next_id)])
+            self.unsure[self.next_id] = None
+            self._send(channel, self.next_id)
+            self.next_id += 1
+            while len(self._open) >= WINDOW:
+                self._told(channel)
 
     def _repeat(self, channel: Channel, numbers: Iterable[int]) -> None:
         for number in numbers:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.durability.books import ACKED, Books, Token
+from tests.durability.books import ACKED, REJECTED, Books, Token
 from tests.durability.visiting import exists, visit
 from tests.durability.workers import (
     DEADLINE_S,
@@ -175,6 +175,13 @@ class Siege:
             time.sleep(self.chance.uniform(0.0, START_S_MAX))
             self.kill()
         self.node.start()
+
+    def proves_something(self) -> bool:
+        """Whether promises of every kind were made: a busy machine lets clients do little before the node dies."""
+        books = self.books
+        rejected = any(copy.settled == REJECTED and copy.confirmed for copy in books.queues["work"].copies.values())
+        kept = [any(copy.confirmed for copy in books.queues[name].copies.values()) for name in ("pairs.a", "results")]
+        return rejected and all(kept) and all(books.tally[what] for what in ("confirmed", "certain", "redelivered"))
 
     def look(self) -> None:
         """What can be told without consuming."""

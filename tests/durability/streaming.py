@@ -16,7 +16,7 @@ from tests.support.amqp_methods import write_method
 BODY_BYTES = 1024
 AT_ONCE = 500
 WINDOW = 20_000
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 _NUMBER = struct.Struct(">Q")
 _FRAME = struct.Struct(">BHI")
 

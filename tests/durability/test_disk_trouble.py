@@ -17,9 +17,10 @@ from tests.support.small_disk import SmallDisk
 DISK_MEGABYTES = 24
 LARGE_BYTES = 50_000
 LARGE_COUNT = 200
-# more than a segment has room for that is there already, and sent before the node next looks at its disk
+# more than a segment has room for that is there already
 AT_ONCE = 30
-NO_LIMIT = "disk_free_limit.absolute = 1\n"
+# a node that looks at its disk finds nothing wrong; it learns that there is no room when it writes
+NO_LIMIT = "disk_free_limit.absolute = 0\n"
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:

@@ -13,9 +13,10 @@ from tests.durability.siege import LITTLE_MEMORY, SMALL_SEGMENT_BYTES, Siege, al
 KILLS = int(os.environ.get("WARREN_KILLS", "8"))
 HASTE_S = 0.05
 HASTY_KILLS = 3
+HASTY_KILLS_MAX = 15
 
 
-@pytest.mark.timeout(120 + 10 * KILLS)
+@pytest.mark.timeout(240 + 10 * KILLS)
 @pytest.mark.parametrize(
     "memory", [pytest.param("", id="enough-memory"), pytest.param(LITTLE_MEMORY, id="little-memory")]
 )
@@ -23,7 +24,7 @@ def test_no_promise_is_broken_by_kill_nine(tmp_path: Path, memory: str) -> None:
     node = altered_node(tmp_path, SMALL_SEGMENT_BYTES, configuration=memory)
     try:
         siege = Siege(node, seed=KILLS)
-        while siege.kills < KILLS and not siege.books.complaints:
+        while not siege.books.complaints and (siege.kills < KILLS or not siege.proves_something()):
             siege.round()
         siege.finish()
     except BaseException:
@@ -41,7 +42,8 @@ def test_a_node_that_confirms_before_it_flushes_is_caught(tmp_path: Path) -> Non
     hasty = altered_node(tmp_path, SMALL_SEGMENT_BYTES, haste_s=HASTE_S)
     siege = Siege(hasty, seed=1)
     try:
-        while siege.kills < HASTY_KILLS:
+        # nothing is missing after a life in which a busy machine has confirmed nothing
+        while siege.kills < HASTY_KILLS or (not siege.books.tally["missing"] and siege.kills < HASTY_KILLS_MAX):
             siege.round()
     finally:
         hasty.kill()

@@ -5,7 +5,7 @@ import time
 from tests.durability.visiting import declare, store, visit
 from tests.support.node_process import NodeProcess
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 WISHES = {"x-stream-consumer-name": "n", "x-stream-offset": "stored"}
 
 

@@ -10,7 +10,8 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 
 KILLS = int(os.environ.get("WARREN_KILLS", "6"))
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 WINDOW = 200
 STREAM = {"x-queue-type": "stream"}
 SMALL_SEGMENTS = {**STREAM, "x-stream-max-segment-size-bytes": 2_000_000}
@@ -56,6 +57,15 @@ def whole(node: NodeProcess, stream: str, end: int, offset: object = "first") ->
 
 def files(node: NodeProcess) -> list[Path]:
     return sorted(node.data.glob("streams/*/*.chunks"))
+
+
+def taken_bytes(paths: Iterable[Path]) -> int:
+    """By those that are still there when they are looked at."""
+    sizes = []
+    for path in paths:
+        with suppress(FileNotFoundError):
+            sizes.append(path.stat().st_size)
+    return sum(sizes)
 
 
 def await_true(condition: Callable[[], bool], what: str) -> None:
@@ -101,31 +111,42 @@ def read_until(dying: threading.Event, books: StreamBooks, channel: Channel, nam
 def client(act: Callable[..., None], *arguments: Any, address: tuple[str, int]) -> threading.Thread:
     dying, books = arguments[0], arguments[1]
 
-    def run() -> None:
+    def meet() -> None:
         connection = Connection(address, DEADLINE_S)
         try:
             connection.shake_hands("/")
             act(dying, books, connection.channel(), arguments[2])
+        finally:
+            connection.socket.close()
+
+    def run() -> None:
+        try:
+            meet()
         except (OSError, ServerHungUp) as error:
             if not dying.is_set():
                 books.complain(f"{arguments[2]} lost its connection: {error!r:.300}")
         except Exception as error:
             books.complain(f"{arguments[2]} failed: {error!r:.300}")
-        finally:
-            connection.socket.close()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     return thread
 
 
-@pytest.mark.timeout(120 + 20 * KILLS)
+def proves_something(node: NodeProcess, books: StreamBooks) -> bool:
+    """Whether the load was large enough: a busy machine lets clients do little before the node is killed."""
+    return len(books.confirmed) > 1_000 and len(files(node)) > 1
+
+
+@pytest.mark.timeout(240 + 20 * KILLS)
 def test_no_offset_is_lost_or_changes_its_meaning_by_kill_nine(tmp_path: Path) -> None:
     node = altered_node(tmp_path, SMALL_SEGMENT_BYTES)
     books, chance = StreamBooks(), random.Random(KILLS)
     try:
         declare(node, "log", SMALL_SEGMENTS)
-        for _ in range(KILLS):
+        kills = 0
+        while not books.complaints and (kills < KILLS or not proves_something(node, books)):
+            kills += 1
             dying = threading.Event()
             clients = [
                 client(publish_until, dying, books, "a", address=node.amqp),
@@ -150,7 +171,6 @@ def test_no_offset_is_lost_or_changes_its_meaning_by_kill_nine(tmp_path: Path) -
         node.kill()
     assert books.complaints[:10] == []
     assert "queue.stopped" not in node.log()
-    assert len(books.confirmed) > 1_000, "the load was too small to prove anything"
     assert books.reread > 1_000
     assert written > 1
 
@@ -167,7 +187,7 @@ def test_what_a_stream_has_in_memory_is_bounded(node: NodeProcess) -> None:
     assert (found["type"], found["messages"], found["message_bytes"]) == ("stream", 3000, 30_000_000)
     assert (found["first_offset"], found["committed_offset"], found["segments"]) == (0, 2999, 1)
     assert found["memory"] < 4_000_000
-    journal = sum(path.stat().st_size for path in node.data.glob("journal/*.seg"))
+    journal = taken_bytes(node.data.glob("journal/*.seg"))
     assert journal < 30_000_000 + 40_000_000, "what is in chunks leaves the journal"
 
 
@@ -182,7 +202,7 @@ def test_what_is_too_much_goes_with_its_files(node: NodeProcess, again: str) -> 
         store(node, "log", [BODY] * 500)
     await_true(lambda: facts(node, "log")["messages"] < 800, "old messages are still there")
     await_true(lambda: _all_is_in_chunks(facts(node, "log")), "there is more to put into chunks")
-    await_true(lambda: sum(path.stat().st_size for path in files(node)) < 8_000_000, "old files are still there")
+    await_true(lambda: taken_bytes(files(node)) < 8_000_000, "old files are still there")
     kept = whole(node, "log", 1500)
     first = kept[0][0]
     assert first > 0

@@ -12,7 +12,7 @@ from typing import Any
 from tests.support.amqp_client import Channel, Connection, Received
 from tests.support.node_process import NodeProcess
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 PERSISTENT = {"delivery_mode": 2}
 
 

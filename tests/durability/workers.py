@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from tests.durability.books import ACKED, REJECTED, Books, Token
 from tests.support.amqp_client import Channel, Connection, Received, ServerHungUp
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 PAUSE_S = 0.002
 BACKLOG_MAX = 1500
 Address = tuple[str, int]
