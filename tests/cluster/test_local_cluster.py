@@ -20,9 +20,10 @@ import pytest
 
 from tests.docs.pages import DOCS, read_page
 from tests.support.amqp_client import Connection
+from tests.support.ports import free_port
 
 COMMAND = [sys.executable, "-m", "warren.cli.main", "cluster"]
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 FREE_PORTS = ("--amqp", "0", "--http", "0", "--peer", "0")
 
 
@@ -108,14 +109,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 def free_row_of_ports(count: int) -> int:
     """The first of some consecutive ports that nobody listens on."""
-    for first in range(20_000 + os.getpid() % 10_000, 32_000, count):
-        try:
-            for port in range(first, first + count):
-                socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        return first
-    raise AssertionError("no row of free ports")
+    return free_port(*range(1, count))
 
 
 def test_up_returns_when_clients_can_connect_and_the_node_lives_on(one: Cluster) -> None:
@@ -169,8 +163,11 @@ def test_a_node_that_cannot_start_is_told_with_its_last_words_and_nothing_is_lef
     assert not (cluster.directory / "n1.pid").exists()
 
 
-def test_an_interrupted_up_leaves_nothing_running(cluster: Cluster) -> None:
-    words = [*COMMAND, "up", "--nodes", "1", *FREE_PORTS, "--data", str(cluster.directory)]
+def test_an_interrupted_up_leaves_nothing_running(cluster: Cluster, tmp_path: Path) -> None:
+    """The node waits for its configuration, so that it is never ready."""
+    os.mkfifo(tmp_path / "nothing.conf")
+    words = [*COMMAND, "up", "--nodes", "1", *FREE_PORTS, "--config", str(tmp_path / "nothing.conf")]
+    words += ["--data", str(cluster.directory)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as starting:
         wait_until((cluster.directory / "n1.pid").exists)
         pid = cluster.pid("n1")

@@ -18,7 +18,7 @@ from warren.cli.cluster.processes import RUNNING, NodeProcess
 from warren.cli.ctl.api import Api
 from warren.cli.ctl.failure import Failure
 
-ASK_PATIENCE_S: Final = 2.0
+ASK_PATIENCE_S: Final = 10.0
 COLUMNS: Final = ("node", "name", "kind", "pid", "state", "amqp", "http", "peer", "etcd", "cluster")
 UNKNOWN: Final = "-"
 
