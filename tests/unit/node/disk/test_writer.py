@@ -244,10 +244,9 @@ def test_what_came_before_a_checkpoint_is_flushed_before_it_is_there(tmp_path: P
 
     rig = WriterRig(tmp_path, look)
     rig.order(store(1, b"head", 0), store(2, b"x", 4, flush=False), KeepCheckpoint(b"state"))
-    rig.stored(2)
+    rig.close()
     # the segment's first batch, the second one, the checkpoint
     assert checkpoints == [False, False, True]
-    rig.close()
 
 
 def test_a_dropped_segment_becomes_the_next_new_one(rig: WriterRig) -> None:
