@@ -54,7 +54,8 @@ def standing(trio: Trio, queue: str) -> Standing:
 def _last_said(node: NodeProcess, queue: str) -> Standing:
     """Of its own time as master, the last of them."""
     epoch, in_sync = 0, set[str]()
-    for line in node.log().splitlines():
+    # but for a line that is being written
+    for line in node.log().rpartition("\n")[0].splitlines():
         if "event=mirror." not in line:
             continue
         facts = {name: value.strip('"') for name, value in _FACT.findall(line)}
@@ -160,6 +161,6 @@ class Scene:
         known = standing(self.trio, queue)
         told = [Operator(node.addresses["http"]).read("queues", "/", queue) for node in self.trio.nodes]
         return all(
-            row["node"] == known.master and {row["node"], *row["synchronised_slave_nodes"]} == known.in_sync
+            row.get("node") == known.master and {known.master, *row["synchronised_slave_nodes"]} == known.in_sync
             for row in told
         )

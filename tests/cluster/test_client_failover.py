@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(240)
 
 COUNT = 20
 DEADLINE_S = 120.0
-DELAY_S = 5.0
+DELAY_S = 15.0
 CANCEL: Table = {"x-cancel-on-ha-failover": True}
 
 

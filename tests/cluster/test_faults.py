@@ -283,6 +283,7 @@ def test_a_node_that_lost_the_data_of_its_etcd_comes_back_as_a_new_member(trio: 
     keeping.confirms([1])
     n3.kill()
     trio.signal_etcd(n3, signal.SIGKILL)
+    eventually(lambda: not trio.etcd_pid(n3), "its member is gone")
     shutil.rmtree(trio.etcd_directory(n3))
     declare(trio.channel(n2), "declared meanwhile", durable=True)
     n3.start()

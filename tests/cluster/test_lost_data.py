@@ -10,8 +10,6 @@ from tests.cluster.member_nodes import MemberNodes, channel_to, eventually, join
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 
-pytestmark = pytest.mark.timeout(180)
-
 COUNT = 20
 QUEUE = "orders"
 

@@ -11,8 +11,6 @@ from tests.cluster.trio import Trio, declare
 from tests.support.amqp_client import Channel
 from tests.support.node_process import NodeProcess
 
-pytestmark = pytest.mark.timeout(180)
-
 COPY = "mirrored copy"
 
 

@@ -11,8 +11,6 @@ from tests.cluster.member_nodes import MemberNodes, channel_to, ended, eventuall
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 
-pytestmark = pytest.mark.timeout(180)
-
 COUNT = 20
 QUEUE = "orders"
 
@@ -25,7 +23,15 @@ def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
 
 
 def queue_at(node: NodeProcess) -> dict[str, Any]:
-    found: dict[str, Any] = Operator(node.addresses["http"]).read("queues", "/", QUEUE)
+    """What a node tells of it, once there is somebody who knows where it is."""
+    found: dict[str, Any] = {}
+
+    def is_somewhere() -> bool:
+        found.clear()
+        found.update(Operator(node.addresses["http"]).read("queues", "/", QUEUE))
+        return "node" in found
+
+    eventually(is_somewhere)
     return found
 
 
@@ -33,6 +39,11 @@ def holders(node: NodeProcess) -> list[str]:
     """Who has all of the queue, as a node tells."""
     told = queue_at(node)
     return sorted([told["node"], *told.get("synchronised_slave_nodes", [])])
+
+
+def kinds_told_by(node: NodeProcess) -> dict[str, tuple[str, bool | None]]:
+    rows = Operator(node.addresses["http"]).read("nodes")
+    return {row["name"]: (row["type"], row.get("witness")) for row in rows}
 
 
 def publish(node: NodeProcess, first: int) -> None:
@@ -70,11 +81,8 @@ def test_a_queue_on_two_nodes_and_a_witness_outlives_the_loss_of_either(nodes: M
 def test_a_witness_is_shown_as_one_and_only_a_node_without_queues_becomes_one(nodes: MemberNodes) -> None:
     cat = nodes.start("cat")
     owl = nodes.start("owl", *joining(cat), "--witness")
-    rows = {row["name"]: row for row in Operator(cat.addresses["http"]).read("nodes")}
-    assert [(rows[node.name]["type"], rows[node.name].get("witness")) for node in (cat, owl)] == [
-        ("disc", None),
-        ("disc", True),
-    ]
+    kinds = {cat.name: ("disc", None), owl.name: ("disc", True)}
+    eventually(lambda: kinds_told_by(cat) == kinds)
     told = nodes.done(cat, "-q", "cluster_status")
     assert "Witnesses\n\nowl@localhost\n" in told
     assert json.loads(nodes.done(cat, "-q", "cluster_status", "--formatter", "json"))["witness_nodes"] == [owl.name]
