@@ -22,7 +22,7 @@ DATABASE = "postgres"
 DEADLINE_S = 60.0
 _JAR = "usr/share/java/postgresql.jar"
 JDBC_DRIVER = next((path for path in (ROOT / "build/debian" / _JAR, Path("/") / _JAR) if path.exists()), Path(_JAR))
-_SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "10", "shared_buffers": "1MB", "jit": "off"}
+_SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "40", "shared_buffers": "1MB", "jit": "off"}
 _DURABLE = {"fsync": "on", "full_page_writes": "on", "max_connections": "40", "shared_buffers": "128MB"}
 
 
