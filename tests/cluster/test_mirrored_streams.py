@@ -6,7 +6,7 @@ import pytest
 
 from tests.cluster.mirrored import await_another_master, await_in_sync, standing
 from tests.cluster.stream_clients import Reader, Register, Writer
-from tests.cluster.trio import Trio, declare, eventually
+from tests.cluster.trio import DEADLINE_S, Trio, declare, eventually
 from tests.support.node_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(240)
@@ -34,7 +34,7 @@ class Load:
     def await_progress(self, count: int = 200) -> None:
         """So many more are confirmed, and have been read by everybody."""
         wanted = len(self.register.confirmed) + count
-        eventually(lambda: len(self.register.confirmed) >= wanted, "more is confirmed")
+        eventually(lambda: len(self.register.confirmed) >= wanted, "more is confirmed", 2 * DEADLINE_S)
         eventually(lambda: min(reader.next for reader in self.readers) >= wanted, "everybody reads on")
 
     def settle(self) -> None:
@@ -67,7 +67,8 @@ def test_every_offset_keeps_its_message_whichever_node_is_killed(trio: Trio) -> 
     load.await_progress()
     second.start()
     await_in_sync(trio, [STREAM])
-    mirror = next(node for node in trio.nodes if node.name != standing(trio, STREAM).master)
+    # one that was killed before, so that there is a node that never was
+    mirror = next(node for node in (n1, second) if node.name != standing(trio, STREAM).master)
     mirror.kill()
     load.await_progress()
     mirror.start()

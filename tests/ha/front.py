@@ -109,14 +109,20 @@ class Front:
 
     def standings(self) -> dict[str, str]:
         """What HAProxy thinks of each node."""
+        return {row[1].removeprefix("warren-at-"): row[17].split()[0] for row in self._statistics()}
+
+    def is_idle(self) -> bool:
+        """Whether HAProxy has no client that it counts for a node."""
+        return all(row[4] == "0" for row in self._statistics())
+
+    def _statistics(self) -> list[list[str]]:
         backend = f"{self.deployment.served()[0]}_fit"
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(DEADLINE_S)
             control.connect(str(self._folder / "admin.sock"))
             control.sendall(b"show stat\n")
             told = control.makefile().read()
-        rows = [line.split(",") for line in told.splitlines() if line.startswith(f"{backend},")]
-        return {row[1].removeprefix("warren-at-"): row[17].split()[0] for row in rows}
+        return [line.split(",") for line in told.splitlines() if line.startswith(f"{backend},")]
 
     def await_standing(self, name: str, standing: str) -> None:
         eventually(lambda: self.standings()[name] == standing, self._log)

@@ -27,6 +27,7 @@ def before_two_nodes(shared: Front) -> Front:
         shared.ask(name, f"/api/nodes/warren@{name}/draining", "DELETE")
         shared.await_standing(name, "UP")
         eventually(lambda name=name: not at(shared, name), shared.file)  # type: ignore[misc]
+    eventually(shared.is_idle, shared.file)
     return shared
 
 

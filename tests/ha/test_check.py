@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.ha.front import Front, front, warren
+from tests.support.ports import free_port
 from warren.ha.document import write
 
 NOT_LB2 = "wrong    127.0.0.12 should be lb2 and says that it is lb1: it has the haproxy.cfg of another machine"
@@ -101,10 +102,9 @@ def test_a_balancer_that_sends_headers_to_nodes_that_expect_none_is_told(tmp_pat
 def test_a_node_that_is_fit_and_deaf_to_clients_is_told(made: Front, tmp_path: Path) -> None:
     """A port that takes connections and says nothing, and one that is not there."""
     file = tmp_path / "deaf.toml"
-    with socket.create_server(("127.0.0.1", 0)) as mute, socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-        gone.close()
-        for where, sentence in ((mute.getsockname()[1], "(no answer within 4 s)"), (port, "(connection refused)")):
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        port = mute.getsockname()[1]
+        for where, sentence in ((port, "(no answer within 4 s)"), (free_port(), "(connection refused)")):
             nodes = tuple(replace(node, ports={**node.ports, "amqp": where}) for node in made.deployment.nodes)
             file.write_text(write(replace(made.deployment, nodes=nodes)))
             code, lines = checked(file)
