@@ -186,3 +186,24 @@ def test_a_receiver_that_answers_late_has_its_work_undone(database: Engine, brok
 
     run(main())
     assert statuses(database) == {"withdrawal": "reversed", "withdrawal/reverse": "done"}
+
+
+def test_a_payment_that_was_purged_is_sent_again_and_booked(database: Engine, broker: Brokers, bank: Bank) -> None:
+    wire = Wire(broker)
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            transport = await wire.open(stack)
+            await stack.enter_async_context(running(Relay(database, transport, IMPATIENT)))
+            wire.pay(database, "payment")
+            await until(lambda: statuses(database) == {"payment": "sent"})
+            lost = await transport.get(wire.payments, no_ack=True)
+            assert lost is not None
+            assert await transport.get(wire.payments, no_ack=True) is None
+            await stack.enter_async_context(receiver(wire, bank))
+            await stack.enter_async_context(listening(transport, wire.receipts, Receipts(database).handler))
+            await stack.enter_async_context(running(Chaser(database, ChasingSettings(resends=1000, poll_s=0.01))))
+            await until(lambda: statuses(database) == {"payment": "done"})
+
+    run(main())
+    assert bank.booked == ["payment"]
