@@ -88,6 +88,16 @@ def begun(source: PretendRabbitMQ, warren: PretendWarren, together: int = 0) -> 
     return Carrying(cast("Any", source), cast("Any", warren), queues, together)
 
 
+def half_way() -> tuple[PretendRabbitMQ, PretendWarren, Carrying]:
+    """Two queues, of which something has come."""
+    source = PretendRabbitMQ(bills=100, orders=100)
+    warren = PretendWarren(source)
+    carrying = begun(source, warren)
+    carrying.tick(ending=True)
+    carrying.tick(ending=True)
+    return source, warren, carrying
+
+
 def drained(carrying: Carrying) -> dict[QueueName, Account]:
     for _ in range(TICKS_MAX):
         if carrying.is_done:
@@ -100,11 +110,7 @@ def drained(carrying: Carrying) -> dict[QueueName, Account]:
 def test_a_queue_that_is_deleted_at_warren_while_it_moves_is_told_and_the_others_go_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    source = PretendRabbitMQ(bills=100, orders=100)
-    warren = PretendWarren(source)
-    carrying = begun(source, warren)
-    carrying.tick(ending=True)
-    carrying.tick(ending=True)
+    source, warren, carrying = half_way()
     del warren.queues[ORDERS]
     accounts = drained(carrying)
     left = source.queues[ORDERS]
@@ -153,11 +159,7 @@ def test_while_publishers_go_on_a_queue_that_is_gone_may_come_back() -> None:
 def test_a_queue_that_is_deleted_at_rabbitmq_while_it_moves_is_told_and_the_others_go_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    source = PretendRabbitMQ(bills=100, orders=100)
-    warren = PretendWarren(source)
-    carrying = begun(source, warren)
-    carrying.tick(ending=True)
-    carrying.tick(ending=True)
+    source, _, carrying = half_way()
     missing = source.queues.pop(ORDERS)
     accounts = drained(carrying)
     assert "queue 'orders' in 'shop' is gone at RabbitMQ" in capsys.readouterr().err
