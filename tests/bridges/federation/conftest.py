@@ -17,6 +17,14 @@ def federating_rabbitmq() -> Iterator[RabbitMQ]:
     broker.close()
 
 
+@pytest.fixture(params=["warren", "rabbitmq"])
+def upstream_url(request: pytest.FixtureRequest) -> str:
+    if request.param == "warren":
+        return url_of(request.getfixturevalue("far"))
+    broker: RabbitMQ = request.getfixturevalue("rabbitmq")
+    return broker.url
+
+
 def api_of(node: NodeProcess) -> BrokerApi:
     host, port = node.addresses["http"]
     return BrokerApi(f"http://{host}:{port}", url_of(node))

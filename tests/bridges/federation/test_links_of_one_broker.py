@@ -10,7 +10,6 @@ from tests.bridges.federation.attached_host import AttachedHost, running
 from tests.bridges.federation.test_links_alone import HERE, delivered, has_exchange, is_routed, run, until_routed
 from tests.bridges.federation.test_links_retired import internal_exchanges, link_of
 from tests.support.node_process import NodeProcess
-from tests.support.rabbitmq import RabbitMQ
 from warren.bridges.federation.names import shared_exchange_names
 from warren.bridges.federation.upstream_end import UpstreamEnd
 from warren.client import connect
@@ -18,14 +17,6 @@ from warren.client import connect
 Unique = Callable[[str], str]
 CHECKS = 6
 MESSAGES = 50
-
-
-@pytest.fixture(params=["warren", "rabbitmq"])
-def upstream_url(request: pytest.FixtureRequest) -> str:
-    if request.param == "warren":
-        return url_of(request.getfixturevalue("far"))
-    broker: RabbitMQ = request.getfixturevalue("rabbitmq")
-    return broker.url
 
 
 @pytest.fixture

@@ -8,21 +8,12 @@ from tests.bridges.conftest import url_of
 from tests.bridges.federation.attached_host import AttachedHost, running
 from tests.bridges.federation.test_links_alone import HERE, delivered, has_exchange, run
 from tests.support.node_process import NodeProcess
-from tests.support.rabbitmq import RabbitMQ
 from warren.bridges.federation.exchange_link import ExchangeLink
 from warren.bridges.federation.names import internal_exchange_name, link_id
 from warren.bridges.federation.upstream import Upstream
 from warren.client import connect
 
 Unique = Callable[[str], str]
-
-
-@pytest.fixture(params=["warren", "rabbitmq"])
-def upstream_url(request: pytest.FixtureRequest) -> str:
-    if request.param == "warren":
-        return url_of(request.getfixturevalue("far"))
-    broker: RabbitMQ = request.getfixturevalue("rabbitmq")
-    return broker.url
 
 
 def link_of(upstream: str, name: str, url: str) -> ExchangeLink:
