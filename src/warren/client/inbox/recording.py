@@ -1,8 +1,9 @@
 """One row for one message: what it says, and the statement that writes it unless it is there.
 
-The statement is put into words once for each inbox, and given to the driver itself: what SQLAlchemy does to a statement
-would be a third of the whole cost. A connection has it prepared after a few messages. So recording is one short round
-trip, and little besides. What the driver raises becomes what SQLAlchemy would have raised.
+It is put into words once for each inbox, and given to the driver itself: what SQLAlchemy does to a statement would be a
+third of the whole cost. A connection has it prepared after a few messages. A second one also tells when it was written.
+So recording is one short round trip, and little besides. What the driver raises becomes what SQLAlchemy would have
+raised.
 
 Not here: whose transaction it is (`inbox.inbox`).
 """
